@@ -19,7 +19,7 @@ from tests.support import needs, samples
 from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
-from uenvtool.__main__ import run
+from uenvtool.cli import run
 from uenvtool.knowledge import finding, lock, rule, tuning
 from uenvtool.knowledge.locate import Location
 

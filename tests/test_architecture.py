@@ -124,7 +124,7 @@ def test_a_new_lint_rule_finds_its_line_in_a_script(cli: Cli) -> None:
     Path("job.sh").write_text("#!/bin/bash\n#SBATCH --time=1\nsleep 60\n")
 
     assert cli("validate", "rules/mine.yaml").code == 0
-    assert "no-sleep" in cli("job", "check", "job.sh", "--json").stdout
+    assert "no-sleep" in cli("check", "job.sh", "--json").stdout
     assert "the nodes wait" in cli("explain", "no-sleep").stdout
 
 
@@ -174,15 +174,15 @@ def run(project: Path, *words: str) -> str:
 def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
     arguments, table = project / "uenvtool" / "knowledge" / "cli.py", project / "uenvtool" / "cli.py"
     text = arguments.read_text(encoding="utf-8")
-    function = text[text.index("def show(") :].split("\n\n\n")[0].replace("def show(", "def look(")
+    function = text[text.index("@app.command()\ndef schema(") :].split("\n\n\n")[0].replace("def schema(", "def look(")
     arguments.write_text(f"{text}\n\n{function}\n", encoding="utf-8")
-    row = re.search(r'\n( +"show": Command.*)', table.read_text(encoding="utf-8"))
+    row = re.search(r'\n( +"schema": Command.*)', table.read_text(encoding="utf-8"))
     assert row
-    new = row[1].replace('"show"', '"look"').replace("Show a recipe", "Look at a recipe")
+    new = row[1].replace('"schema"', '"look"').replace("Print the", "Look at the")
     table.write_text(table.read_text(encoding="utf-8").replace(row[1], f"{row[1]}\n{new}"), encoding="utf-8")
 
-    assert re.search(r"look +Look at a recipe", run(project, "--help"))
-    assert run(project, "look", "hello") == run(project, "show", "hello")
+    assert re.search(r"look +Look at the JSON Schema", run(project, "--help"))
+    assert run(project, "look", "recipe") == run(project, "schema", "recipe")
 
 
 def test_a_new_check_of_doctor_is_a_function_and_an_entry(project: Path) -> None:

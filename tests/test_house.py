@@ -47,21 +47,21 @@ def test_processes_start_in_one_module_alone() -> None:
     assert [path.name for path in SOURCES if "subprocess" in imports_of(path)] == ["processes.py"]
 
 
-def test_nothing_prints_but_the_console_and_the_entry_point() -> None:
+def test_nothing_prints_but_the_console_and_the_command_line() -> None:
     printing = re.compile(
         r"print|sys\.std(out|err)\.(write|buffer\.write)|typer\.s?echo|console\.(?!show$|progress$).*"
     )
     ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in other Pythons, without uenvtool
     found = {str(path.relative_to(ROOT)) for path in ours if any(map(printing.fullmatch, calls_in(path)))}
 
-    assert found == {"uenvtool/core/console.py", "uenvtool/__main__.py"}
+    assert found == {"uenvtool/core/console.py", "uenvtool/cli.py"}
 
 
 def test_only_the_command_line_knows_the_console() -> None:
     known = re.compile(r"^\s*(from uenvtool\.core\.console|from uenvtool\.core import .*\bconsole\b)", re.MULTILINE)
 
     knowing = {path.name for path in SOURCES if known.search(text_of(path))}
-    assert knowing == {"cli.py", "__main__.py", "options.py"}
+    assert knowing == {"cli.py", "options.py"}
 
 
 def test_files_are_written_in_files_alone() -> None:

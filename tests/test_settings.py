@@ -1,4 +1,4 @@
-"""One answer everywhere: activate, job, job check, explain, doctor and container set the same for the same place."""
+"""One answer everywhere: activate, job, check, explain, doctor and container set the same for the same place."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_check_takes_what_is_set_and_nothing_else(cli: Cli, tmp_path: Path, 
     def flawed(changed: dict[str, str]) -> set[str]:
         """The variables whose value the check does not take."""
         script.write_text("\n".join(["#!/bin/bash", sign, *(f"export {name}={changed[name]}" for name in changed)]))
-        found = json.loads(cli("job", "check", "--system", system, "--json", str(script)).stdout)
+        found = json.loads(cli("check", "--system", system, "--json", str(script)).stdout)
         return {entry["detail"].partition("=")[0] for entry in found if entry["rule"] == "tuning-value"}
 
     assert flawed(values) == set()

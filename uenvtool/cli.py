@@ -1,31 +1,34 @@
-"""The table of commands: who needs each one, and the room whose `cli.py` has its arguments."""
+"""The table of commands: who needs each one, and the room whose `cli.py` has it."""
 
 from __future__ import annotations
 
 import importlib
 import os
-import shutil
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
-from uenvtool.core.words import wrapped
+from uenvtool import __version__
+from uenvtool.core.errors import BadInput
 
-UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
-Context: Any = typer.Context.__mro__[1]
-"""What the library makes for each command; it has no name either."""
 COMPLETION = "_UENVTOOL_COMPLETE"
 """The variable with which a shell's completion calls the program."""
+MOVED = {
+    "job check": "check",
+    "job attach": "attach",
+    "venv info": "show",
+    "container tag": "container --tag",
+}
+"""What was a word behind a command, and what it is now; an overlay of the name `info` is `./info`."""
 
 
-class Command:
-    """The folder whose `cli.py` has the command as a function of its name, and the sentence that `--help` shows."""
+class Command(NamedTuple):
+    """The room that has the command in its `cli.py`, and the sentence that `--help` shows."""
 
-    def __init__(self, folder: str, sentence: str) -> None:
-        self.folder, self.sentence = folder, sentence
+    room: str
+    sentence: str
 
 
 READERS = {
@@ -33,7 +36,9 @@ READERS = {
         "venv": Command("venv", "Lay Python packages of your own over a uenv or container."),
         "shell": Command("venv", "Open a shell in an overlay on its base."),
         "kernel": Command("venv", "Start an overlay from Jupyter."),
-        "job": Command("job", "Write and submit a tuned multi-node job; check batch scripts."),
+        "job": Command("job", "Write and submit a tuned multi-node job."),
+        "check": Command("check", "Find the flaws of any batch script."),
+        "attach": Command("job", "Open a shell beside a rank of a running job."),
         "activate": Command("activation", "Set the network and the libraries up in a shell or a job."),
         "explain": Command("activation", "Say what a variable is set to, why, and who says so."),
         "doctor": Command("doctor", "Say what is slow or wrong, in a shell or a job's output."),
@@ -48,7 +53,7 @@ READERS = {
     },
     "To look around": {
         "list": Command("knowledge", "List the recipes and systems, or what else has a name."),
-        "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
+        "show": Command("venv", "Show a recipe or system, and where each value is from; or an overlay."),
         "diff": Command("image", "Compare recipes, environments, locks or images."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },
@@ -56,95 +61,122 @@ READERS = {
 COMMANDS = {name: command for commands in READERS.values() for name, command in commands.items()}
 
 
-class Help(Context.formatter_class):  # type: ignore[misc]
-    """The text of --help at a terminal's width; the library's own has 50 columns at least, and breaks commands."""
+class Rooms(TyperGroup):
+    """The group of all commands: it lists them without their rooms, and loads the one that is called."""
 
-    def __init__(self, width: int | None = None, max_width: int | None = None) -> None:
-        super().__init__(width=width or max(min(shutil.get_terminal_size().columns, max_width or 80) - 2, 20))
-
-    def write_text(self, text: str) -> None:
-        """Write paragraphs."""
-        indent = " " * self.current_indent
-        paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
-        parts = ("\n".join(wrapped(part, self.width, indent, indent)) for part in paragraphs)
-        self.write("\n\n".join(parts) + "\n")
-
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Write names, each with its text beside it; the text of a long name is below."""
-        longest = min(max(len(name) for name, _ in rows), col_max, max(self.width // 2 - 9, 8))
-        indent, gap = " " * self.current_indent, " " * col_spacing
-        below = f"{indent}{' ' * longest}{gap}"
-        for name, text in rows:
-            beside = f"{indent}{name:{longest}}{gap}" if len(name) <= longest else f"{indent}{name}\n{below}"
-            self.write("\n".join(wrapped(text, self.width, below, below)).replace(below, beside, 1) + "\n")
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words name, as its room has it, and the words behind it."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name else None, rest
 
 
-Context.formatter_class = Help
+def load(name: str) -> Any:
+    """Return a command, or a group of commands, from its room."""
+    room = importlib.import_module(f"uenvtool.{COMMANDS[name].room}.cli")
+    return typer.main.get_group(room.app).commands[name]
 
 
-class ByReader(TyperGroup):
-    """The group of all commands, whose help lists them by who needs them; each one is loaded when it is named."""
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
+    from uenvtool.core import console, processes
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of that name, None if there is none."""
-        return _loaded(cmd_name) if cmd_name in COMMANDS else None
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands below the options."""
-        for reader, commands in READERS.items():
-            with formatter.section(reader):
-                formatter.write_dl([(name, command.sentence) for name, command in commands.items()])
+    try:
+        try:
+            code = call(arguments)
+        finally:
+            console.flush()  # of what Typer printed, such as the text of --help
+    except KeyboardInterrupt:
+        code = processes.INTERRUPTED
+    except Exception as error:
+        code = processes.INTERRUPTED if processes.is_interrupted() else _tell(error, arguments)
+    if code == processes.INTERRUPTED:
+        processes.tell_interrupted()
+    return code
 
 
 def call(arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Raises BadInput for a command line that is none."""
-    from uenvtool.core.errors import BadInput
-
+    if moved := MOVED.get(" ".join(arguments[:2])):
+        raise BadInput(f"there is no `uenvtool {' '.join(arguments[:2])}`", hint=f"it is `uenvtool {moved}`")
     try:
-        app = application()
         return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
-    except UsageError as error:
-        context = getattr(error, "ctx", None)
-        named = [word for word in arguments[:1] if word in COMMANDS]
-        command = context.command_path if context else " ".join(["uenvtool", *named])
-        message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
-        raise BadInput(message, hint=_way_out(command, message)) from error
+    except typer.TyperException as error:
+        raise _bad_input(error, arguments) from error
     except SystemExit as stop:
-        if COMPLETION in os.environ:
-            raise
-        if stop.code == 1:  # typer ends so if the reader of --help has left
+        if stop.code == 1 and COMPLETION not in os.environ:  # Typer ends so if the reader of --help has left
             return 0
         raise
 
 
-def _way_out(command: str, message: str) -> str:
-    usual = f"`{command} --help` shows what it takes"
+def _bad_input(error: Any, arguments: Sequence[str]) -> BadInput:
+    """Return what is wrong with a command line, and the way out."""
+    context = getattr(error, "ctx", None)
+    named = [word for word in arguments[:1] if word in COMMANDS]
+    command = context.command_path if context else " ".join(["uenvtool", *named])
+    message = error.format_message().rstrip(".")
+    hint = f"`{command} --help` shows what it takes"
     if message.endswith("is not readable"):
-        return "check its permissions: `ls -l`"
-    if command == "uenvtool job" and message.startswith(("Got unexpected", "No such option")):
-        return f"a program and its options stand behind `--`: `uenvtool job -- python train.py --lr 1`; {usual}"
-    is_recipe = message.startswith("Missing argument") and "RECIPE" in message
-    kind = "containers" if command.startswith("uenvtool container") else "recipes"
-    return f"`uenvtool list {kind}` shows them; {usual}" if is_recipe else usual
+        hint = "check its permissions: `ls -l`"
+    elif command == "uenvtool job" and message.startswith(("Got unexpected", "No such option")):
+        hint = f"a program and its options stand behind `--`: `uenvtool job -- python train.py --lr 1`; {hint}"
+    elif message.startswith("Missing argument") and "RECIPE" in message:
+        hint = f"`uenvtool list recipes` shows them; {hint}"
+    return BadInput(message, hint=hint)
+
+
+def _tell(error: Exception, arguments: Sequence[str]) -> int:
+    """Tell the user of an error; the exit code."""
+    from uenvtool.core import console
+    from uenvtool.failure import failure
+
+    if "--debug" in arguments:
+        import traceback
+
+        console.note("".join(traceback.format_exception(error)))
+    told = failure(error)
+    console.note(str(told))
+    return int(told.exit_code)
+
+
+def contexts() -> Iterator[typer.Context]:
+    """Yield the context of the program and of each command below it, from which manual pages and tests are made."""
+    context = typer.Context(typer.main.get_command(app), info_name="uenvtool")
+    yield context
+    for name in COMMANDS:
+        yield from _contexts(load(name), context, name)
+
+
+def _contexts(command: Any, parent: typer.Context, name: str) -> Iterator[typer.Context]:
+    context = typer.Context(command, info_name=name, parent=parent)
+    yield context
+    for below, found in getattr(command, "commands", {}).items():
+        yield from _contexts(found, context, below)
 
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from uenvtool import __version__
         from uenvtool.core import console
         from uenvtool.core.result import Result
 
         raise typer.Exit(console.show(Result(text=f"uenvtool {__version__}")))
 
 
+app = typer.Typer(
+    cls=Rooms,
+    help="From nothing to a tuned PyTorch job on an HPC system.",
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
+    "4 an external program failed, 130 interrupted.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Say where to begin, if no command is named."""
     if context.invoked_subcommand is None:
@@ -154,50 +186,10 @@ def main(
         raise typer.Exit(console.show(start.start(os.environ)))
 
 
-def application() -> typer.Typer:
-    """Return the program."""
-    app = typer.Typer(
-        name="uenvtool",
-        cls=ByReader,
-        help="From nothing to a tuned PyTorch job on an HPC system.",
-        epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
-        "4 an external program failed, 130 interrupted.",
-        rich_markup_mode=None,  # rich takes longer to load than --help may take to answer
-        pretty_exceptions_enable=False,  # errors are told by __main__, without traceback
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    )
-    app.callback(invoke_without_command=True)(main)
-    return app
+def _listed() -> None:
+    """Stand in the list of commands for one that is loaded when it is called."""
 
 
-def contexts() -> Iterator[Any]:
-    """Yield the context of the program and of each command and verb, from which help, pages and tests are made."""
-    group: Any = typer.main.get_command(application())
-    context = group.make_context("uenvtool", [], resilient_parsing=True)
-    yield context
-    for name in COMMANDS:
-        yield from _contexts(group.get_command(context, name), context, name)
-
-
-def _contexts(command: Any, parent: Any, name: str) -> Iterator[Any]:
-    context = type(parent)(command, info_name=name, parent=parent, max_content_width=80, terminal_width=80)
-    yield context
-    for below, found in (getattr(command, "commands", None) or {}).items():
-        yield from _contexts(found, context, below)
-    for verb, app in getattr(command, "verbs", {}).items():
-        yield from _contexts(typer.main.get_command(app), parent, f"{name} {verb}")
-
-
-def _loaded(name: str) -> Any:
-    """Load a command, or a group of commands, from its room; CLASS of a room has its command's class, or several."""
-    module = importlib.import_module(f"uenvtool.{COMMANDS[name].folder}.cli")
-    found = getattr(module, {"list": "list_"}.get(name, name))
-    app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
-    app.callback()(lambda: None)
-    if isinstance(found, typer.Typer):
-        app.add_typer(found, name=name)
-    else:
-        classes = getattr(module, "CLASS", None)
-        cls = classes.get(name) if isinstance(classes, dict) else classes
-        app.command(name, cls=cls, short_help=COMMANDS[name].sentence)(found)
-    return typer.main.get_group(app).commands[name]
+for panel, commands in READERS.items():
+    for command, (_, sentence) in commands.items():
+        app.command(command, help=sentence, rich_help_panel=panel)(_listed)

@@ -17,7 +17,7 @@ def start(environ: Mapping[str, str]) -> Result:
     commands = {
         "your packages": _venv(environ),
         "a tuned job": _job(system, environ),
-        "flaws of a job": "uenvtool job check train.sh",
+        "flaws of a job": "uenvtool check train.sh",
         "an environment": "uenvtool build pytorch-2.6",
         "all commands": "uenvtool --help",
     }

@@ -1,4 +1,4 @@
-"""`uenvtool job check`: the flaws of scripts and EDFs, whoever wrote them."""
+"""`uenvtool check`: the flaws of scripts and EDFs, whoever wrote them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SEEDS = {
 
 
 def found(cli: Cli, *files: Path, options: tuple[str, ...] = ()) -> list[dict[str, object]]:
-    answer = cli("job", "check", "--json", *options, *files)
+    answer = cli("check", "--json", *options, *files)
     data: list[dict[str, object]] = json.loads(answer.stdout)
     assert answer.code == int(any(each["severity"] != "hint" for each in data)), answer.stderr
     return data
@@ -327,7 +327,7 @@ QUIET = {
 
 @pytest.mark.parametrize("case", QUIET)
 def test_what_is_right_is_left_alone(cli: Cli, write: Write, case: str) -> None:
-    answer = cli("job", "check", write("job.sh", QUIET[case]))
+    answer = cli("check", write("job.sh", QUIET[case]))
 
     assert (answer.code, answer.stdout) == (0, "")
     assert answer.stderr.startswith("no problems found in 1 file")
@@ -536,7 +536,7 @@ def test_explain_knows_each_rule(cli: Cli, name: str) -> None:
     answer = cli("explain", name)
 
     assert answer.code == 0, answer.stderr
-    assert answer.stdout.startswith(f"{name}  (uenvtool job check)\n  severity: ")
+    assert answer.stdout.startswith(f"{name}  (uenvtool check)\n  severity: ")
     assert "  source:  " in answer.stdout
 
 
@@ -557,7 +557,7 @@ def test_explain_takes_rules_and_variables_together(cli: Cli) -> None:
 def test_what_is_no_script_is_refused(cli: Cli, write: Write, place: Path, content: bytes | None, message: str) -> None:
     file = write("job.sh", content) if content is not None else place / "job.sh"
 
-    answer = cli("job", "check", file)
+    answer = cli("check", file)
 
     assert answer.code == 2
     assert f"job.sh:1:1: {message}" in answer.stderr
@@ -570,7 +570,7 @@ def test_what_is_no_script_is_refused(cli: Cli, write: Write, place: Path, conte
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["job.sh", "env.toml"])
 def test_broken_text_ends_in_an_answer(cli: Cli, write: Write, text: str, name: str) -> None:
-    assert cli("job", "check", write(name, text)).code in (0, 1)
+    assert cli("check", write(name, text)).code in (0, 1)
 
 
 def test_rules_of_the_users_own_are_used_and_checked(cli: Cli, write: Write) -> None:
@@ -593,6 +593,6 @@ def test_rules_of_the_users_own_are_used_and_checked(cli: Cli, write: Write) -> 
 def test_wrong_numbers_are_told_where_no_runtime_is_named(cli: Cli, line: str, is_found: bool) -> None:
     Path("job.sh").write_text(f"#!/bin/bash\n#SBATCH --nodes=2 --time=1\n{line}\nsrun python train.py\n")
 
-    found = cli("job", "check", "-s", "clariden", "--json", "job.sh").stdout
+    found = cli("check", "-s", "clariden", "--json", "job.sh").stdout
 
     assert ("tuning-guard" in found) == is_found

@@ -1,4 +1,4 @@
-"""How `uenvtool job check` answers: on a terminal, in a pipe, as reports, and what it changes."""
+"""How `uenvtool check` answers: on a terminal, in a pipe, as reports, and what it changes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ TOKEN = "hf_" + "aB3" * 11 + "x"
 
 
 def seen_on_a_terminal(place: Path, columns: int, *options: str, **environ: str) -> str:
-    """What stands on a terminal of that many columns after `job check job.sh`, escapes and all."""
+    """What stands on a terminal of that many columns after `check job.sh`, escapes and all."""
     head, tail = pty.openpty()
     code = "import sys; from uenvtool.__main__ import main; sys.argv[0] = 'uenvtool'; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "job", "check", *options, "job.sh"], cwd=place, stdout=tail, stderr=tail,
+        [sys.executable, "-c", code, "check", *options, "job.sh"], cwd=place, stdout=tail, stderr=tail,
         env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environ},
     )  # fmt: skip
     os.close(tail)
@@ -101,7 +101,7 @@ def test_what_was_found_far_to_the_right_is_shown(write: Write, place: Path) -> 
 
 
 def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
-    answer = cli("job", "check", write("job.sh", JOB))
+    answer = cli("check", write("job.sh", JOB))
 
     first, second = answer.stdout.splitlines()
     assert first.startswith("job.sh:5:1: warning[set-x-cat] set takes ")
@@ -123,11 +123,11 @@ def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
 def test_the_exit_code_says_if_there_is_an_error_or_a_warning(
     cli: Cli, write: Write, text: str, options: tuple[str, ...], code: int
 ) -> None:
-    assert cli("job", "check", *options, write("job.sh", text)).code == code
+    assert cli("check", *options, write("job.sh", text)).code == code
 
 
 def test_a_rule_that_does_not_exist_is_an_error_of_use(cli: Cli, write: Write) -> None:
-    answer = cli("job", "check", "--select", "set-x-cut", write("job.sh", JOB))
+    answer = cli("check", "--select", "set-x-cut", write("job.sh", JOB))
 
     assert answer.code == 2
     assert "set-x-cat" in answer.stderr
@@ -136,7 +136,7 @@ def test_a_rule_that_does_not_exist_is_an_error_of_use(cli: Cli, write: Write) -
 def test_diff_shows_what_fix_would_change_and_changes_nothing(cli: Cli, write: Write) -> None:
     file = write("job.sh", LATE)
 
-    answer = cli("job", "check", "--diff", file)
+    answer = cli("check", "--diff", file)
 
     assert " #SBATCH --time=1\n-ls\n #SBATCH --mem=4G # much\n #SBATCH --partition=x\n+ls\n" in answer.stdout
     assert file.read_text() == LATE
@@ -146,7 +146,7 @@ def test_fix_mends_in_place_and_leaves_what_is_not_safe(cli: Cli, write: Write) 
     file = write("job.sh", LATE + "set -x cat\npkill -f me\n")
     file.chmod(0o750)
 
-    answer = cli("job", "check", "--fix", file)
+    answer = cli("check", "--fix", file)
 
     assert file.read_text() == (
         "#!/bin/bash\n#SBATCH --time=1\n#SBATCH --mem=4G # much\n#SBATCH --partition=x\nls\npython a.py\n"
@@ -156,13 +156,13 @@ def test_fix_mends_in_place_and_leaves_what_is_not_safe(cli: Cli, write: Write) 
     assert answer.code == 1
     assert "[kill-by-pattern]" in answer.stdout
     assert "[set-x-cat]" not in answer.stdout
-    assert cli("job", "check", "--fix", file).stdout.count("@@") == 0
+    assert cli("check", "--fix", file).stdout.count("@@") == 0
 
 
 def test_an_option_that_stands_above_too_is_a_choice_and_not_mended(cli: Cli, write: Write) -> None:
     file = write("job.sh", "#SBATCH --mem=1G\nls\n#SBATCH --mem=2G\n")
 
-    cli("job", "check", "--fix", file)
+    cli("check", "--fix", file)
 
     assert file.read_text() == "#SBATCH --mem=1G\nls\n#SBATCH --mem=2G\n"
 
@@ -171,7 +171,7 @@ def test_an_option_that_stands_above_too_is_a_choice_and_not_mended(cli: Cli, wr
 def test_fix_refuses_what_it_would_not_write_as_it_was(cli: Cli, write: Write, content: bytes) -> None:
     file = write("job.sh", content)
 
-    answer = cli("job", "check", "--fix", file)
+    answer = cli("check", "--fix", file)
 
     assert (answer.code, file.read_bytes()) == (2, content)
     assert "cannot mend it in place" in answer.stderr
@@ -192,7 +192,7 @@ TYPESET = {
 def test_fix_takes_out_what_a_page_or_windows_put_in(cli: Cli, write: Write, text: str) -> None:
     file = write("job.sh", text.encode())
 
-    answer = cli("job", "check", "--fix", file)
+    answer = cli("check", "--fix", file)
 
     assert file.read_bytes().decode() == TYPESET[text]
     assert answer.code == int(text == TYPESET[text]), answer.stdout
@@ -201,7 +201,7 @@ def test_fix_takes_out_what_a_page_or_windows_put_in(cli: Cli, write: Write, tex
 def test_fix_of_one_rule_keeps_the_line_ends(cli: Cli, write: Write) -> None:
     file = write("job.sh", b"#!/bin/bash\r\nset -x cat $0\r\n")
 
-    cli("job", "check", "--fix", "--select", "set-x-cat", file)
+    cli("check", "--fix", "--select", "set-x-cat", file)
 
     assert file.read_bytes() == b"#!/bin/bash\r\nset -x; cat $0\r\n"
 
@@ -209,7 +209,7 @@ def test_fix_of_one_rule_keeps_the_line_ends(cli: Cli, write: Write) -> None:
 def test_a_flaw_has_its_place_whatever_the_line_ends(cli: Cli, write: Write) -> None:
     text = "#!/bin/bash\n#SBATCH --time=1:0:0\nexport A=1 \\\n  CUDA_LAUNCH_BLOCKING=1\npkill -f x\n"
     one, other = (
-        json.loads(cli("job", "check", "--json", write("job.sh", content.encode())).stdout)
+        json.loads(cli("check", "--json", write("job.sh", content.encode())).stdout)
         for content in (text, text.replace("\n", "\r\n"))
     )
 
@@ -221,7 +221,7 @@ def test_fix_follows_a_link(cli: Cli, write: Write, place: Path) -> None:
     write("real.sh", "set -x cat $0\n")
     (place / "job.sh").symlink_to("real.sh")
 
-    cli("job", "check", "--fix", place / "job.sh")
+    cli("check", "--fix", place / "job.sh")
 
     assert (place / "job.sh").is_symlink()
     assert (place / "real.sh").read_text() == "set -x; cat $0\n"
@@ -231,7 +231,7 @@ def test_fix_follows_a_link(cli: Cli, write: Write, place: Path) -> None:
 def test_a_secret_is_never_shown(cli: Cli, write: Write, options: tuple[str, ...]) -> None:
     file = write("job.sh", f"export HF_TOKEN={TOKEN}; set -x cat {TOKEN}\nexport HF_TOKEN='{TOKEN}'\n")
 
-    answer = cli("job", "check", "--all", *options, file)
+    answer = cli("check", "--all", *options, file)
 
     assert "token-in-script" in answer.stdout or options == ("--diff",)
     assert TOKEN not in answer.stdout + answer.stderr
@@ -241,7 +241,7 @@ def test_a_secret_is_never_shown(cli: Cli, write: Write, options: tuple[str, ...
     ("line", "scheduler"), [("#PBS -l select=2", "PBS"), ("#BSUB -n 4", "LSF"), ("#FLUX: -N2", "flux")]
 )
 def test_directives_of_other_schedulers_are_named(cli: Cli, write: Write, line: str, scheduler: str) -> None:
-    answer = cli("job", "check", write("job.sh", f"#!/bin/bash\n{line}\npython a.py\n"))
+    answer = cli("check", write("job.sh", f"#!/bin/bash\n{line}\npython a.py\n"))
 
     assert f"job.sh: directives of {scheduler} are skipped" in answer.stderr
 
@@ -250,7 +250,7 @@ def test_a_long_line_of_one_letter_takes_no_time(cli: Cli, write: Write) -> None
     """Each of these took over a minute, or would, if a pattern went back and forth."""
     long = ["#" * 50_000, "(" * 5_000, "$(" * 2_000, '"' * 50_001, "a=" * 20_000, "<" * 50_000, "--x=" * 20_000]
 
-    answer = cli("job", "check", write("job.sh", "#SBATCH -N 2\n" + "\n".join(long) + "\n"))
+    answer = cli("check", write("job.sh", "#SBATCH -N 2\n" + "\n".join(long) + "\n"))
 
     assert answer.code in (0, 1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,7 @@ import yaml
 from tests.conftest import ROOT, Cli
 from tests.support import toml
 from tests.support.shells import ALL, COMMANDS, run
-from uenvtool.activation import request as activation_request
 from uenvtool.core.files.generated import digest
-from uenvtool.knowledge import complete
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
 
@@ -314,21 +311,6 @@ class TestExplain:
 
         assert answer.code == 2
         assert said in answer.stderr
-
-
-@pytest.mark.parametrize(
-    ("names", "incomplete", "expected"),
-    [
-        (complete.systems, "cla", ["clariden"]),
-        (complete.recipes, "pytorch-2.9", ["pytorch-2.9"]),
-        (complete.runtimes, "a", ["apptainer"]),
-        (complete.workarounds, "cx", ["cxil-map"]),
-        (complete.variables, "nccl_net_p", ["NCCL_NET_PLUGIN"]),
-        (activation_request._shells, "do", ["dotenv"]),
-    ],
-)
-def test_values_complete(names: Callable[[str], list[str]], incomplete: str, expected: list[str]) -> None:
-    assert names(incomplete) == expected
 
 
 def _name(shell: str) -> str:

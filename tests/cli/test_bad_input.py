@@ -52,7 +52,9 @@ CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.sp
 
 WAYS_OUT = {
     "build": "`uenvtool list recipes` shows them",
-    "container tag": "`uenvtool list containers` shows them",
+    "container --tag": "`uenvtool list containers` shows the recipes",
+    "job check list.yaml": "it is `uenvtool check`",
+    "venv info v": "it is `uenvtool show`",
     "build env": "if you mean what lies here: ./env",
     "build nul.yaml": "take it out, or save the file as text",
     "build open.yaml": "is not closed",
@@ -67,8 +69,8 @@ WAYS_OUT = {
     "container --from a:b --pip a==": "--pip metatrain",
     "job python train.py": "a program and its options stand behind `--`",
     "job --lr 3 -- python train.py": "a program and its options stand behind `--`",
-    "job check empty.lock": "name a batch script or EDF",
-    "job check --select x list.yaml": "`uenvtool list rules` lists them",
+    "check empty.lock": "name a batch script or EDF",
+    "check --select x list.yaml": "`uenvtool list rules` lists them",
     "doctor env": "name the logs in it",
     "doctor empty.lock": "`scontrol show job ID` names its StdOut",
     "venv v --group g": "add -r pyproject.toml",

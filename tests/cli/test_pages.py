@@ -37,7 +37,7 @@ def test_on_a_terminal_an_id_is_a_link_to_its_page(cli: Cli, write: Write, monke
     write("job.out", LOG)
     monkeypatch.setenv("UENVTOOL_DOCS", f"{TOP}/")
 
-    assert linked(RULE, "warning[set-x-cat]").search(cli("job", "check", "job.sh").stdout)
+    assert linked(RULE, "warning[set-x-cat]").search(cli("check", "job.sh").stdout)
     assert linked(FINDING, "address-in-use").search(cli("doctor", "job.out").stdout)
 
 
@@ -53,7 +53,7 @@ def test_what_says_all_and_what_programs_read_has_the_address(
     assert [line.split()[-1] for line in explained.splitlines() if TOP in line] == [RULE, FINDING, VARIABLE]
     assert FINDING in cli("doctor", "job.out", "--verbose").stdout
     assert json.loads(cli("doctor", "job.out", "--json").stdout)["findings"][0]["page"] == FINDING
-    assert json.loads(cli("job", "check", "job.sh", "--json").stdout)[0]["page"] == RULE
+    assert json.loads(cli("check", "job.sh", "--json").stdout)[0]["page"] == RULE
 
 
 @pytest.mark.usefixtures("terminal")
@@ -65,8 +65,8 @@ def test_without_the_address_of_a_site_nothing_is_linked(
     if address is not None:
         monkeypatch.setenv("UENVTOOL_DOCS", address)
 
-    assert "]8;;" not in cli("job", "check", "job.sh").stdout
-    assert json.loads(cli("job", "check", "job.sh", "--json").stdout)[0]["page"] is None
+    assert "]8;;" not in cli("check", "job.sh").stdout
+    assert json.loads(cli("check", "job.sh", "--json").stdout)[0]["page"] is None
     assert "page:" not in cli("explain", "set-x-cat").stdout
 
 

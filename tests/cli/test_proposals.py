@@ -1,4 +1,4 @@
-"""What a file that ships proposes to type is a command line of this program, and can be copied whole."""
+"""What knowledge proposes to type is a command line of this program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from tests.conftest import ROOT
-from uenvtool.cli import UsageError, application, contexts
+from uenvtool.cli import app
 
 QUOTED = re.compile(r"`(uenvtool [^`]*)`")
 KNOWLEDGE = ("recipes", "knowledge")
@@ -21,12 +21,6 @@ def proposed() -> Iterator[str]:
     for folder in KNOWLEDGE:
         for path in sorted((ROOT / folder).rglob("*.yaml")):
             yield from QUOTED.findall(path.read_text())
-
-
-def test_no_line_of_a_help_ends_within_a_command() -> None:
-    paragraphs = [part for context in contexts() for part in context.get_help().split("\n\n")]
-
-    assert [found for part in paragraphs for found in re.findall(r"`[^`]*`", part) if "\n" in found] == []
 
 
 def test_each_proposed_command_is_one() -> None:
@@ -40,20 +34,17 @@ def refusal(line: str) -> str:
     """Why the program would not take this command line; empty if it would."""
     try:
         parse(line)
-    except UsageError as error:
+    except typer.TyperException as error:
         return str(error)
     return ""
 
 
 def parse(line: str) -> None:
-    """Let the program read a command line, as far as it is one. Raises UsageError if it is none."""
-    command: Any = typer.main.get_command(application())
+    """Let the program read a command line, as far as it is one. Raises TyperException if it is none."""
+    command: Any = typer.main.get_command(app)
     name, *words = (word for word in shlex.split(line.replace("FILE...", "FILE")) if word != "...")
     context = command.make_context(name, list(words))
-    while hasattr(command, "get_command") and words and not words[0].startswith("-"):
-        name, *words = words
-        command = command.get_command(context, name)
-        if command is None:
-            raise UsageError(name)
+    while hasattr(command, "resolve_command") and words and not words[0].startswith("-"):
+        name, command, words = command.resolve_command(context, words)
         if words:  # else the sentence names the command, and proposes nothing
             context = command.make_context(name, list(words), parent=context)

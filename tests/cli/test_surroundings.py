@@ -29,8 +29,7 @@ import os, sys
 sys.path.insert(0, {str(ROOT)!r})
 for gone in os.environ.get("GONE", "").split():
     os.rmdir(gone)
-from uenvtool.__main__ import run, _own_packages_first
-_own_packages_first()
+from uenvtool.cli import run
 print([run(line.split()) for line in {COMMANDS!r}], file=sys.stderr)
 """
 NO_RIGHTS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]

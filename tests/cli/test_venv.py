@@ -1,6 +1,8 @@
-"""The words of `uenvtool venv`: verbs beside a default command, and --squash with or without a file."""
+"""The words of `uenvtool venv`, --squash with or without a file; `uenvtool show` of what it makes."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +29,9 @@ def test_an_option_that_can_do_without_its_value_gets_an_empty_one(words: list[s
     assert list(with_empty_values(words)) == given
 
 
-def test_help_of_the_command_and_of_its_verbs(cli: Cli) -> None:
-    assert "Usage: uenvtool venv [OPTIONS] [PATH] [PACKAGE]..." in cli("venv", "--help").stdout
-    assert "Usage: uenvtool venv info [OPTIONS] {IMAGE|PATH}" in cli("venv", "info", "--help").stdout
+def test_show_tells_a_name_from_an_overlay_and_its_image(cli: Cli, place: Path) -> None:
+    assert cli("venv", "clariden", "--no-base").code == 0
+
+    assert cli("show", "./clariden").stdout.startswith("overlay: clariden")
+    assert cli("show", "clariden").stdout.startswith("description: ")
+    assert "no such file" in cli("show", "gone.squashfs").stderr

@@ -117,7 +117,7 @@ def test_the_labels_name_recipe_hash_and_versions(cli: Cli) -> None:
 
     assert 'uenvtool.component.libfabric="2.6.0"' in label
     assert f'uenvtool.recipe="{ALPS6}"' in label
-    name = json.loads(cli("container", "tag", ALPS6, "--system", "clariden", "--json").stdout)
+    name = json.loads(cli("container", ALPS6, "--tag", "--system", "clariden", "--json").stdout)
     assert f'uenvtool.hash="{name["hash"]}"' in label
 
 
@@ -143,7 +143,7 @@ def test_an_image_on_one_of_ours_names_it_with_its_hash_and_adds_only_its_own(wr
 
     files = written("mine")
 
-    below = cli("container", "tag", ALPS6, "--system", "clariden").stdout.strip()
+    below = cli("container", ALPS6, "--tag", "--system", "clariden").stdout.strip()
     assert f"ARG BASE={below}\n" in files["Containerfile"]
     assert "libfabric" not in files["Containerfile"].split("LABEL")[0]
     assert 'uenvtool.component.libfabric="2.6.0"' in files["Containerfile"]

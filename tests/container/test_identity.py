@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from tests.conftest import Cli, Write
 from tests.container.recipes import BASE, SHA256, component, recipe
 from uenvtool.container.deploy import content_hash
-from uenvtool.container.image import tag
-from uenvtool.container.request import TagRequest
+from uenvtool.container.image import make
+from uenvtool.container.request import ContainerRequest
 
 COMPONENTS: dict[str, dict[str, Any]] = {
     "lib": {
@@ -55,7 +55,7 @@ RECIPE: dict[str, Any] = {
 
 def named(cli: Cli) -> str:
     """The canonical name of the recipe `mine`."""
-    answer = cli("container", "tag", "mine", "--system", "clariden")
+    answer = cli("container", "mine", "--tag", "--system", "clariden")
     assert answer.code == 0, answer.stderr
     return answer.stdout.strip()
 
@@ -124,7 +124,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> str:
     put(folder, COMPONENTS, RECIPE)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        result = tag(TagRequest(recipe="mine", system="clariden"))
+        result = make(ContainerRequest(recipe="mine", system="clariden", tag=True))
     return str(result.data["canonical"])
 
 
@@ -155,10 +155,10 @@ def test_a_tuned_variable_of_the_image_is_an_input(cli: Cli, place: Path) -> Non
 def test_the_image_below_is_an_input(cli: Cli, place: Path, write: Write) -> None:
     put(place, COMPONENTS, RECIPE)
     write("recipes/top/container.yaml", '{"description": "x", "from": "mine", "pip": ["tqdm"]}')
-    before = cli("container", "tag", "top", "--system", "clariden").stdout
+    before = cli("container", "top", "--tag", "--system", "clariden").stdout
     put(place, COMPONENTS, {**RECIPE, "pip": ["pint"]})
 
-    after = cli("container", "tag", "top", "--system", "clariden").stdout
+    after = cli("container", "top", "--tag", "--system", "clariden").stdout
 
     assert before != after
 
@@ -182,17 +182,17 @@ def test_a_path_to_the_recipe_gives_the_same_name(cli: Cli, place: Path) -> None
     put(place, COMPONENTS, RECIPE)
     shutil.copytree(place, place / "copy")
 
-    by_path = cli("container", "tag", str(place / "copy/recipes/mine"), "--system", "clariden").stdout.strip()
+    by_path = cli("container", str(place / "copy/recipes/mine"), "--tag", "--system", "clariden").stdout.strip()
 
     assert by_path == named(cli)
 
 
 def test_what_it_is_tested_with_is_in_the_second_tag_alone(cli: Cli, place: Path) -> None:
     put(place, COMPONENTS, RECIPE)
-    before = json.loads(cli("container", "tag", "mine", "--system", "clariden", "--json").stdout)
+    before = json.loads(cli("container", "mine", "--tag", "--system", "clariden", "--json").stdout)
     put(place, COMPONENTS, {**RECIPE, "tests": {"one": {"run": ["true"], "reason": "x"}}})
 
-    after = json.loads(cli("container", "tag", "mine", "--system", "clariden", "--json").stdout)
+    after = json.loads(cli("container", "mine", "--tag", "--system", "clariden", "--json").stdout)
 
     assert after["canonical"] == before["canonical"]
     assert after["tested"] != before["tested"]

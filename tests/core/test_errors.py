@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from uenvtool.__main__ import _as_known
 from uenvtool.core.errors import did_you_mean, unknown
+from uenvtool.failure import failure
 
 
 def test_few_names_are_all_listed() -> None:
@@ -33,6 +33,6 @@ def test_many_names_that_no_command_lists_are_all_told_where_none_is_near() -> N
 
 
 def test_a_folder_that_may_not_be_entered_is_shown_by_a_command() -> None:
-    told = str(_as_known(PermissionError(13, "Permission denied", "/data/my set/x")))
+    told = str(failure(PermissionError(13, "Permission denied", "/data/my set/x")))
 
     assert "hint: `namei -l '/data/my set/x'` shows which folder" in told

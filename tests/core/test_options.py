@@ -10,20 +10,20 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from uenvtool.core.options import BEHIND, command, given, with_verbs
+from uenvtool.core.options import WithProgram, command, given
 from uenvtool.core.result import Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
-    output: Annotated[Path | None, typer.Option("-o", metavar="DIR", help="Where to.")] = None
-    from_: Annotated[tuple[str, ...], typer.Option(metavar="PLACE", help="Where from.")] = ()
-    dry_run: Annotated[bool, typer.Option(help="Write nothing.")] = False
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to.")] = None
+    from_: Annotated[tuple[str, ...], typer.Option("--from", metavar="PLACE", help="Where from.")] = ()
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False
     resolve: Annotated[bool | None, typer.Option("--resolve/--no-resolve", help="Resolve it.")] = None
-    form: Annotated[Literal["short", "long"], typer.Option(help="How long.")] = "short"
-    count: Annotated[int | None, typer.Option("-n", min=1, help="How many.")] = None
-    words: Annotated[tuple[str, ...] | None, BEHIND] = None
+    form: Annotated[Literal["short", "long"], typer.Option("--form", help="How long.")] = "short"
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="How many.")] = None
+    words: Annotated[tuple[str, ...], typer.Argument(metavar="-- COMMAND...", help="What runs.")] = ()
     known: str = "no option"
 
 
@@ -38,7 +38,7 @@ def make(order: Order) -> Result:
 
 
 APP = typer.Typer(rich_markup_mode=None)
-APP.command(cls=with_verbs({}, keep_behind=True))(make)
+APP.command(cls=WithProgram)(make)
 
 
 def ordered(*words: str) -> Order:
@@ -84,6 +84,8 @@ def test_the_help_has_what_the_fields_say() -> None:
     assert "known" not in text
 
 
-@pytest.mark.parametrize("words", [["a", "--form", "wide"], ["a", "-n", "0"], [], ["a", "--known", "b"]])
+@pytest.mark.parametrize(
+    "words", [["a", "--form", "wide"], ["a", "-n", "0"], [], ["a", "--known", "b"], ["a", "python"]]
+)
 def test_what_no_field_takes_is_refused(words: list[str]) -> None:
     assert CliRunner().invoke(APP, words).exit_code == 2

@@ -42,13 +42,13 @@ def test_every_command_and_verb_has_a_page(pages: Path) -> None:
     wanted = {context.command_path.replace(" ", "-") for context in contexts()}
 
     assert {page.stem for page in pages.iterdir()} == wanted
-    assert {"uenvtool", "uenvtool-job-check", "uenvtool-image-build", "uenvtool-venv-info"} <= wanted
+    assert {"uenvtool", "uenvtool-check", "uenvtool-image-build", "uenvtool-attach"} <= wanted
 
 
 def test_man_shows_what_the_options_are_as_they_are_typed(pages: Path) -> None:
     text = read(pages / "uenvtool-job.1", "-l")
 
-    assert "NAME uenvtool-job - Write and submit a tuned multi-node job; check batch scripts" in text
+    assert "NAME uenvtool-job - Write and submit a tuned multi-node job" in text
     assert "-N, --nodes N Nodes, or pods." in text
     assert "SEE ALSO uenvtool(1)" in text
 

@@ -173,7 +173,7 @@ def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
     with server() as running:
         for number in turns(running, turn, whole, CASES or (2 if packed else 3)):
             if packed:  # the image by itself is whole
-                code, told = running.run(["venv", "info", "v.squashfs"])
+                code, told = running.run(["show", "v.squashfs"])
                 assert code == 0, told
             if number % 5 == 0:
                 ends_well(running, turn(number))

@@ -22,7 +22,7 @@ SCALE = 1 if CASES >= 300 else 100
 COUNTED = """
 import re, sys
 from pathlib import Path
-from uenvtool.__main__ import run
+from uenvtool.cli import run
 code = run(sys.argv[1:])
 own = re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())  # ru_maxrss begins with the parent's
 print("MB", int(own[1]) >> 10, file=sys.stderr)

@@ -288,8 +288,8 @@ def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, pl
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [
-        (RULES, "slurm", ["job", "check", "job.sh"]),
-        (RULES, "slurm", ["job", "check", "job.sh", "--json"]),
+        (RULES, "slurm", ["check", "job.sh"]),
+        (RULES, "slurm", ["check", "job.sh", "--json"]),
         (FINDINGS, "nccl", ["doctor", "--log", "job.log"]),
         (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
     ],

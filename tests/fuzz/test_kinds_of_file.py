@@ -16,8 +16,8 @@ from tests.support.needs import need
 from uenvtool.core.session import loaded_views
 
 COMMANDS = """
-image show X | image verify X | diff X X | image sbom X | venv info X | venv v --from X
-venv v --no-base -r X | job check X | validate X | diff hello X | show ./X
+image show X | image verify X | diff X X | image sbom X | show X | venv v --from X
+venv v --no-base -r X | check X | validate X | diff hello X | show ./X
 """
 CASES = [case.strip() for line in COMMANDS.strip().splitlines() for case in line.split(" | ")]
 EMPTY_IS_FINE = {"venv v --no-base -r X"}
@@ -67,7 +67,7 @@ def test_what_is_no_file_in_an_overlays_records_does_not_hang(cli: Cli, place: P
     make = {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: os.symlink("/dev/zero", path)}
     make[kind](folder / name)
 
-    for words in (["venv", "info", "v"], ["venv", "v", "small", "--no-base", "--dry-run"], ["venv", "v", "--update"]):
+    for words in (["show", "v"], ["venv", "v", "small", "--no-base", "--dry-run"], ["venv", "v", "--update"]):
         answer = cli(*words)
 
         assert_is_an_answer(answer, (words, name, kind))
@@ -94,7 +94,7 @@ def test_a_script_to_check_comes_from_a_pipe(write: Write) -> None:
     ]
 
     done = subprocess.run(
-        [*command, "job", "check", "/dev/stdin"],
+        [*command, "check", "/dev/stdin"],
         input="#!/bin/bash\nsrun true\n",
         capture_output=True,
         text=True,

@@ -69,7 +69,7 @@ def test_what_once_broke_something_is_told(cli: Cli, write: Write, kind: Kind, c
 OF_OTHERS = {"deep.yaml": "[" * 20_000, "odd\nname.yaml": "x", "list.yaml": "- 1\n", "half.yaml": "x: [\n"}
 UNNAMED = """
 list | build pytorch-2.6 --dry-run | activate --system clariden | activate --write -o out | explain NCCL_NET
-list rules | explain --system clariden | doctor --log job.log | job check job.sh
+list rules | explain --system clariden | doctor --log job.log | check job.sh
 schema tuning | container ngc-pytorch-25.06 --dry-run | validate mine.yaml | diff pytorch-2.6 pytorch-2.9 | show hello
 job --system clariden --account a --image u -- python train.py
 """
@@ -98,7 +98,7 @@ def test_files_of_others_never_stand_in_the_way(cli: Cli, write: Write, line: st
     ("kind", "shipped_name", "words"),
     [
         ("tuning", "slingshot", "explain NCCL_NET"),
-        ("rules", "slurm", "job check job.sh"),
+        ("rules", "slurm", "check job.sh"),
         ("findings", "nccl", "doctor --log job.log"),
     ],
 )
@@ -127,7 +127,7 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
     write("job.sh", "#!/bin/bash\nsrun --ntasks=1 true\n")
     copy = write(f"{kind}/mine.yaml", (ROOT / "knowledge" / kind / f"{name}.yaml").read_text())
 
-    assert cli("job", "check", "job.sh").code in (0, 1)
+    assert cli("check", "job.sh").code in (0, 1)
     assert cli("doctor", "--log", "job.sh").code in (0, 1)
     answer = cli("validate", copy)
     assert answer.code == 2

@@ -44,7 +44,7 @@ def bad_records(write: Write) -> Iterator[tuple[list[str], str]]:
     for number, text in enumerate(damaged_json(json.dumps(RECORD), 60, seed=6)):
         write(f"v{number}/pyvenv.cfg", "home = /usr/bin\n")
         write(f"v{number}/.uenvtool/uenvtool.json", text.encode(errors="replace"))
-        yield ["venv", "info", f"v{number}"], f"v{number}/.uenvtool/uenvtool.json"
+        yield ["show", f"v{number}"], f"v{number}/.uenvtool/uenvtool.json"
     lock = min(ROOT.glob("envs/**/spack.lock"), key=lambda path: path.stat().st_size).read_text()
     for number, text in enumerate(damaged_json(lock, 15, seed=7)):
         write(f"lock{number}/spack.lock", text.encode(errors="replace"))
@@ -75,9 +75,9 @@ WORDS = """
 show nosuch | show helo | build pytorh | build hello --system claridn | activate --system claridn | explain NCLC_NET
 activate --system clariden --shell bsh | activate --system clariden --uarch gh20 | build hello --uarch x | schema recip
 validate gone.yaml | validate . | new recipe a/b | new system hello/x | edit hello --remove zlibb | edit nosuch --add x
-venv new numpy=1 | venv new -r gone.txt | venv new --base /gone/python | venv info gone
+venv new numpy=1 | venv new -r gone.txt | venv new --base /gone/python | show gone
 venv new --from gone.toml | venv new small --mount tools | venv a:b small | venv new --override 'a b' | image show gone
-image verify plain.txt | image sbom plain.txt | job check gone.sh | job check plain.bin
+image verify plain.txt | image sbom plain.txt | check gone.sh | check plain.bin
 diff hello gone | diff gone hello | list nosuch | nosuch | explain | build hello -o plain.txt
 activate -o plain.txt --write
 venv new --squash image.img | venv new -e . | venv plain.txt small | venv new small==1=2 | build | show ''

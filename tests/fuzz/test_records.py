@@ -102,7 +102,7 @@ def test_a_damaged_record_of_an_overlay_is_read_or_told(cli: Cli, place: Path, n
     record = place / "v" / ".uenvtool" / "uenvtool.json"
     record.parent.mkdir(parents=True)
     (place / "v" / "pyvenv.cfg").write_text("home = /usr/bin\n")
-    every = [["venv", "info", "v"], ["venv", "info", "v", "--json"], ["venv", "v", "--remove", "nosuch"]]
+    every = [["show", "v"], ["show", "v", "--json"], ["venv", "v", "--remove", "nosuch"]]
     for number, text in enumerate([*ONCE, *damaged_json(json.dumps(RECORD), share(60), seed)]):
         record.write_bytes(text.encode(errors="surrogateescape" if text == "\udcff" else "replace"))
 

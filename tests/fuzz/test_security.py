@@ -110,7 +110,7 @@ READERS = [
     ["validate", "recipes/mine/recipe.yaml"],
     ["schema", "recipe"],
     ["explain", "NCCL_NET"],
-    ["job", "check", "job.sh"],
+    ["check", "job.sh"],
 ]
 
 
@@ -213,8 +213,8 @@ def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
             ["image", "verify", "i.squashfs"],
             ["diff", "i.squashfs", "i.squashfs"],
             ["image", "sbom", "i.squashfs"],
-            ["venv", "info", "i.squashfs"],
-            ["venv", "info", "raw"],
+            ["show", "i.squashfs"],
+            ["show", "raw"],
             ["venv", "i", "--update", "--squash", "--dry-run"],
         )
     ]
@@ -228,10 +228,10 @@ def test_a_script_is_changed_by_fix_alone_and_nothing_beside_it(cli: Cli, write:
     write("job.sh", '#!/bin/bash\n#SBATCH --nodes=2\nsrun bash -c "RANK=$SLURM_PROCID python train.py"\n')
     before = snapshot(place)
 
-    assert cli("job", "check", "job.sh").code == 1
-    assert cli("job", "check", "--diff", "job.sh").code in (0, 1)
+    assert cli("check", "job.sh").code == 1
+    assert cli("check", "--diff", "job.sh").code in (0, 1)
     assert snapshot(place) == before
-    cli("job", "check", "--fix", "job.sh")
+    cli("check", "--fix", "job.sh")
 
     assert {**snapshot(place), "job.sh": None} == {**before, "job.sh": None}
 
@@ -274,7 +274,7 @@ def test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command(
     script = write("job.sh", "#!/bin/bash\n#SBATCH --time=1\npython train.py\n")
     write("job.log", "OTHER WORDS\n")
 
-    checked, told = cli("job", "check", "--fix", "job.sh"), cli("doctor", "--log", "job.log", "--fix")
+    checked, told = cli("check", "--fix", "job.sh"), cli("doctor", "--log", "job.log", "--fix")
 
     assert ("python-name" in checked.stdout) is not own  # a finding that is mended is not told
     assert ("./evil train.py" in script.read_text()) is own

@@ -1,4 +1,4 @@
-"""`uenvtool job attach`: what it says where Slurm has no answer; tests/real has it in a real Slurm."""
+"""`uenvtool attach`: what it says where Slurm has no answer; tests/real has it in a real Slurm."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_a_silent_slurm_is_not_a_job_that_does_not_run(
         (place / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
 
-    answer = cli("job", "attach", "12")
+    answer = cli("attach", "12")
 
     assert (answer.code, answer.stderr.splitlines()[0]) == (code, said)

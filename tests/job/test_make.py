@@ -85,9 +85,7 @@ def test_the_check_finds_nothing(cli: Cli, place: Path, job: str) -> None:
     for name, text in files.items():
         (place / name).write_text(text)
 
-    answer = cli(
-        "job", "check", *(name for name in files if name.endswith((".sh", ".toml")) and "activate" not in name)
-    )
+    answer = cli("check", *(name for name in files if name.endswith((".sh", ".toml")) and "activate" not in name))
 
     assert answer.code == 0, answer.stderr
 
@@ -105,7 +103,7 @@ def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_othe
     named = "sbcast --force ./base" if "--stage" in how else "#SBATCH --uenv=./base"
     (place / "other.sh").write_text(text.replace(named, named.replace("base", "other")))
 
-    made, edited = cli("job", "check", "job.sh"), cli("job", "check", "other.sh")
+    made, edited = cli("check", "job.sh"), cli("check", "other.sh")
 
     assert "NCCL_PROTO" not in text, "the recipe's NCCL needs no way out"
     assert made.code == 0, made.stdout

@@ -138,7 +138,7 @@ def test_a_new_site_has_its_first_job_by_the_commands_of_the_page(cli: Cli, clus
     text = Path("job.sh").read_text()
     assert f"{{{variable}" in text or variable in text
     assert subprocess.run(["bash", "-n", "job.sh"], check=False).returncode == 0
-    assert cli("job", "check", "job.sh", "--system", "mine").code == 0
+    assert cli("check", "job.sh", "--system", "mine").code == 0
     assert cli("activate", "--system", "mine").code == 0
     assert load_system("mine").nodes
 

@@ -133,7 +133,7 @@ list
 show pytorch-2.6 --json
 build pytorch-2.6 --no-concretize
 job --system clariden --account g1 --recipe pytorch-2.6 -o job.sh -- python train.py
-job check script.sh --system clariden
+check script.sh --system clariden
 doctor --log run.out --system clariden
 activate --system clariden --shell bash
 container pytorch-25.06
@@ -175,5 +175,5 @@ def test_an_overlay_and_its_image_are_of_aarch64(machine: Machine, cli: Cli) -> 
     assert made.code == 0, made.stderr
     ran = machine.run("/inside/mine/bin/python", "-c", "import rpds; print(len(rpds.List([1, 2])), rpds.__file__)")
     assert ran.stdout.startswith("2 /inside/mine/"), ran.stderr
-    data = json.loads(cli("venv", "info", machine.work / "mine.squashfs", "--json").stdout)
+    data = json.loads(cli("show", machine.work / "mine.squashfs", "--json").stdout)
     assert [(each["name"], each["version"]) for each in data["packages"]] == [("rpds", "1.0")]

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import Cli
 from tests.support.images import Builder, archive, base_image, python_image, storage
 from tests.support.overlays import wheel
-from uenvtool.container.image import tag
-from uenvtool.container.request import TagRequest
+from uenvtool.container.image import make
+from uenvtool.container.request import ContainerRequest
 
 pytestmark = [pytest.mark.real, pytest.mark.build]
 
@@ -159,7 +159,7 @@ def test_a_built_image_has_its_labels_variables_and_hook(builder: Builder, proje
     assert labels["uenvtool.component.shout"] == "1.0"
     assert labels["uenvtool.recipe"] == "greeting"
     assert labels["org.opencontainers.image.base.name"] == "localhost/uenvtool-base:1"
-    name = tag(TagRequest(recipe="greeting", system="clariden")).data["canonical"]
+    name = make(ContainerRequest(recipe="greeting", system="clariden", tag=True)).data["canonical"]
     assert name == f"greeting:1-alps6-{labels['uenvtool.hash']}"
     assert "NCCL_NET=AWS Libfabric" in settings["Env"]
     assert "FI_PROVIDER=tcp" in kept, "what the user sets stays"

@@ -21,7 +21,7 @@ from tests.support.image_builds import spack_variables
 from tests.support.made_once import made_once
 from tests.support.needs import need, needs, needs_solver
 from tests.support.project import ROOT
-from uenvtool.__main__ import run
+from uenvtool.cli import run
 
 pytestmark = [
     pytest.mark.real,

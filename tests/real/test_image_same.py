@@ -17,7 +17,7 @@ from tests.support.image_builds import UENVTOOL, environ, spack_variables
 from tests.support.installed import installed_hello
 from tests.support.needs import needs, needs_solver
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
-from uenvtool.__main__ import run
+from uenvtool.cli import run
 
 pytestmark = [
     pytest.mark.real,

@@ -62,7 +62,7 @@ def job(world: World, slurm: Slurm) -> Iterator[str]:
 
 
 def attach(world: World, slurm: Slurm, *words: str) -> subprocess.CompletedProcess[str]:
-    command = ["uenvtool", "job", "attach", *words]
+    command = ["uenvtool", "attach", *words]
     env = {**world.environ, "SLURM_CONF": str(slurm.conf)}
     return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=120, check=False)
 

@@ -432,7 +432,7 @@ def test_a_script_of_a_page_or_of_windows_is_refused_and_taken_when_it_is_mended
     (place / "job.sh").write_bytes(text.encode())
 
     before = slurm.run("sbatch", "--test-only", "job.sh", cwd=place)
-    found = cli("job", "check", "--fix", "job.sh")
+    found = cli("check", "--fix", "job.sh")
     after = slurm.run("sbatch", "--test-only", "job.sh", cwd=place)
 
     assert before.returncode != 0

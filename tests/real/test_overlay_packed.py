@@ -109,7 +109,7 @@ def test_an_image_alone_is_updated_and_the_old_one_kept(
 
     assert answer.code == 0, answer.stderr
     images = ("e.squashfs", "e.previous.squashfs")
-    new, old = (json.loads(cli("venv", "info", name, "--json").stdout) for name in images)
+    new, old = (json.loads(cli("show", name, "--json").stdout) for name in images)
     assert {each["name"]: each["version"] for each in new["packages"]} == {"tool": "3.0", "more": "1.0"}
     assert {each["name"]: each["version"] for each in old["packages"]} == {"tool": "2.0"}
     assert (new["mount"], old["mount"]) == ("/my/tools", "/my/tools")
@@ -192,7 +192,7 @@ def test_packing_killed_at_any_step_leaves_an_image_that_works(
         ended = killed_before(step, *words, f"big=={1 + turn % 2}.0")
 
         assert ended in (KILLED, 0), names[step - 1]
-        info = cli("venv", "info", "e.squashfs", "--json")
+        info = cli("show", "e.squashfs", "--json")
         assert info.code == 0, info.stderr
         assert json.loads(info.stdout)["packages"][0]["version"] in ("1.0", "2.0")
     answer = cli("venv", "v", "big==2.0", "--squash", "e.squashfs")

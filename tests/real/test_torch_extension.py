@@ -67,7 +67,7 @@ def test_an_extension_is_built_on_the_bases_torch_and_made_again(no_base: None, 
 
     assert [made.code, again.code, updated.code] == [0, 0, 0], made.stderr + again.stderr + updated.stderr
     assert used("v") == used("w") == used("v.previous") == "[2.0, 2.0]"
-    assert json.loads(cli("venv", "info", "w", "--json").stdout)["built_on_base"] == ["tinyop"]
+    assert json.loads(cli("show", "w", "--json").stdout)["built_on_base"] == ["tinyop"]
     installed = [path.name for path in Path("v").glob("lib/python3*/site-packages/*.dist-info")]
     assert installed == ["tinyop-1.0.dist-info"]  # the tools of the build are not in it
 

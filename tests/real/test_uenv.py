@@ -161,7 +161,7 @@ def test_a_base_of_a_repository_is_named_by_its_label_and_loads_by_it(
         *("uenv", "run", label, "--view=default", "--", *uenvtool),
         *("venv", "mine", "tool==2.0", "--squash", "--mount", stack.tools),
     )
-    told = stack.run(*uenvtool, "venv", "info", "mine.squashfs")
+    told = stack.run(*uenvtool, "show", "mine.squashfs")
 
     assert made.returncode == 0, made.stderr
     line = f"uenv start {label},{place}/mine.squashfs --view=default,mine:venv"

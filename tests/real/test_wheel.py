@@ -36,7 +36,7 @@ def test_the_wheel_does_the_main_job(place: Path) -> None:
     assert written == (ROOT / "envs/pytorch-2.6/clariden-gh200/spack.yaml").read_text()
     again = [place / "venv" / "bin" / "uenvtool", "activate", "--check", "-o", ROOT / "activate"]
     assert subprocess.run(again, cwd=elsewhere, check=False).returncode == 0
-    page = place / "venv/share/man/man1/uenvtool-job-check.1"
+    page = place / "venv/share/man/man1/uenvtool-check.1"
     assert "--select" in page.read_text().replace("\\-", "-")
     overlay = [place / "venv" / "bin" / "uenvtool", "venv", "./mine", "--base", sys.executable]
     made = subprocess.run(overlay, cwd=elsewhere, check=False, capture_output=True, text=True)

@@ -13,7 +13,7 @@ import pytest
 from tests.support import peers
 from tests.support.made_once import made_once
 from tests.support.project import CACHE, ROOT
-from uenvtool.__main__ import run
+from uenvtool.cli import run
 from uenvtool.env.install import InstallOptions, install
 from uenvtool.env.installable import read_installable
 from uenvtool.env.program import find_spack, repository_folder

@@ -70,7 +70,7 @@ def test_the_variables_of_pip_and_uv_for_it_are_recorded(
     answer = cli("venv", "v", "more")
 
     assert answer.code == 0, answer.stderr
-    assert json.loads(cli("venv", "info", "v", "--json").stdout)["built_on_base"] == [":all:"]
+    assert json.loads(cli("show", "v", "--json").stdout)["built_on_base"] == [":all:"]
 
 
 def test_a_wheel_is_left_for_the_source(here: BaseHere, cli: Cli, wheels: Path) -> None:

@@ -139,7 +139,7 @@ def foreign(place: Path, mount: str = "/user-tools", **base: object) -> Path:
 def test_what_no_command_can_name_is_refused_when_it_is_read(
     what: str, words: dict[str, str], place: Path, cli: Cli
 ) -> None:
-    answer = cli("venv", "info", str(foreign(place, **words)))
+    answer = cli("show", str(foreign(place, **words)))
 
     assert answer.code == 2, answer.stdout
     assert f"{place}/foreign.squashfs:" in answer.stderr
@@ -157,7 +157,7 @@ def test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_p
     name: str, word: str, inside: bool, place: Path, cli: Cli
 ) -> None:
     words = {name: f"uenv start a/b:1 {word}" if name == "load" else f"a{word}"}
-    answer = cli("venv", "info", str(foreign(place, **words, in_container=inside)))
+    answer = cli("show", str(foreign(place, **words, in_container=inside)))
     assert answer.code == 0, answer.stderr
 
     pasted = [line.strip() for line in f"{answer.stdout}\n{answer.stderr}".splitlines()]

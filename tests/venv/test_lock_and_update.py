@@ -177,8 +177,8 @@ def test_a_record_that_was_changed_by_hand_is_told(here: BaseHere, cli: Cli) -> 
 def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "frame")
 
-    text = cli("venv", "info", "v")
-    data = json.loads(cli("venv", "info", "v", "--json").stdout)
+    text = cli("show", "v")
+    data = json.loads(cli("show", "v", "--json").stdout)
 
     assert text.code == 0, text.stderr
     assert f"base: stack, Python {here.version}" in text.stdout
@@ -194,8 +194,8 @@ def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Cli) -> None:
     data["base"]["folders"].append("/nonexistent")
     record.write_text(json.dumps(data))
 
-    assert "(not here now" in cli("venv", "info", "v").stdout
-    assert json.loads(cli("venv", "info", "v", "--json").stdout)["base_is_here"] is False
+    assert "(not here now" in cli("show", "v").stdout
+    assert json.loads(cli("show", "v", "--json").stdout)["base_is_here"] is False
 
 
 def test_an_editable_project_is_seen_before_the_base(here: BaseHere, cli: Cli, place: Path) -> None:

@@ -156,8 +156,8 @@ class TestOverlays:
             assert ended in (KILLED, 0)
             version = run(["v/bin/python", "-c", "import small; print(small.__version__)"], clean_environment())
             assert version.stdout.strip() in ("1.0", "1.1"), version.stderr
-            told = cli("venv", "info", "v")
-            packed = cli("venv", "info", "v.squashfs", "--json")
+            told = cli("show", "v")
+            packed = cli("show", "v.squashfs", "--json")
             assert packed.code == 0, packed.stderr
             is_same = f'"version": "{version.stdout.strip()}"' in packed.stdout
             assert is_same or "v.squashfs is older than this: pack it again" in told.stderr

@@ -125,14 +125,14 @@ class TestImage:
 
     def test_it_is_said_by_the_run_and_by_info_until_it_is_packed_again(self, here: BaseHere, cli: Cli) -> None:
         fresh = cli("venv", "hx", "small", "--squash", "images/of-hx.squashfs")
-        same = cli("venv", "info", "hx")
+        same = cli("show", "hx")
 
         added = cli("venv", "hx", "other")
-        of_overlay = cli("venv", "info", "hx")
-        of_image = cli("venv", "info", "images/of-hx.squashfs")
+        of_overlay = cli("show", "hx")
+        of_image = cli("show", "images/of-hx.squashfs")
         command = "uenvtool venv hx --squash images/of-hx.squashfs"
         packed = cli(*command.split()[1:])
-        after = cli("venv", "info", "hx")
+        after = cli("show", "hx")
 
         assert fresh.code == added.code == packed.code == 0, fresh.stderr + added.stderr + packed.stderr
         for answer in (added, of_overlay):
@@ -143,10 +143,10 @@ class TestImage:
 
     def test_an_image_beside_its_overlay_says_it_itself(self, here: BaseHere, cli: Cli) -> None:
         cli("venv", "hx", "small", "--squash")
-        before = cli("venv", "info", "hx.squashfs")
+        before = cli("show", "hx.squashfs")
         cli("venv", "hx", "other")
 
-        answer = cli("venv", "info", "hx.squashfs")
+        answer = cli("show", "hx.squashfs")
 
         assert "older" not in before.stderr
         assert "this is older than hx: pack it again with `uenvtool venv hx --squash`" in answer.stderr
@@ -157,7 +157,7 @@ class TestImage:
         loaded("container")
         write("env/pyvenv.cfg", "home = /usr/bin\n")
 
-        for answer in (cli("venv", "env", "--squash"), cli("venv", "info", "env.squashfs")):
+        for answer in (cli("venv", "env", "--squash"), cli("show", "env.squashfs")):
             assert answer.code == 0, answer.stderr
             assert "/images/pytorch.sif /user-tools/bin/python script.py" in answer.stderr
             assert "uenv start" not in answer.stderr  # its Python is not there outside of the container
@@ -166,7 +166,7 @@ class TestImage:
         project(place / "proj", "mine")
 
         answer = cli("venv", "v", "-e", "proj", "--squash")
-        told = cli("venv", "info", "v.squashfs")
+        told = cli("show", "v.squashfs")
 
         assert answer.code == 0, answer.stderr
         for each in (answer, told):

@@ -1,4 +1,4 @@
-"""`job check` on a script of 10,000 lines beside shellcheck, and on 1,400 files."""
+"""`check` on a script of 10,000 lines beside shellcheck, and on 1,400 files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     lines, count = (1_000, 100) if place.small else (10_000, 1_400)
     script = place.folder / "job.sh"
     script.write_text("#!/bin/bash\n#SBATCH --uenv=pytorch/v2.6.0:v1\n" + BLOCK * (lines // BLOCK.count("\n")))
-    check = Way("uenvtool job check", place.tool("job", "check", script, fine=(0, 1)))
+    check = Way("uenvtool check", place.tool("check", script, fine=(0, 1)))
     theirs = [Way("shellcheck", place.run("shellcheck", script, fine=(0, 1)))]
     ways = theirs if place.has("shellcheck", "apt-get install shellcheck") else []
     yield Comparison(f"Checking a script of {lines} lines", [*ways, check], "They look for other flaws.")
@@ -33,12 +33,12 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     scripts = [place.folder / f"job{i}.sh" for i in range(count)]
     for i, path in enumerate(scripts):
         path.write_text(f"#!/bin/bash\n#SBATCH --nodes={i % 8 + 1}\n{heads[i % 3]}\n{BLOCK * (i % 12)}")
-    all_ = Way("uenvtool job check", place.tool("job", "check", *scripts, fine=(0, 1)))
+    all_ = Way("uenvtool check", place.tool("check", *scripts, fine=(0, 1)))
     theirs = [Way("shellcheck", place.run("shellcheck", *scripts, fine=(0, 1)))] if ways else []
     yield Comparison(f"Checking {count} scripts in one run", [*theirs, all_])
     ways = []
     for size in (100, 1_000) if place.small else (100, 1_000, 3_000, 10_000, 30_000):
         path = place.folder / f"lines{size}.sh"
         path.write_text("#!/bin/bash\n#SBATCH --uenv=pytorch/v2.6.0:v1\n" + BLOCK * (size // BLOCK.count("\n")))
-        ways.append(Way(f"{size} lines", place.tool("job", "check", path, fine=(0, 1))))
+        ways.append(Way(f"{size} lines", place.tool("check", path, fine=(0, 1))))
     yield Comparison("Checking a script, by its lines", ways, remarks=growth)

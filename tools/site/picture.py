@@ -1,4 +1,4 @@
-"""Writes docs/check.svg, the picture of the README: what `uenvtool job check` really prints on a terminal.
+"""Writes docs/check.svg, the picture of the README: what `uenvtool check` really prints on a terminal.
 
 `picture.py --check` ends with 1 if the picture is another one than the program gives today.
 """
@@ -18,7 +18,7 @@ from rich.text import Text
 
 PICTURE = Path(__file__).parents[2] / "docs/check.svg"
 WIDTH = 92
-COMMAND = ("uenvtool", "job", "check", "--system", "clariden", "train.sh")
+COMMAND = ("uenvtool", "check", "--system", "clariden", "train.sh")
 SCRIPT = """\
 #!/bin/bash
 #SBATCH --account=a01 --time=01:00:00 --nodes=2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -83,7 +85,9 @@ def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
     helps: dict[str, dict[str, str]] = {name: {} for commands in READERS.values() for name in commands}
     for context in contexts():
         if name := context.command_path.partition(" ")[2].partition(" ")[0]:
-            helps[name][context.command_path] = context.command.get_help(context)
+            with contextlib.redirect_stdout(io.StringIO()) as printed:  # Typer prints it
+                context.get_help()
+            helps[name][context.command_path] = printed.getvalue()
     yield from ((name, {"about": COMMANDS[name].sentence, "helps": found}) for name, found in helps.items())
 
 

@@ -1,12 +1,17 @@
-"""The arguments of `activate` and `explain`."""
+"""The commands `activate` and `explain`."""
 
 from __future__ import annotations
+
+import typer
 
 from uenvtool.activation.request import ActivateRequest, ExplainRequest
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
 
+app = typer.Typer()
 
+
+@app.command()
 @command(ActivateRequest, json=False)
 def activate(request: ActivateRequest) -> Result:
     """Print what sets a shell up for a system.
@@ -18,6 +23,7 @@ def activate(request: ActivateRequest) -> Result:
     return work.activate(request)
 
 
+@app.command()
 @command(ExplainRequest)
 def explain(request: ExplainRequest) -> Result:
     """Explain variables: what each is set to, when, why, and what the sources say; rules and findings too."""

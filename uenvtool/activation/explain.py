@@ -52,7 +52,7 @@ COMPUTED = {
 
 
 def explain(request: ExplainRequest) -> Result:
-    """Return what is known of variables, rules of `job check` and findings of `doctor`.
+    """Return what is known of variables, rules of `check` and findings of `doctor`.
 
     With a system, runtime or version, and on a machine that is known, it says what is set there.
 

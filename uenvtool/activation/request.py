@@ -12,11 +12,11 @@ from uenvtool.knowledge import complete
 from uenvtool.knowledge.options import ThisSystemName, Uarch, Workarounds, named_texts
 
 
-def _shells(incomplete: str) -> list[str]:
+def _shells() -> list[str]:
     from uenvtool.activation.formats import FORMATS
     from uenvtool.activation.shells import shells
 
-    return complete.starting(incomplete, [*shells(), *FORMATS])
+    return sorted([*shells(), *FORMATS])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,31 +28,36 @@ class ActivateRequest:
     runtime: Annotated[
         str | None,
         Option(
+            "--runtime",
             metavar="NAME",
             help="The runtime, such as uenv or ce; default: seen in the job.",
             autocompletion=complete.runtimes,
         ),
     ] = None
     recipe: Annotated[
-        str | None, Option(metavar="RECIPE", help="Take the versions of a recipe.", autocompletion=complete.recipes)
+        str | None,
+        Option("--recipe", metavar="RECIPE", help="Take the versions of a recipe.", autocompletion=complete.recipes),
     ] = None
-    nccl: Annotated[str | None, Option(metavar="VERSION", help="The version of NCCL, if it is known.")] = None
-    fact: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="Another fact, such as image=alps.")] = ()
+    nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="The version of NCCL, if it is known.")] = None
+    fact: Annotated[
+        tuple[str, ...], Option("--fact", metavar="NAME=VALUE", help="Another fact, such as image=alps.")
+    ] = ()
     shell: Annotated[
         str,
         Option(
+            "--shell",
             metavar="NAME",
             help="bash, zsh; or a file: edf, dotenv, json.",
             autocompletion=_shells,
         ),
     ] = "bash"
-    venv: Annotated[str | None, Option(metavar="PATH", help="A virtual environment to activate too.")] = None
+    venv: Annotated[str | None, Option("--venv", metavar="PATH", help="A virtual environment to activate too.")] = None
     workaround: Workarounds = ()
     check: Annotated[bool, Option("--check", help="Exit 1 with a diff if activate/ is not up to date.")] = False
     write: Annotated[bool, Option("--write", help="Write activate/ anew, one script a system.")] = False
     force: Annotated[bool, Option("--force", help="With --write: replace scripts that were changed by hand.")] = False
     output: Annotated[
-        Path | None, Option("-o", metavar="DIR", help="For --check and --write.", show_default="activate")
+        Path | None, Option("--output", "-o", metavar="DIR", help="For --check and --write.", show_default="activate")
     ] = None
 
     @property
@@ -72,18 +77,23 @@ class ExplainRequest:
         tuple[str, ...],
         Argument(
             metavar="[VAR|ID...]",
-            help="Variables, rules of job check, findings of doctor.",
+            help="Variables, rules of check, findings of doctor.",
             autocompletion=complete.variables,
         ),
     ] = ()
     all: Annotated[bool, Option("--all", help="Explain every variable.")] = False
     system: Annotated[
-        str | None, Option("-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems)
+        str | None,
+        Option("--system", "-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems),
     ] = None
     runtime: Annotated[
-        str | None, Option(metavar="NAME", help="Say what is set in this runtime.", autocompletion=complete.runtimes)
+        str | None,
+        Option("--runtime", metavar="NAME", help="Say what is set in this runtime.", autocompletion=complete.runtimes),
     ] = None
     recipe: Annotated[
-        str | None, Option(metavar="RECIPE", help="Say what is set with its versions.", autocompletion=complete.recipes)
+        str | None,
+        Option(
+            "--recipe", metavar="RECIPE", help="Say what is set with its versions.", autocompletion=complete.recipes
+        ),
     ] = None
-    nccl: Annotated[str | None, Option(metavar="VERSION", help="Say what is set with this NCCL.")] = None
+    nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="Say what is set with this NCCL.")] = None

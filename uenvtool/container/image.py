@@ -24,7 +24,7 @@ from uenvtool.container.deploy import (
     test_script,
 )
 from uenvtool.container.plan import ContainerPlan, planned, unlocked
-from uenvtool.container.request import ContainerRequest, TagRequest
+from uenvtool.container.request import ContainerRequest
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.options import given
@@ -54,7 +54,7 @@ class Image:
 
 
 def make(request: ContainerRequest) -> Result:
-    """Write the files of an image, compare them with what lies there, or only show them.
+    """Write the files of an image, compare them with what lies there, or only show them or its name.
 
     Raises BadInput for what is wrong in a recipe or component, or without a checksum if `locked`; AnswerIsNo if a
     check finds differences.
@@ -65,6 +65,8 @@ def make(request: ContainerRequest) -> Result:
         BadInput.raise_any(open_ends)
     command = again(plan, request)
     image = image_of(plan, command, is_small=request.recipe is None)
+    if request.tag:
+        return Result(data=_data(image), text=image.identity.canonical)
     folder = request.output or CONTAINERS / plan.name
     data = {**_data(image), "folder": str(folder)}
     notes = tuple(problem.message for problem in open_ends)
@@ -83,14 +85,6 @@ def make(request: ContainerRequest) -> Result:
         notes=(image.identity.canonical, *notes),
         next=(f"bash {shlex.quote(str(folder / 'build.sh'))}",),
     )
-
-
-def tag(request: TagRequest) -> Result:
-    """Return the canonical name of an image, with its hash. Raises BadInput as `make` does."""
-    files_request = ContainerRequest(recipe=request.recipe, system=request.system, uarch=request.uarch)
-    plan = planned(files_request)
-    image = image_of(plan, again(plan, files_request))
-    return Result(data=_data(image), text=image.identity.canonical)
 
 
 def _data(image: Image) -> dict[str, Any]:

@@ -22,23 +22,19 @@ class ContainerRequest:
 
     recipe: Annotated[str | None, Recipe] = None
     base: Annotated[str, Option("--from", metavar="IMAGE", help="In place of a recipe: an image with its tag.")] = ""
-    pip: Annotated[tuple[str, ...], Option(metavar="PACKAGE", help="With --from: a Python package on top of it.")] = ()
-    name: Annotated[str, Option(metavar="NAME", help="With --from: the name of the new image.")] = ""
+    pip: Annotated[
+        tuple[str, ...], Option("--pip", metavar="PACKAGE", help="With --from: a Python package on top of it.")
+    ] = ()
+    name: Annotated[str, Option("--name", metavar="NAME", help="With --from: the name of the new image.")] = ""
     system: SystemName = None
     uarch: Uarch = None
-    output: Annotated[Path | None, Option("-o", metavar="DIR", help="Where to write; default: containers/RECIPE.")] = (
-        None
-    )
+    output: Annotated[
+        Path | None, Option("--output", "-o", metavar="DIR", help="Where to write; default: containers/RECIPE.")
+    ] = None
     locked: Annotated[bool, Option("--locked", help="Refuse a base or source without a checksum.")] = False
     check: Annotated[bool, Option("--check", help="Exit 1 with a diff if DIR is not what its inputs give.")] = False
     force: Annotated[bool, Option("--force", help="Replace uenvtool's files that were changed.")] = False
     dry_run: Annotated[bool, Option("--dry-run", help="Print the Containerfile; write nothing.")] = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TagRequest:
-    """A request for the name of a recipe's image."""
-
-    recipe: Annotated[str, Recipe]
-    system: SystemName = None
-    uarch: Uarch = None
+    tag: Annotated[
+        bool, Option("--tag", help="Print the image's name, with the hash of all that goes in; write nothing.")
+    ] = False

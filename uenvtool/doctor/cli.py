@@ -1,10 +1,12 @@
-"""The arguments of `uenvtool doctor`, and what it looks at."""
+"""The command `doctor`, and what it looks at."""
 
 from __future__ import annotations
 
 import functools
 import os
 from typing import TYPE_CHECKING
+
+import typer
 
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
@@ -14,13 +16,19 @@ if TYPE_CHECKING:
     from uenvtool.doctor.finding import Examination
 
 
+app = typer.Typer()
+
+
+@app.command()
 @command(DoctorRequest)
 def doctor(request: DoctorRequest) -> Result | None:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
-    With `--log job.out` it reads a job's output instead, or the folder of PyTorch's flight recorder, with
-    `--job 123456` whatever Slurm has of a job; with `srun uenvtool doctor --ranks` every rank of a job looks. Exit code
-    1 if something is wrong. `uenvtool explain ID` says all of a finding.
+    `uenvtool doctor --log job.out` reads a job's output, or the folder of PyTorch's
+    flight recorder; `uenvtool doctor --job 123456` whatever Slurm has of a job;
+    with `srun uenvtool doctor --ranks` every rank of a job looks.
+
+    Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
     from uenvtool.doctor.report import report

@@ -164,7 +164,7 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
 
 
 def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the flaws of the script, as `uenvtool job check` finds them, but for hints."""
+    """Yield the flaws of the script, as `uenvtool check` finds them, but for hints."""
     given = record.environment
     for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
         if flaw.rule.id not in known and flaw.severity != HINT:

@@ -15,21 +15,30 @@ class DoctorRequest:
     """A request to look at logs, else at a job that Slurm knows, else at all ranks of this job, else at this shell."""
 
     files: Annotated[tuple[Path, ...], Argument(metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True)] = ()
-    log: Annotated[tuple[Path, ...], Option(metavar="FILE", help="A job's output, also as gzip.", allow_dash=True)] = ()
+    log: Annotated[
+        tuple[Path, ...], Option("--log", metavar="FILE", help="A job's output, also as gzip.", allow_dash=True)
+    ] = ()
     system: ThisSystemName = None
     runtime: Annotated[
         str | None,
-        Option(metavar="NAME", help="The runtime; default: what is loaded.", autocompletion=complete.runtimes),
+        Option(
+            "--runtime", metavar="NAME", help="The runtime; default: what is loaded.", autocompletion=complete.runtimes
+        ),
     ] = None
     recipe: Annotated[
-        str | None, Option(metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes)
+        str | None,
+        Option("--recipe", metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes),
     ] = None
-    job: Annotated[str | None, Option(metavar="ID", help="What Slurm has of a job: script, output, end.")] = None
+    job: Annotated[str | None, Option("--job", metavar="ID", help="What Slurm has of a job: script, output, end.")] = (
+        None
+    )
     ranks: Annotated[bool, Option("--ranks", help="Under srun: every rank looks, and one reports.")] = False
-    folder: Annotated[Path | None, Option(metavar="PATH", help="Where the ranks write what they see.")] = None
-    wait: Annotated[float, Option(metavar="SECONDS", min=0, help="How long the ranks are waited for.")] = 60
+    folder: Annotated[Path | None, Option("--folder", metavar="PATH", help="Where the ranks write what they see.")] = (
+        None
+    )
+    wait: Annotated[float, Option("--wait", metavar="SECONDS", min=0, help="How long the ranks are waited for.")] = 60
     output: Annotated[
-        Path | None, Option("-o", metavar="FILE.svg", help="Draw the bandwidth of a test of the network.")
+        Path | None, Option("--output", "-o", metavar="FILE.svg", help="Draw the bandwidth of a test of the network.")
     ] = None
     force: Annotated[bool, Option("--force", help="Replace a file of -o that was changed by hand.")] = False
     fix: Annotated[bool, Option("--fix", help="Print what mends it, ready to paste; nothing is changed.")] = False

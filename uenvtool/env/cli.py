@@ -1,16 +1,20 @@
-"""The arguments of `build`, `edit` and `validate`."""
+"""The commands `build`, `edit` and `validate`."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from uenvtool.core.options import JSON, command
+from uenvtool.core.options import Json, command
 from uenvtool.core.result import Result
 from uenvtool.env.request import BuildRequest, EditRequest
 
+app = typer.Typer()
 
+
+@app.command()
 @command(BuildRequest)
 def build(request: BuildRequest) -> Result:
     """Write the Spack environment of RECIPE for a system, and resolve it if Spack is here."""
@@ -20,6 +24,7 @@ def build(request: BuildRequest) -> Result:
     return work.build(request, console.progress)
 
 
+@app.command()
 @command(EditRequest)
 def edit(request: EditRequest) -> Result:
     """Change a recipe's packages in its file, and show the change."""
@@ -28,11 +33,13 @@ def edit(request: EditRequest) -> Result:
     return work.edit(request)
 
 
+@app.command()
 def validate(
-    files: list[Path] = typer.Argument(
-        ..., metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."
-    ),
-    json_: bool = JSON,
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."),
+    ],
+    json_: Json = False,
 ) -> int:
     """Check files: schema, spec syntax, names, versions that must go together."""
     from uenvtool.core import console

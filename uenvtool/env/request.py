@@ -21,7 +21,7 @@ class BuildRequest:
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[
-        Path | None, Option("-o", metavar="DIR", help="Where to write; default: envs/RECIPE/SYSTEM-UARCH.")
+        Path | None, Option("--output", "-o", metavar="DIR", help="Where to write; default: envs/RECIPE/SYSTEM-UARCH.")
     ] = None
     concretize: Annotated[
         bool | None,
@@ -29,11 +29,15 @@ class BuildRequest:
     ] = None
     spack: SpackPath = None
     repo: Repos = ()
-    check: Annotated[bool, Option(help="Exit 1 with a diff if DIR is not what its inputs give.")] = False
-    format: Annotated[Literal["spack", "stackinator", "stackinator3"], Option(help="What to write.")] = "spack"
-    force: Annotated[bool, Option(help="Replace uenvtool's files that were changed; write beside other files.")] = False
-    dry_run: Annotated[bool, Option(help="Print what would be written; write nothing.")] = False
-    verbose: Annotated[bool, Option(help="List every root package: version, who set it, why.")] = False
+    check: Annotated[bool, Option("--check", help="Exit 1 with a diff if DIR is not what its inputs give.")] = False
+    format: Annotated[Literal["spack", "stackinator", "stackinator3"], Option("--format", help="What to write.")] = (
+        "spack"
+    )
+    force: Annotated[
+        bool, Option("--force", help="Replace uenvtool's files that were changed; write beside other files.")
+    ] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be written; write nothing.")] = False
+    verbose: Annotated[bool, Option("--verbose", help="List every root package: version, who set it, why.")] = False
 
     @property
     def repos(self) -> dict[str, Path]:
@@ -45,10 +49,10 @@ class BuildRequest:
 class Changes:
     """What a user wants changed."""
 
-    add: Annotated[tuple[str, ...], Option(metavar="SPEC", help="Add a package, or replace its spec.")] = ()
-    remove: Annotated[tuple[str, ...], Option(metavar="PKG", help="Leave a package out.")] = ()
-    pin: Annotated[tuple[str, ...], Option(metavar="PKG@VERSION", help="Accept this version alone.")] = ()
-    reason: Annotated[str, Option(metavar="TEXT", help="Why, written beside the change.")] = ""
+    add: Annotated[tuple[str, ...], Option("--add", metavar="SPEC", help="Add a package, or replace its spec.")] = ()
+    remove: Annotated[tuple[str, ...], Option("--remove", metavar="PKG", help="Leave a package out.")] = ()
+    pin: Annotated[tuple[str, ...], Option("--pin", metavar="PKG@VERSION", help="Accept this version alone.")] = ()
+    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why, written beside the change.")] = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,4 +62,4 @@ class EditRequest(Changes):
     recipe: RecipeName
     spack: SpackPath = None
     repo: Repos = ()
-    dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the change; write nothing.")] = False

@@ -22,36 +22,48 @@ class ImageRequest:
     ]
     system: SystemName = None
     uarch: Uarch = None
-    output: Annotated[str | None, Option("-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")] = (
-        None
-    )
+    output: Annotated[
+        str | None, Option("--output", "-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")
+    ] = None
     check: Annotated[bool, Option("--check", help="Check all that the build needs, in seconds, and stop.")] = False
     store: Annotated[
         Path | None,
-        Option(metavar="DIR", help="Install into DIR, which later runs go on with; default: one in the cache folder."),
+        Option(
+            "--store",
+            metavar="DIR",
+            help="Install into DIR, which later runs go on with; default: one in the cache folder.",
+        ),
     ] = None
     spack: SpackPath = None
     repo: Repos = ()
     config_scope: Annotated[
-        Path | None, Option(metavar="DIR", help="A folder of Spack's own configuration, as `spack -C DIR` takes it.")
+        Path | None,
+        Option(
+            "--config-scope", metavar="DIR", help="A folder of Spack's own configuration, as `spack -C DIR` takes it."
+        ),
     ] = None
-    jobs: Annotated[int | None, Option("-j", metavar="N", min=1, help="Processes of one package's build.")] = None
-    mirror: Annotated[Names, Option(metavar="URL", help="Take sources from a mirror; repeatable.")] = ()
-    cache: Annotated[Names, Option(metavar="URL", help="Take packages from a build cache; repeatable.")] = ()
+    jobs: Annotated[
+        int | None, Option("--jobs", "-j", metavar="N", min=1, help="Processes of one package's build.")
+    ] = None
+    mirror: Annotated[Names, Option("--mirror", metavar="URL", help="Take sources from a mirror; repeatable.")] = ()
+    cache: Annotated[Names, Option("--cache", metavar="URL", help="Take packages from a build cache; repeatable.")] = ()
     unsigned: Annotated[
         bool, Option("--unsigned", help="Take packages from a cache, and push them, without signatures.")
     ] = False
     push: Annotated[
-        str, Option(metavar="URL", help="Put the packages into a build cache, for later runs and others.")
+        str, Option("--push", metavar="URL", help="Put the packages into a build cache, for later runs and others.")
     ] = ""
     post_install: Annotated[
         Path | None,
         Option(
-            metavar="FILE", help="Run a script of yours when all is installed; what it puts into `local` is packed."
+            "--post-install",
+            metavar="FILE",
+            help="Run a script of yours when all is installed; what it puts into `local` is packed.",
         ),
     ] = None
     meta: Annotated[
-        tuple[Path, ...], Option(metavar="FILE", help="Put a file of yours into the image's meta/extra; repeatable.")
+        tuple[Path, ...],
+        Option("--meta", metavar="FILE", help="Put a file of yours into the image's meta/extra; repeatable."),
     ] = ()
     install_only: Annotated[
         bool, Option("--install-only", help="Stop before packing; any number may run at once on one --store.")

@@ -4,57 +4,174 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Option
+from typer import Argument, Option
 
-from uenvtool.core.options import BEHIND
-from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
+from uenvtool.knowledge import complete
+from uenvtool.knowledge.options import named_texts
+
+WHAT, WHERE, IMAGE, SLURM, PODS, ADVANCED = "What runs", "Where it runs", "The image", "Slurm", "Pods", "Advanced"
+"""The panels of `--help`; options without one, which everybody needs, come first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
     """A request for a job. What is not given is the system's own."""
 
-    system: ThisSystemName = None
+    system: Annotated[
+        str | None,
+        Option(
+            "--system",
+            "-s",
+            metavar="SYSTEM",
+            help="The system; default: this one.",
+            autocompletion=complete.systems,
+            rich_help_panel=WHERE,
+        ),
+    ] = None
     runtime: Annotated[
-        str, Option(metavar="NAME", help="A runtime of the system, such as uenv, ce or apptainer; or local.")
+        str,
+        Option(
+            "--runtime",
+            metavar="NAME",
+            help="A runtime of the system, such as uenv, ce or apptainer; or local.",
+            rich_help_panel=WHERE,
+        ),
     ] = ""
-    recipe: Annotated[str | None, Option(metavar="RECIPE", help="The published uenv of this recipe.")] = None
-    image: Annotated[str, Option(metavar="IMAGE", help="A uenv's label, an image of a registry, or a file.")] = ""
-    view: Annotated[str, Option(metavar="VIEW", help="The view of the uenv.")] = "default"
-    venv: Annotated[str | None, Option(metavar="PATH", help="A Python overlay, packed or a folder.")] = None
-    nodes: Annotated[int | None, Option("-N", metavar="N", help="Nodes, or pods.")] = None
-    gpus: Annotated[int | None, Option(metavar="N", help="GPUs of a node; default: all.")] = None
+    recipe: Annotated[str | None, Option("--recipe", metavar="RECIPE", help="The published uenv of this recipe.")] = (
+        None
+    )
+    image: Annotated[
+        str,
+        Option(
+            "--image",
+            metavar="IMAGE",
+            help="A uenv's label, an image of a registry, or a file.",
+            rich_help_panel=IMAGE,
+        ),
+    ] = ""
+    view: Annotated[str, Option("--view", metavar="VIEW", help="The view of the uenv.", rich_help_panel=IMAGE)] = (
+        "default"
+    )
+    venv: Annotated[
+        str | None,
+        Option("--venv", metavar="PATH", help="A Python overlay, packed or a folder.", rich_help_panel=IMAGE),
+    ] = None
+    nodes: Annotated[int | None, Option("--nodes", "-N", metavar="N", help="Nodes, or pods.")] = None
+    gpus: Annotated[
+        int | None, Option("--gpus", metavar="N", help="GPUs of a node; default: all.", rich_help_panel=WHAT)
+    ] = None
     launcher: Annotated[
         Literal["srun", "torchrun", "none"] | None,
-        Option(metavar="NAME", help="srun or torchrun: what starts the ranks; none: the command does, once a node."),
+        Option(
+            "--launcher",
+            metavar="NAME",
+            help="srun or torchrun: what starts the ranks; none: the command does, once a node.",
+            rich_help_panel=WHAT,
+        ),
     ] = None
-    gpu_per_rank: Annotated[bool, Option(help="Each rank sees its own GPU alone, as device 0; default: all.")] = False
-    time: Annotated[str, Option("-t", metavar="TIME", help="The time limit, as in 01:00:00.")] = ""
-    account: Annotated[str, Option("-A", metavar="NAME", help="Your project in Slurm.")] = ""
-    partition: Annotated[str, Option("-p", metavar="NAME", help="The partition.")] = ""
-    name: Annotated[str, Option("-J", metavar="NAME", help="The job's name; default: the script's.")] = ""
-    workaround: Workarounds = ()
-    option: Annotated[tuple[str, ...], Option(metavar="OPTION", help="A further option of sbatch.")] = ()
-    mount: Annotated[tuple[str, ...], Option(metavar="PATH[:PATH]", help="A folder that the container sees too.")] = ()
-    env: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="A variable of the ranks.")] = ()
-    workdir: Annotated[str, Option(metavar="PATH", help="Where it runs; default: where sbatch is called.")] = ""
-    stage: Annotated[bool, Option(help="Copy the images to the memory of each node first.")] = False
-    requeue: Annotated[bool, Option(help="SIGUSR1 to the ranks before the limit, then queue again.")] = False
-    vet: Annotated[bool, Option(help="Look at each node before training starts; one that is bad gets no rank.")] = False
+    gpu_per_rank: Annotated[
+        bool,
+        Option(
+            "--gpu-per-rank",
+            help="Each rank sees its own GPU alone, as device 0; default: all.",
+            rich_help_panel=WHAT,
+        ),
+    ] = False
+    time: Annotated[str, Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00.")] = ""
+    account: Annotated[str, Option("--account", "-A", metavar="NAME", help="Your project in Slurm.")] = ""
+    partition: Annotated[
+        str, Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM)
+    ] = ""
+    name: Annotated[
+        str,
+        Option("--name", "-J", metavar="NAME", help="The job's name; default: the script's.", rich_help_panel=SLURM),
+    ] = ""
+    workaround: Annotated[
+        tuple[str, ...],
+        Option(
+            "--workaround",
+            metavar="NAME",
+            help="Set a named workaround too.",
+            autocompletion=complete.workarounds,
+            rich_help_panel=ADVANCED,
+        ),
+    ] = ()
+    option: Annotated[
+        tuple[str, ...],
+        Option("--option", metavar="OPTION", help="A further option of sbatch.", rich_help_panel=SLURM),
+    ] = ()
+    mount: Annotated[
+        tuple[str, ...],
+        Option("--mount", metavar="PATH[:PATH]", help="A folder that the container sees too.", rich_help_panel=IMAGE),
+    ] = ()
+    env: Annotated[
+        tuple[str, ...],
+        Option("--env", metavar="NAME=VALUE", help="A variable of the ranks.", rich_help_panel=WHAT),
+    ] = ()
+    workdir: Annotated[
+        str,
+        Option(
+            "--workdir",
+            metavar="PATH",
+            help="Where it runs; default: where sbatch is called.",
+            rich_help_panel=WHAT,
+        ),
+    ] = ""
+    stage: Annotated[
+        bool,
+        Option("--stage", help="Copy the images to the memory of each node first.", rich_help_panel=IMAGE),
+    ] = False
+    requeue: Annotated[
+        bool,
+        Option("--requeue", help="SIGUSR1 to the ranks before the limit, then queue again.", rich_help_panel=SLURM),
+    ] = False
+    vet: Annotated[
+        bool,
+        Option(
+            "--vet",
+            help="Look at each node before training starts; one that is bad gets no rank.",
+            rich_help_panel=ADVANCED,
+        ),
+    ] = False
     spare: Annotated[
-        int | None, Option(metavar="N", help="Ask for N nodes more, from which --vet takes those that are good.")
+        int | None,
+        Option(
+            "--spare",
+            metavar="N",
+            help="Ask for N nodes more, from which --vet takes those that are good.",
+            rich_help_panel=ADVANCED,
+        ),
     ] = None
-    large: Annotated[bool, Option(help="Ask for what the system has for large runs.")] = False
-    nccl_test: Annotated[bool, Option(help="Run the test of NCCL that the image has.")] = False
-    pvc: Annotated[tuple[str, ...], Option(metavar="CLAIM:PATH", help="Storage of the pods.")] = ()
-    project: Annotated[str, Option(metavar="NAME", help="Your project in Run:ai.")] = ""
-    uid: Annotated[str, Option(metavar="UID[:GID]", help="The user that the pods run as.")] = ""
-    interactive: Annotated[bool, Option(help="A pod that waits for you, for debugging.")] = False
-    output: Annotated[Path | None, Option("-o", metavar="FILE", help="Write the job to this file.")] = None
-    force: Annotated[bool, Option(help="Replace files of uenvtool's that were changed by hand.")] = False
-    submit: Annotated[bool, Option(help="Submit it and print its id.")] = False
-    dry_run: Annotated[bool, Option(help="Print the job; write and submit nothing.")] = False
-    words: Annotated[tuple[str, ...] | None, BEHIND] = None
+    large: Annotated[
+        bool, Option("--large", help="Ask for what the system has for large runs.", rich_help_panel=ADVANCED)
+    ] = False
+    nccl_test: Annotated[
+        bool, Option("--nccl-test", help="Run the test of NCCL that the image has.", rich_help_panel=WHAT)
+    ] = False
+    pvc: Annotated[
+        tuple[str, ...], Option("--pvc", metavar="CLAIM:PATH", help="Storage of the pods.", rich_help_panel=PODS)
+    ] = ()
+    project: Annotated[
+        str, Option("--project", metavar="NAME", help="Your project in Run:ai.", rich_help_panel=PODS)
+    ] = ""
+    uid: Annotated[
+        str, Option("--uid", metavar="UID[:GID]", help="The user that the pods run as.", rich_help_panel=PODS)
+    ] = ""
+    interactive: Annotated[
+        bool, Option("--interactive", help="A pod that waits for you, for debugging.", rich_help_panel=PODS)
+    ] = False
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file.")] = None
+    force: Annotated[
+        bool,
+        Option("--force", help="Replace files of uenvtool's that were changed by hand.", rich_help_panel=ADVANCED),
+    ] = False
+    submit: Annotated[bool, Option("--submit", help="Submit it and print its id.", rich_help_panel=SLURM)] = False
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED)
+    ] = False
+    words: Annotated[
+        tuple[str, ...], Argument(metavar="-- COMMAND...", help="What runs, word by word.", show_default=False)
+    ] = ()
 
     @property
     def file(self) -> str:

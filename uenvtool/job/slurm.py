@@ -36,7 +36,7 @@ def slurm_files(plan: JobPlan) -> dict[str, str]:
 def _batch_script(plan: JobPlan) -> str:
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
     vet = nodes = made_for = ""
-    if plan.recipe:  # the line by which `job check` knows the recipe of the uenv
+    if plan.recipe:  # the line by which `check` knows the recipe of the uenv
         made_for = quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n"
     if plan.request.vets:
         vet = f"passed=() # the nodes that pass, as the next line finds out\n. {_submitted_with(plan, VET)}\n"

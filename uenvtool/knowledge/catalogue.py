@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from uenvtool.knowledge.place import unknown_targets
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.yamltree import Node, read, text
 
+SUFFIXES = (".yaml", ".yml")
 MOST_NAMES = 3
 FIRST = (RECIPE.title, SYSTEM.title)
 """What a user names, and all that is told unasked: the whole is several screens."""
@@ -88,6 +90,13 @@ def show(name: str) -> Result:
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, file=as_yaml(tree))
 
 
+def is_path_of_other(name: str) -> bool:
+    """Tell if a name is that of something on disk that is no knowledge, as an overlay: no YAML, no recipe's folder."""
+    is_yaml = name.endswith(SUFFIXES) or os.path.isfile(Path(name, Path(RECIPE.pattern).name))
+    is_known = "/" not in name and any(name in available(kind) for kind in LISTED)
+    return os.path.lexists(name) and not is_yaml and not is_known
+
+
 def schema(name: str) -> Result:
     """Return the schema (Draft 2020-12) of a kind of file. Raises BadInput for another."""
     require_known("schema", [name], [kind.name for kind in KINDS])
@@ -96,7 +105,7 @@ def schema(name: str) -> Result:
 
 def resolved(name: str) -> Node:
     """Return the tree of a file by its name or path. Raises BadInput if there is none."""
-    if "/" in name or name.endswith((".yaml", ".yml")):
+    if "/" in name or name.endswith(SUFFIXES):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
     else:

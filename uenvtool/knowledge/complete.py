@@ -1,38 +1,44 @@
-"""What the shell completes: the names that exist, for options and arguments."""
+"""What the shell completes: the names that exist; Typer takes those that begin as what is typed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+
+def systems() -> list[str]:
+    """Return the systems."""
+    return _named("SYSTEM")
 
 
-def _named(kind: str) -> Callable[[str], list[str]]:
-
-    def complete(incomplete: str) -> list[str]:
-        from uenvtool.knowledge import kinds
-        from uenvtool.knowledge.locate import available
-
-        return starting(incomplete, available(getattr(kinds, kind)))
-
-    return complete
+def recipes() -> list[str]:
+    """Return the recipes of environments."""
+    return _named("RECIPE")
 
 
-systems, recipes, containers, runtimes = map(_named, ("SYSTEM", "RECIPE", "CONTAINER", "RUNTIME"))
+def containers() -> list[str]:
+    """Return the recipes of containers."""
+    return _named("CONTAINER")
 
 
-def workarounds(incomplete: str) -> list[str]:
+def runtimes() -> list[str]:
+    """Return the runtimes."""
+    return _named("RUNTIME")
+
+
+def workarounds() -> list[str]:
     """Return the workarounds."""
     from uenvtool.knowledge.tuning import load_all
 
-    return starting(incomplete, load_all().workarounds)
+    return sorted(load_all().workarounds)
 
 
-def variables(incomplete: str) -> list[str]:
+def variables() -> list[str]:
     """Return the variables."""
     from uenvtool.knowledge.tuning import load_all
 
-    return starting(incomplete.upper(), {found.name for found in load_all().variables})
+    return sorted({found.name for found in load_all().variables})
 
 
-def starting(incomplete: str, names: Iterable[str]) -> list[str]:
-    """Return the names that begin so, in order."""
-    return sorted(name for name in names if name.startswith(incomplete))
+def _named(kind: str) -> list[str]:
+    from uenvtool.knowledge import kinds
+    from uenvtool.knowledge.locate import available
+
+    return sorted(available(getattr(kinds, kind)))

@@ -18,6 +18,7 @@ RecipeName = Annotated[
 SystemName = Annotated[
     str | None,
     Option(
+        "--system",
         "-s",
         metavar="SYSTEM",
         help="The system; default: this one, else the recipe's home.",
@@ -26,15 +27,17 @@ SystemName = Annotated[
 ]
 ThisSystemName = Annotated[
     str | None,
-    Option("-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems),
+    Option("--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems),
 ]
-Uarch = Annotated[str | None, Option(metavar="UARCH", help="The node type, if the system has several.")]
+Uarch = Annotated[str | None, Option("--uarch", metavar="UARCH", help="The node type, if the system has several.")]
 Workarounds = Annotated[
     tuple[str, ...],
-    Option(metavar="NAME", help="Set a named workaround too.", autocompletion=complete.workarounds),
+    Option("--workaround", metavar="NAME", help="Set a named workaround too.", autocompletion=complete.workarounds),
 ]
-SpackPath = Annotated[Path | None, Option(metavar="PATH", help="The Spack to use, before SPACK_ROOT and PATH.")]
-Repos = Annotated[tuple[str, ...], Option(metavar="NAME=PATH", help="Take a package repository from disk.")]
+SpackPath = Annotated[
+    Path | None, Option("--spack", metavar="PATH", help="The Spack to use, before SPACK_ROOT and PATH.")
+]
+Repos = Annotated[tuple[str, ...], Option("--repo", metavar="NAME=PATH", help="Take a package repository from disk.")]
 
 
 def named_paths(pairs: Iterable[str]) -> dict[str, Path]:

@@ -173,4 +173,4 @@ def rule_text(entry: dict[str, Any]) -> str:
     """Return a rule to be read."""
     names = ("severity", "what", "cost", "fix", "source", "file", "page")
     lines = [f"  {name + ':':<10} {entry[name]}" for name in names if entry[name]]
-    return "\n".join([f"{entry['rule']}  (uenvtool job check)", *lines])
+    return "\n".join([f"{entry['rule']}  (uenvtool check)", *lines])

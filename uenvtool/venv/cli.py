@@ -1,13 +1,15 @@
-"""`uenvtool venv`: a Python overlay on a base, loose or packed; what it is made of."""
+"""The commands `venv`, `shell` and `show`, and the group `kernel`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from uenvtool.core.options import JSON, WholeSentences, command, with_verbs
+from uenvtool.core.options import Json, WithProgram, command
 from uenvtool.core.result import Result
 from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
@@ -27,14 +29,29 @@ def with_empty_values(words: list[str]) -> Iterator[str]:
         yield word if not options or takes_value.get(word, True) else f"{word}="
 
 
+class WithEmptyValues(TyperCommand):
+    """The command `venv`, of which two options can do without a value."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words, each of these options with a value."""
+        return super().parse_args(ctx, list(with_empty_values(args)))
+
+
+app = typer.Typer()
+kernel = typer.Typer(help="Kernels for Jupyter that start an overlay on its base.")
+app.add_typer(kernel, name="kernel")
+
+
+@app.command(cls=WithEmptyValues)
 @command(VenvRequest)
 def venv(request: VenvRequest) -> Result:
     """Make a Python environment that wins over its base and keeps the base's torch.
 
-    The base is the loaded uenv, the container, or --base. What the base has and satisfies is used;
-    what is missing is installed; what conflicts is an error that says who asks for what.
+    The base is the loaded uenv, the container, or --base. What the base has and
+    satisfies is used; what is missing is installed; what conflicts is an error
+    that says who asks for what.
 
-    `uenvtool venv info IMAGE|PATH` shows what one is made of.
+    `uenvtool show PATH` shows what one is made of.
     """
     import os
 
@@ -46,17 +63,7 @@ def venv(request: VenvRequest) -> Result:
     return make(request, os.environ, console.progress)
 
 
-def info(
-    path: Path = typer.Argument(..., metavar="IMAGE|PATH", help="A packed overlay, or a loose one's folder."),
-    json_: bool = JSON,
-) -> int:
-    """Show an overlay's base, packages, size and settings."""
-    from uenvtool.core import console
-    from uenvtool.venv.info import info as work
-
-    return console.show(work(path), as_json=json_)
-
-
+@app.command(cls=WithProgram)
 @command(ShellRequest, json=False)
 def shell(request: ShellRequest) -> None:
     """Open a shell, or run the command behind `--`, in an overlay on its base, which is loaded if it is not here."""
@@ -64,17 +71,35 @@ def shell(request: ShellRequest) -> None:
 
     from uenvtool.venv.door import run_there
 
-    run_there(request.path, request.words or (), os.environ)
+    run_there(request.path, request.words, os.environ)
 
 
-kernel = typer.Typer(cls=WholeSentences, help="Kernels for Jupyter that start an overlay on its base.")
+@app.command()
+def show(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="RECIPE|SYSTEM|PATH", help="A name, or the path of a file or an overlay, also packed."),
+    ],
+    json_: Json = False,
+) -> int:
+    """Show a recipe or system with all that it inherits, each value with its file and line; or an overlay.
+
+    Of an overlay, loose or packed: its base, packages, size and settings.
+    """
+    from uenvtool.core import console
+    from uenvtool.knowledge import catalogue
+    from uenvtool.venv.info import info
+
+    is_overlay = catalogue.is_path_of_other(name) or is_image_name(name)
+    result = info(Path(name)) if is_overlay else catalogue.show(name)
+    return console.show(result, as_json=json_)
 
 
 @kernel.command()
 def add(
-    path: Path = typer.Argument(..., metavar="PATH", help="An overlay's folder or image, with ipykernel."),
-    name: str | None = typer.Option(None, metavar="NAME", help="The kernel's name; default: the overlay's."),
-    json_: bool = JSON,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="An overlay's folder or image, with ipykernel.")],
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The kernel's name; default: the overlay's.")] = None,
+    json_: Json = False,
 ) -> int:
     """Make a kernel of an overlay."""
     import os
@@ -83,10 +108,3 @@ def add(
     from uenvtool.venv import kernels
 
     return console.show(kernels.add(path, name, os.environ), as_json=json_)
-
-
-CLASS = {
-    "venv": with_verbs({"info": info}, words=with_empty_values),
-    "shell": with_verbs({}, keep_behind=True),
-}
-"""The classes of the commands; a path of a verb's name is written with a folder: `./info`."""

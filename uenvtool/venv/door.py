@@ -39,7 +39,7 @@ def opening_words(
     else:
         words = loading_words(base, folder)
         if not words and not is_here:
-            hint = f"`uenvtool venv info {path}` shows what it was made on"
+            hint = f"`uenvtool show {path}` shows what it was made on"
             raise BadInput(f"{path}: its base is not here, and nobody knows how to load it", hint=hint)
     inside = ["bash", "-c", ACTIVATED, folder, *command]
     if not words or not from_anywhere:

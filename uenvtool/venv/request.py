@@ -8,8 +8,6 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.core.options import BEHIND
-
 IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 
 
@@ -26,34 +24,51 @@ class VenvRequest:
         tuple[str, ...], Argument(metavar="[PACKAGE]...", help="Requirements, wheels, archives, folders.")
     ] = ()
     requirements: Annotated[
-        tuple[str, ...], Option("-r", metavar="FILE|URL", help="Requirements, a pyproject.toml, an environment.yml.")
+        tuple[str, ...],
+        Option("--requirements", "-r", metavar="FILE|URL", help="Requirements, a pyproject.toml, an environment.yml."),
     ] = ()
-    editable: Annotated[tuple[Path, ...], Option("-e", metavar="DIR", help="A project to install editable.")] = ()
-    extra: Annotated[tuple[str, ...], Option(metavar="NAME", help="An extra of the project of -r or --from.")] = ()
-    group: Annotated[tuple[str, ...], Option(metavar="NAME", help="A dependency group of that project.")] = ()
+    editable: Annotated[
+        tuple[Path, ...], Option("--editable", "-e", metavar="DIR", help="A project to install editable.")
+    ] = ()
+    extra: Annotated[
+        tuple[str, ...], Option("--extra", metavar="NAME", help="An extra of the project of -r or --from.")
+    ] = ()
+    group: Annotated[
+        tuple[str, ...], Option("--group", metavar="NAME", help="A dependency group of that project.")
+    ] = ()
     remove: Annotated[
-        tuple[str, ...], Option(metavar="NAME", help="No longer install this package, nor what only it needs.")
+        tuple[str, ...],
+        Option("--remove", metavar="NAME", help="No longer install this package, nor what only it needs."),
     ] = ()
     base: Annotated[
         str | None,
-        Option(metavar="PYTHON", help="The base's Python; default: the loaded uenv's, else this container's."),
+        Option(
+            "--base", metavar="PYTHON", help="The base's Python; default: the loaded uenv's, else this container's."
+        ),
     ] = None
     no_base: Annotated[
         bool, Option("--no-base", help="A plain environment on the Python here; it installs its own torch.")
     ] = False
-    uenv: Annotated[str | None, Option(metavar="IMAGE", help="Load this uenv for the command first.")] = None
-    view: Annotated[str, Option(metavar="VIEW", help="The view to load with --uenv.")] = "default"
+    uenv: Annotated[str | None, Option("--uenv", metavar="IMAGE", help="Load this uenv for the command first.")] = None
+    view: Annotated[str, Option("--view", metavar="VIEW", help="The view to load with --uenv.")] = "default"
     squash: Annotated[
         str | None,
-        Option(metavar="[FILE]", help="Pack it into one image too; default: beside PATH and named after it."),
+        Option(
+            "--squash", metavar="[FILE]", help="Pack it into one image too; default: beside PATH and named after it."
+        ),
     ] = None
     override: Annotated[
         tuple[str, ...],
-        Option(metavar="NAME", help="Replace the base's package, also a protected one; NAME or NAME==VERSION."),
+        Option(
+            "--override",
+            metavar="NAME",
+            help="Replace the base's package, also a protected one; NAME or NAME==VERSION.",
+        ),
     ] = ()
     no_build_isolation: Annotated[
         tuple[str, ...],
         Option(
+            "--no-build-isolation",
             metavar="[PACKAGE]",
             help="Build it from source with the base's torch; without a name: all that is built.",
         ),
@@ -65,13 +80,16 @@ class VenvRequest:
         Path | None,
         Option("--from", metavar="LOCK", help="Make exactly what a pylock.toml or uv.lock says."),
     ] = None
-    no_install_project: Annotated[bool, Option(help="With --from: only what the project needs.")] = False
+    no_install_project: Annotated[
+        bool, Option("--no-install-project", help="With --from: only what the project needs.")
+    ] = False
     update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
     mount: Annotated[
-        str | None, Option(metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools.")
+        str | None,
+        Option("--mount", metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools."),
     ] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Resolve and print the outcome; make nothing.")] = False
-    verbose: Annotated[bool, Option("-v", help="List every package, not only those that change.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="List every package, not only those that change.")] = False
 
     @property
     def image(self) -> Path | None:
@@ -97,7 +115,9 @@ class ShellRequest:
     """A request for a shell, or one command, in an overlay."""
 
     path: Annotated[Path, Argument(metavar="PATH", help="An overlay's folder or image.")]
-    words: Annotated[tuple[str, ...] | None, BEHIND] = None
+    words: Annotated[
+        tuple[str, ...], Argument(metavar="-- COMMAND...", help="What runs in place of a shell.", show_default=False)
+    ] = ()
 
 
 def is_image_name(name: str) -> bool:
