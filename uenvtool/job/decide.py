@@ -22,9 +22,9 @@ from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.place import on_this_machine
-from uenvtool.knowledge.recipe import Deployment, read_recipe
+from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
-from uenvtool.knowledge.settings import Settings, recipe_of_label, settings_for, settings_of
+from uenvtool.knowledge.settings import Settings, facts_of, recipe_of_label, settings_of
 from uenvtool.knowledge.system import System, load_system, recognised, this_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
@@ -52,7 +52,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
 def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk) -> DecidedJob:
     """Return the plan of a job, with warnings. Raises BadInput for what cannot be, and says what can."""
     typed = read_words(request.words or ("sleep", "infinity"), disk)
-    recipe = read_recipe(request.recipe) if request.recipe and runtime.job.image == UENV else None
+    recipe = read_recipe(request.recipe) if request.recipe else None
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
     plan = _planned(request, system, uarch, runtime, disk, typed, published)
     case = Case(
@@ -61,7 +61,7 @@ def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, di
     )  # fmt: skip
     for problem in refusals(case):
         raise BadInput([problem])
-    plan = _with_settings(plan, system, uarch)
+    plan = _with_settings(plan, system, uarch, recipe)
     return DecidedJob(plan=plan, warnings=tuple(warnings(replace(case, plan=plan))))
 
 
@@ -103,8 +103,8 @@ def _planned(
     )
 
 
-def _with_settings(plan: JobPlan, system: System, uarch: str) -> JobPlan:
-    settings = _settings(plan, system, uarch)
+def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
+    settings = _settings(plan, system, uarch, recipe)
     facts = {**system.facts(uarch), **(settings.given if settings else {})}
     inside = plan.use.variables in ("edf", "activation")  # others export outside
     binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
@@ -182,18 +182,24 @@ def _overlay(path: str, disk: Disk) -> Overlay:
     )
 
 
-def _settings(plan: JobPlan, system: System, uarch: str) -> Settings | None:
-    """Return the settings that hold for a job; None if it sets nothing."""
+def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings | None:
+    """Return the settings that hold for a job; None if it sets nothing. recipe: the one that is named."""
     if plan.use.variables == "nowhere":
         return None
-    recipe = plan.request.recipe or (recipe_of_label(plan.image) if plan.use.image == UENV else None)
-    facts = {"nodes": str(plan.nodes), **({"image": "alps"} if plan.extended else {})}
-    chosen = plan.request.workaround
-    if recipe:
-        return settings_for(
-            system.name, uarch=uarch, runtime=plan.runtime.name, recipe=recipe, facts=facts, workarounds=chosen
-        )
-    return settings_of([system], [plan.runtime], uarch=uarch, facts=facts, workarounds=chosen)
+    shown = recipe_of_label(plan.image) if plan.use.image == UENV and not recipe else None
+    known = read_recipe(shown) if shown else recipe
+    return settings_of(
+        [system],
+        [plan.runtime],
+        uarch=uarch,
+        facts={
+            **(facts_of(known, system, uarch) if known else {}),
+            "nodes": str(plan.nodes),
+            **({"image": "alps"} if plan.extended else {}),
+        },
+        workarounds=plan.request.workaround,
+        recipe=plan.request.recipe or shown or "",
+    )
 
 
 def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:

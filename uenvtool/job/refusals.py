@@ -63,8 +63,8 @@ _ONLY_PODS = ("pvc", "project", "uid", "interactive")
 class Case:
     """What a job is refused or warned of by.
 
-    recipe: whose published uenv is wanted. published: that uenv, or the one that is loaded; empty if
-    there is none.
+    recipe: the one that is named. published: its published uenv, or without one the uenv that is loaded; empty if there
+    is none.
     """
 
     request: JobRequest
