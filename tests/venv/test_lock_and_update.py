@@ -79,8 +79,8 @@ def test_a_lock_for_a_newer_python_and_a_changed_wheel_are_refused(here: BaseHer
 
     assert (newer.code, changed.code) == (1, 4), newer.stderr
     assert "the lock is for another Python" in newer.stderr
-    assert "the file of frame==1.0 that came is not the one of the lock" in changed.stderr
-    assert "hint: somebody has changed it, or the lock" in changed.stderr
+    assert "the file that came is not the one of the lock" in changed.stderr
+    assert "frame" in changed.stderr
     assert not Path("w").exists()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uenvtool.core import files
-from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolFailed, UenvtoolError
+from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv import lock, overlay
@@ -24,7 +24,7 @@ from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups
 from uenvtool.venv.protect import protected
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, project_name, read_request
-from uenvtool.venv.resolve import Resolution, hint_allow_older, resolve
+from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.versions import as_release, is_version, marker_environment
 from uenvtool.venv.where import RECORD_FOLDER
@@ -119,25 +119,12 @@ def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
 def from_requirements(uv: Uv, plan: Plan) -> Installation:
     """Take what the user's requirements come to on the base.
 
-    Raises AnswerIsNo if they contradict the base, would replace what is protected, would go back further than
-    the user allows, or have other hashes than the user names; BadInput if hashes are checked and one is not given.
+    Raises AnswerIsNo if they contradict the base, would replace what is protected, or have other hashes than the user
+    names; BadInput if hashes are checked and one is not given.
     """
     uv = uv.building_on(plan.base, plan.wanted)
     resolution = resolve(uv, plan)
-    text = lock.make_lock(uv, plan.base, resolution.packages)
-    text = lock.restrict_to_hashes(text, plan.wanted, resolution.packages)
-    older = {} if plan.request.allow_older else resolution.older
-    sources = lock.without_wheel(text) if older else frozenset()
-    AnswerIsNo.raise_any(  # building an old version rarely works
-        Problem(
-            f"{package.name} goes back from {older[package.name]} to {package.version} on this base, "
-            "which has no wheel for this Python",
-            hint=f"see what the newest asks of the base with {package.name}=={older[package.name]}, "
-            "or build the old one with --allow-older",
-        )
-        for package in resolution.packages
-        if package.name in older and package.name in sources
-    )
+    text = lock.restrict_to_hashes(resolution.lock, plan.wanted)
     return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
 
 
@@ -150,8 +137,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
     site = folder / overlay.site_packages(base.version)
     overlay.create(folder, base)
     own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
-    is_whole = not plan.request.dry_run or todo.resolution.forced
-    unbuilt = frozenset() if is_whole else lock.without_wheel(todo.lock)
+    unbuilt = lock.without_wheel(todo.lock) if plan.request.dry_run else frozenset[str]()
     text = lock.stripped(todo.lock, unbuilt) if unbuilt else todo.lock
     if "[[packages]]" in text:
         on_step("installing")
@@ -163,7 +149,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
     _refuse_overwritten(folder, own)
     new = installed(site)
     _refuse_misfits(todo, new, is_whole=not unbuilt)
-    versions = {package.name: package.version or "?" for package in todo.resolution.packages if package.name in unbuilt}
+    versions = {name: todo.resolution.versions.get(name) or "?" for name in unbuilt}
     rows = outcome(base, new, plan.wanted, plan.override_names, versions)
     if plan.request.dry_run:
         return rows
@@ -215,10 +201,7 @@ def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution], *, is_w
     """Refuse what does not fit. is_whole: all that is needed was installed."""
     plan = todo.plan
     found = conflicts(plan.base, new, plan.wanted) if is_whole else []
-    problems = hint_allow_older(found, todo.resolution.floors)
     problems = (
-        problems
-        or numpy_problems(plan.base.packages, new)
-        or torch_problems(plan.base.packages, new, plan.override_names)
+        found or numpy_problems(plan.base.packages, new) or torch_problems(plan.base.packages, new, plan.override_names)
     )
     AnswerIsNo.raise_any(dict.fromkeys(problems))

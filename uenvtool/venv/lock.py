@@ -16,11 +16,9 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical
-from uenvtool.venv.base import Base
 from uenvtool.venv.plan import Plan
 from uenvtool.venv.projects import PYPROJECT
 from uenvtool.venv.requirements import UserRequest, UserRequirement
-from uenvtool.venv.resolve import ResolvedPackage
 from uenvtool.venv.settings import users_settings
 from uenvtool.venv.uv import Uv
 
@@ -32,15 +30,31 @@ WHEELS, SINGLE = "wheels", ("sdist", "archive")
 """Where a package of a pylock.toml has its files: a list of them, and single ones (PEP 751)."""
 
 
-def make_lock(uv: Uv, base: Base, packages: Sequence[ResolvedPackage]) -> str:
-    """Let uv write a pylock.toml of exactly these packages, without what names the machine that it was made on."""
-    if not packages:
-        return EMPTY
-    folder = uv.work / "lock"
-    files.fill(folder, {"packages.txt": "".join(f"{package.line}\n" for package in packages)})
-    words: list[str | Path] = ["pip", "compile", "--no-deps", "--quiet", "--no-header", "--python", base.python]
-    uv.run_again([*words, "--format", "pylock.toml", "-o", folder / LOCK, folder / "packages.txt"])
-    return (folder / LOCK).read_text(encoding="utf-8")
+def listing(versions: Mapping[str, str]) -> str:
+    """Write a pylock.toml that names versions alone: uv prefers those of the file that it writes over."""
+    tables = (f'[[packages]]\nname = "{name}"\nversion = "{version}"\n' for name, version in versions.items())
+    return EMPTY if not versions else EMPTY.replace("packages = []\n", "\n") + "\n".join(tables)
+
+
+def versions_of(text: str) -> dict[str, str]:
+    """Return the versions of what a lock has, by normalized name; an empty one of a project that has none yet."""
+    import tomlkit
+
+    tables = tomlkit.parse(text).unwrap().get("packages", ())
+    return {canonical(table["name"]): str(table.get("version", "")) for table in tables}
+
+
+def with_whole_paths(text: str, folder: Path) -> str:
+    """Make the paths in a lock whole: they count from its folder, and it is written anew elsewhere."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    tables: Any = document.get("packages", [])
+    places = [table[kind] for table in tables for kind in ("directory", *SINGLE) if kind in table]
+    relative = [place for place in places if "path" in place and not os.path.isabs(place["path"])]
+    for place in relative:
+        place["path"] = os.path.abspath(folder / place["path"])
+    return tomlkit.dumps(document) if relative else text
 
 
 def signed(text: str, plan: Plan) -> str:
@@ -94,8 +108,7 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     place = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
-        parsed = tomlkit.parse(text)
-        document: dict[str, Any] = parsed.unwrap()
+        document: dict[str, Any] = tomlkit.parse(text).unwrap()
     except FileNotFoundError:
         raise BadInput("no such file", place, "name a pylock.toml") from None
     except UnicodeDecodeError as error:
@@ -113,11 +126,8 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     ours: dict[str, Any] = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
     named = [table for table in packages if isinstance(table, dict) and isinstance(table.get("name"), str)]
     here = [table for table in named if "marker" not in table or Marker(table["marker"]).evaluate(environment)]
-    folders = [table["directory"] for table in parsed["packages"] if "directory" in table]
-    for folder in folders:
-        folder["path"] = os.path.abspath(path.parent / folder["path"])  # it counts from the lock, which is written anew
     return (
-        tomlkit.dumps(parsed) if folders else text,
+        with_whole_paths(text, path.parent),
         {canonical(table["name"]): table.get("version") for table in here},
         ours,
     )
@@ -127,7 +137,7 @@ def without_wheel(text: str) -> frozenset[str]:
     """List the packages of a lock that have to be built from their source."""
     import tomlkit
 
-    tables = tomlkit.parse(text).unwrap()["packages"]
+    tables = tomlkit.parse(text).unwrap().get("packages", ())
     return frozenset(canonical(table["name"]) for table in tables if not table.get(WHEELS) and not _is_wheel(table))
 
 
@@ -155,11 +165,10 @@ def stripped(text: str, names: Collection[str]) -> str:
     return tomlkit.dumps(document)
 
 
-def restrict_to_hashes(text: str, request: UserRequest, packages: Sequence[ResolvedPackage]) -> str:
+def restrict_to_hashes(text: str, request: UserRequest) -> str:
     """Take the files out of a lock whose hashes the user does not name; as it is if hashes are not checked.
 
-    packages: what is locked. Raises BadInput if a package has no hash or pin, AnswerIsNo if no file of it has a
-    hash that the user names.
+    Raises BadInput if a package has no hash or pin, AnswerIsNo if no file of it has a hash that the user names.
     """
     named = (*request.requirements, *request.constraints)
     if not request.require_hashes and not any(wanted.hashes for wanted in named):  # one turns it on for all, as in pip
@@ -168,19 +177,16 @@ def restrict_to_hashes(text: str, request: UserRequest, packages: Sequence[Resol
 
     document = tomlkit.parse(text)
     tables: Any = document["packages"]
-    askers = {package.name: package.via for package in packages}
     names = [canonical(str(table["name"])) for table in tables]
     pairs = [
         (table, [wanted for wanted in named if wanted.name == name]) for table, name in zip(tables, names, strict=True)
     ]
-    BadInput.raise_any(problem for table, of_it in pairs for problem in _unchecked(table, of_it, askers))
+    BadInput.raise_any(problem for table, of_it in pairs for problem in _unchecked(table, of_it))
     AnswerIsNo.raise_any([problem for table, of_it in pairs for problem in _restrict(table, of_it)])
     return tomlkit.dumps(document)
 
 
-def _unchecked(
-    table: Mapping[str, Any], named: Sequence[UserRequirement], askers: Mapping[str, Sequence[str]]
-) -> Iterator[Problem]:
+def _unchecked(table: Mapping[str, Any], named: Sequence[UserRequirement]) -> Iterator[Problem]:
     name = canonical(str(table["name"]))
     place = next((wanted.position for wanted in named if wanted.position), None)
     because = "hashes are checked, since one is given or required"
@@ -188,9 +194,8 @@ def _unchecked(
         hint = f"{because}: name a wheel or an archive in its place"
         yield Problem(f"{name} is a folder or a repository, which has no hash", place, hint)
     elif not any(map(_is_pinned, named)):
-        who = f", which {', '.join(askers.get(name) or ('a requirement',))} asks for," if not named else ""
-        hint = f"{because}: {name}=={table.get('version', 'VERSION')}"
-        yield Problem(f"{name}{who} is not pinned with ==", place, hint)
+        who = "" if named else ", which something that you name asks for,"
+        yield Problem(f"{name}{who} is not pinned with ==", place, f"{because}: {name}=={table.get('version')}")
     elif not any(wanted.hashes for wanted in named):
         yield Problem(f"{name} has no --hash", place, f"{because}: `pip hash FILE` prints it")
 

@@ -37,8 +37,7 @@ from uenvtool.venv.plan import Plan, check, planned
 from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
-from uenvtool.venv.uv import Uv, find_uv
-from uenvtool.venv.uv_failures import DiskFull, is_out_of_space
+from uenvtool.venv.uv import DiskFull, Uv, find_uv, is_out_of_space
 from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 
 LEAST_MEMORY = 4 << 30

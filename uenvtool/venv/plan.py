@@ -19,7 +19,7 @@ from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
 from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
-from uenvtool.venv.settings import ALL, Settings, read_settings, with_options
+from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"
@@ -37,7 +37,7 @@ class Plan:
     request: VenvRequest
     base: Base
     wanted: UserRequest
-    settings: Settings
+    settings: UvSettings
     overrides: tuple[str, ...] = ()
     previous: OverlayRecord | None = None
     preferred: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
             *request.packages,
             *(name for name in built if names_of([name])[0] not in first_words),
         ),
-        (*request.requirements, *settings.files),
+        request.requirements,
         request.editable,
         settings.constraints,
         extras=request.extra,

@@ -1,8 +1,8 @@
-"""Reads what a user wants: words of the command line, requirement files, editable projects.
+"""Reads which packages a user names, from which line and with which hashes.
 
-uv gets one list of it, and reads none of these files: only so is it known which line asks for what, and which hashes
-it names. As for pip and uv, the paths of wheels and folders in them count from the current folder, those of other
-requirement files from the file that names them.
+uv reads the same files, and alone decides what is installed. What is read here goes into the record, tells which of the
+base's packages are meant, and gives messages their place. As for pip and uv, the paths of wheels and folders in a file
+count from the current folder, those of other requirement files from the file that names them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed, did_you_mean
+from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed
 from uenvtool.core.words import canonical
 from uenvtool.venv.projects import is_project, project_lines
 
@@ -24,30 +24,20 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 MAX_BYTES = 10_000_000
-MAX_DEPTH, MAX_FILES = 20, 1000
-MAX_LETTERS = 4096
-"""Of one requirement: a URL may be long, a version or a marker is not."""
 COMMAND_LINE = "you"
 STANDARD_INPUT = "/dev/stdin"
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-REQUIRE_HASHES = "require-hashes"
 ARCHIVES = (".whl", ".zip", ".tar", ".tbz", ".tgz", ".tlz", ".txz", ".gz", ".bz2", ".lz", ".lzma", ".xz", ".zst")
 """The ends of the names of what uv installs: its own list, with what may stand behind `.tar`."""
-URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
-_OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
-"""What can follow a requirement on its line."""
-_HASH = re.compile(r"\s--hash(?:=|\s+|\Z)(\S*)")
+_BRACKETS = {"LEFT_BRACKET": "[", "RIGHT_BRACKET": "]", "LEFT_PARENTHESIS": "(", "RIGHT_PARENTHESIS": ")"}
+SHOWN = 80
+"""Letters of a requirement in a message."""
+_URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
+_HASH = re.compile(r"\s--hash(?:=|\s+)(\S+)")
 _FRAGMENT = re.compile(r"#(?:.*&)?(sha(?:256|384|512))=([0-9a-fA-F]+)")
-_HASH_LETTERS = {"sha256": 64, "sha384": 96, "sha512": 128}
-"""The hashes that pip compares, and how long each is in hexadecimal (FIPS 180-4)."""
-_BRACKETS = {"LEFT_BRACKET": "`[`", "RIGHT_BRACKET": "`]`", "LEFT_PARENTHESIS": "`(`", "RIGHT_PARENTHESIS": "`)`"}
-_LONG_NAMES = {
-    "-r": "--requirement", "-c": "--constraint", "-e": "--editable", "-i": "--index-url", "-f": "--find-links",
-}  # fmt: skip
-_PASSED_ON = {
-    "--index-url", "--extra-index-url", "--find-links", "--no-index", "--no-binary", "--only-binary",
-    "--pre", "--prefer-binary", "--require-hashes", "--trusted-host", "--no-build-isolation", "--use-feature",
-}  # fmt: skip
+_OPTION = re.compile(r"(--[\w-]+|-[rcei]|-)(?:[=\s]\s*)?(.*)\Z", re.DOTALL)
+REQUIREMENT, CONSTRAINT, EDITABLE = "--requirement", "--constraint", "--editable"
+_LONG_NAMES = {"-r": REQUIREMENT, "-c": CONSTRAINT, "-e": EDITABLE, "-i": "--index-url"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +46,8 @@ class UserRequirement:
 
     text: as uv takes it. name: normalized, empty if only a build gives it (a folder, a URL). origin: who
     wants it, as the table shows it. position: its place in a file. requirement: parsed, if it is PEP 508.
-    hashes: the only ones that its file may have, as `sha256:HEX`; none if any will do.
+    hashes: the only ones that its file may have, as `sha256:HEX`; none if any will do. read_by_uv: it stands in a
+    file that uv reads.
     """
 
     text: str
@@ -65,6 +56,7 @@ class UserRequirement:
     position: Position | None = None
     requirement: Requirement | None = None
     hashes: tuple[str, ...] = ()
+    read_by_uv: bool = False
 
     @property
     def recorded(self) -> str:
@@ -82,17 +74,25 @@ class UserRequirement:
         """Tell if an index decides which versions of it there are."""
         return self.requirement is not None and not self.requirement.url
 
+    @property
+    def operators(self) -> frozenset[str]:
+        """Return the operators of its version specifiers: of `a>=1,<2` they are >= and <."""
+        return frozenset(found.operator for found in self.requirement.specifier) if self.requirement else frozenset()
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequest:
     """All that the user wants.
 
-    files: paths or URLs, as they were named. constraints: what constraint files say. options: pip's, from the files,
-    by their long names. require_hashes: each package needs a hash. notes: what is not taken from them.
+    files: paths or URLs, as they were named. sources: those of them that uv reads. lines: what came from a stream,
+    which cannot be read twice. constraints: what constraint files say. options: pip's, in the files, by their long
+    names. require_hashes: each package needs a hash. notes: what is not taken.
     """
 
     requirements: tuple[UserRequirement, ...] = ()
     files: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     constraints: tuple[UserRequirement, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     require_hashes: bool = False
@@ -128,45 +128,40 @@ def parse(text: str, origin: str = "", position: Position | None = None) -> User
 
     `-e ` before it makes it editable. Raises BadInput with the position.
     """
-    wanted = _OPTIONS.split(text, maxsplit=1)[0].strip()
-    for option in _OPTIONS.findall(text):
-        if option != "hash":
-            hint = "build it yourself, `pip wheel PACKAGE` with this option, and name the wheel in its place"
-            raise BadInput(f"{wanted}: --{option} of one package is not supported", position, hint)
-    hashes = tuple(_checked_hash(value, position) for value in _HASH.findall(text))
+    wanted = _HASH.sub("", text).strip()
     if set(wanted) & {"\n", "\r"}:
         raise BadInput(f"{wanted!r} is more than one line", position, "one requirement each")
-    if len(wanted) > MAX_LETTERS:
-        hint = "no requirement is so long; is it a file that should be named with -r?"
-        raise BadInput(f"{wanted[:40]}... has {len(wanted)} characters", position, hint)
+    option = re.search(r"\s(--[a-z-]+)", wanted)
+    if option:
+        hint = "only --hash=KIND:HEX may; build it yourself (`pip wheel`), and name the wheel in its place"
+        raise BadInput(f"{wanted[: option.start()]}: {option[1]} cannot follow a requirement here", position, hint)
     found = _of_place(wanted, position) if wanted.startswith("-e ") else _of_words(wanted, position)
-    fragments = tuple(f"{kind}:{value.lower()}" for kind, value in _FRAGMENT.findall(found.text))
-    return replace(found, origin=origin, position=position, hashes=hashes or fragments)
+    hashes = _HASH.findall(text) or [f"{kind}:{value}" for kind, value in _FRAGMENT.findall(found.text)]
+    return replace(found, origin=origin, position=position, hashes=tuple(value.lower() for value in hashes))
 
 
 def _of_words(text: str, position: Position | None) -> UserRequirement:
-    """Read a requirement as PEP 508 writes it, else a place."""
     from packaging.requirements import InvalidRequirement, Requirement
 
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
     try:
         requirement = Requirement(text)
-    except RecursionError as error:
-        raise BadInput(f"invalid requirement {text!r}: nested too deep", position, "simplify its marker") from error
-    except InvalidRequirement as error:
+    except (RecursionError, ValueError) as error:  # InvalidRequirement is one
         place = text.partition("[")[0]
-        if URL.match(text) or os.sep in place or place.endswith(ARCHIVES):
+        if isinstance(error, InvalidRequirement) and (_URL.match(text) or os.sep in place or place.endswith(ARCHIVES)):
             return _of_place(text, position)
-        raise BadInput(f"invalid requirement {text!r}: {_first_line(error)}", position, _hint(text)) from error
+        reason = "nested too deep" if isinstance(error, RecursionError) else _first_line(error)
+        raise BadInput(f"invalid requirement {shown!r}: {reason}", position, _hint(text)) from error
     if requirement.url and re.match(r"(file:)?(\.\.?/|~)", requirement.url):
         text = text.replace(requirement.url, _path(requirement.url).resolve().as_uri())
-    return UserRequirement(text=text, name=names_of([requirement.name])[0], requirement=requirement)
+    return UserRequirement(text=text, name=canonical(requirement.name), requirement=requirement)
 
 
 def _of_place(text: str, position: Position | None) -> UserRequirement:
     """Read the URL or path of a wheel, an archive or a folder; `-e` of a repository is what uv clones."""
     word = text.removeprefix("-e ").strip()
     option = text[: len(text) - len(word)].strip()
-    if URL.match(word) and not (option and word.startswith("file:")):
+    if _URL.match(word) and not (option and word.startswith("file:")):
         return UserRequirement(text=text, name=_name_in_url(word))
     place, bracket, extras = word.partition("[")
     path = _path(place).resolve()
@@ -177,9 +172,7 @@ def _of_place(text: str, position: Position | None) -> UserRequirement:
         raise BadInput(f"{text}: no such file or folder", position, "name a wheel, an archive or a project's folder")
     if path.is_file() and not path.name.endswith(ARCHIVES):
         raise BadInput(f"{text}: not a package", position, "name a wheel, an archive or a project's folder, or -r FILE")
-    name = _wheel(path.name)[0] if path.suffix == ".whl" else project_name(path)
-    if path.suffix == ".whl" and not name:
-        raise BadInput(f"{path.name}: invalid name of a wheel", position, "NAME-VERSION-TAGS.whl")
+    name = _name_of_wheel(path.name) if path.suffix == ".whl" else project_name(path)
     if option or not name:
         return UserRequirement(text=f"{option} {path.as_uri()}{bracket}{extras}".strip(), name=name)
     return UserRequirement(text=f"{name}{bracket}{extras} @ {path.as_uri()}", name=name)
@@ -192,29 +185,13 @@ def _path(place: str) -> Path:
     return Path.cwd() / os.path.expanduser(place)
 
 
-def _checked_hash(value: str, position: Position | None) -> str:
-    """Return the value of --hash, in small letters. Raises BadInput if it can be the hash of no file."""
-    kind, _, digest = value.partition(":")
-    if not re.fullmatch(f"[0-9a-fA-F]{{{_HASH_LETTERS.get(kind, 0)}}}", digest) or not digest:
-        hint = f"--hash=KIND:HEX of {', '.join(_HASH_LETTERS)}; `pip hash FILE` prints it"
-        raise BadInput(f"invalid hash: --hash={value}", position, hint)
-    return f"{kind}:{digest.lower()}"
-
-
-def wheel_version(place: str) -> str:
-    """Return the version in the name of the wheel that a path or URL leads to; empty if it is something else."""
-    return _wheel(place.partition("#")[0].rpartition("/")[2])[1]
-
-
-def _wheel(name: str) -> tuple[str, str]:
-    """Return the normalized name and the version of a wheel; empty texts if it is not named as one."""
+def _name_of_wheel(name: str) -> str:
     from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
     try:
-        found = parse_wheel_filename(name)
+        return str(parse_wheel_filename(name)[0])
     except InvalidWheelFilename:
-        return "", ""
-    return str(found[0]), str(found[1])
+        return ""
 
 
 def project_name(path: Path) -> str:
@@ -230,20 +207,20 @@ def project_name(path: Path) -> str:
 
 def _name_in_url(url: str) -> str:
     match = re.search(r"[#&]egg=([A-Za-z0-9._-]+)", url)
-    return names_of([match[1]])[0] if match else _wheel(url.rpartition("/")[2].partition("#")[0])[0]
+    return canonical(match[1]) if match else _name_of_wheel(url.rpartition("/")[2].partition("#")[0])
 
 
 def _first_line(error: Exception) -> str:
-    first = str(error).splitlines()[0]
-    return re.sub(r"\b(LEFT|RIGHT)_(BRACKET|PARENTHESIS)\b", lambda name: _BRACKETS[name[0]], first)
+    text = str(error).splitlines()[0]
+    for name, letter in _BRACKETS.items():
+        text = text.replace(name, f"`{letter}`")
+    return text
 
 
 def _hint(text: str) -> str:
     if re.match(r"[A-Za-z0-9._-]+\s*=\s*[0-9]", text):
         return "one package and version is NAME==VERSION, with two equal signs"
-    if re.match(r"[A-Za-z0-9._-]+\s+[A-Za-z0-9]", text):
-        return "one requirement a line, NAME or NAME>=VERSION; a comment starts with #"
-    return "NAME, NAME>=VERSION, NAME[EXTRA], NAME @ URL, or a path with a / in it"
+    return "one requirement a line: NAME, NAME>=VERSION, NAME[EXTRA], NAME @ URL, or a path with a / in it"
 
 
 def read_request(
@@ -256,141 +233,138 @@ def read_request(
     groups: Sequence[str] = (),
     require_hashes: bool = False,
 ) -> UserRequest:
-    """Read everything as one request; `-` stands for standard input. Raises BadInput with all problems, each with its
-    place, and ToolFailed if a URL does not answer.
+    """Read everything as one request; `-` stands for standard input.
 
     named, constraints: requirement files, by path or URL; named may be a project's, with its extras and groups.
-    require_hashes: each package needs a hash.
+    require_hashes: each package needs a hash. Raises BadInput with all problems, each with its place, and ToolFailed
+    if a URL does not answer.
     """
     reader = _Reader(extras, groups)
-    requirements: list[UserRequirement] = []
     for text in (*packages, *(f"-e {folder}" for folder in editables)):
         try:
-            requirements.append(parse(text, COMMAND_LINE))
+            reader.requirements.append(parse(text, COMMAND_LINE))
         except BadInput as error:
             reader.problems += error.problems
     places = tuple(STANDARD_INPUT if file == "-" else file for file in named)
     for place in places:
-        requirements += reader.file(place)
+        reader.read(place, reader.requirements)
     for place in constraints:
-        reader.constraints += reader.file(place)
+        reader.read(place, reader.constraints, of_uv=False)
     BadInput.raise_any(reader.problems)
     return UserRequest(
-        requirements=tuple(requirements),
+        requirements=tuple(reader.requirements),
         files=places,
+        sources=tuple(reader.sources),
+        lines=tuple(reader.lines),
         constraints=tuple(reader.constraints),
         options=reader.options,
-        require_hashes=require_hashes or REQUIRE_HASHES in reader.options,
+        require_hashes=require_hashes or "--require-hashes" in reader.options,
         notes=tuple(reader.notes),
     )
 
 
-class _TooManyFiles(BadInput):
-    """Requirement files name each other without an end in sight."""
-
-
 class _Reader:
-    """Reads requirement files that name each other; collects what is wrong in all of them."""
+    """Reads requirement files that name each other, each of them once; collects what is wrong in all of them."""
 
     def __init__(self, extras: Sequence[str], groups: Sequence[str]) -> None:
         self.extras, self.groups = extras, groups
+        self.requirements: list[UserRequirement] = []
+        self.constraints: list[UserRequirement] = []
+        self.sources: list[str] = []
+        self.lines: list[str] = []
+        self.options: dict[str, list[str]] = {}
         self.notes: list[str] = []
         self.problems: list[Problem] = []
-        self.constraints: list[UserRequirement] = []
-        self.options: dict[str, list[str]] = {}
-        self._count = 0
+        self._seen: set[str] = set()
 
-    def file(self, name: str, named_at: Position | None = None, above: tuple[str, ...] = ()) -> list[UserRequirement]:
-        """Read the requirements of a file. above: the files that lead to it, by path or URL, the nearest last."""
-        place = _place(name, above[-1] if above else "")
-        self._count += 1
-        if len(above) > MAX_DEPTH or self._count > MAX_FILES:
-            what = f"requirement files name each other more than {MAX_DEPTH} deep, or are more than {MAX_FILES} files"
-            raise _TooManyFiles(what, named_at, "write them into one")
+    def read(
+        self,
+        name: str,
+        into: list[UserRequirement],
+        *,
+        of_uv: bool = True,
+        named_at: Position | None = None,
+        within: str = "",
+    ) -> None:
+        """Read a file. of_uv: uv reads it too. named_at, within: the line and the file that name it; none: the user."""
+        place = _place(name, within)
+        if place in self._seen:
+            return
+        self._seen.add(place)
+        shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
+        of_project, is_stream = is_project(place), files.is_stream(Path(place))
         try:
-            if place in above:
-                raise BadInput("it leads to itself", hint="take this line out")
-            text = self._text(place, is_named=named_at is None)
+            text = _text(place, is_named=named_at is None)
+            lines: Iterable[tuple[int, str]] = logical_lines(text)
+            if of_project:
+                lines, notes = project_lines(shown, text, self.extras, self.groups)
+                self.notes += notes
         except (BadInput, ToolFailed) as error:
-            shown, at = f"{name}: " if named_at else "", named_at or Position(name)
-            problems = [replace(found, message=shown + found.message, position=at) for found in error.problems]
+            problems = [_placed(found, name, named_at) for found in error.problems]
             if isinstance(error, ToolFailed):
                 raise ToolFailed(problems) from error
             self.problems += problems
-            return []
-        shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
-        found: list[UserRequirement] = []
-        for line, content in self._lines(place, shown, text):
+            return
+        by_uv = of_uv and not of_project
+        if by_uv and not is_stream and (named_at is None or is_project(within)):
+            self.sources.append(place)  # the others are named by one that uv reads
+        for number, line in lines:
+            at = Position(shown, number)
+            option, value = _option(line)
+            if is_stream and by_uv:
+                self.lines.append(f"{option} {_place(value, place)}" if option in (REQUIREMENT, CONSTRAINT) else line)
             try:
-                found += self._line(content, Position(shown, line), (*above, place))
-            except _TooManyFiles:
-                raise
+                if option == REQUIREMENT:
+                    self.read(value, into, of_uv=of_uv, named_at=at, within=place)
+                elif option == CONSTRAINT:
+                    self.read(value, self.constraints, of_uv=by_uv, named_at=at, within=place)
+                elif option in ("", EDITABLE):
+                    text = f"-e {value}" if option else line
+                    into.append(replace(parse(text, f"{at.file}:{at.line}", at), read_by_uv=by_uv))
+                else:
+                    self.options.setdefault(option, []).append(value)
             except BadInput as error:
                 self.problems += error.problems
-        return found
 
-    def _lines(self, place: str, shown: str, text: str) -> Iterable[tuple[int, str]]:
-        if not is_project(place):
-            return logical_lines(text)
-        try:
-            lines, notes = project_lines(shown, text, self.extras, self.groups)
-        except BadInput as error:
-            self.problems += error.problems
-            return ()
-        self.notes += notes
-        return lines
 
-    def _text(self, place: str, *, is_named: bool) -> str:
-        read = files.read_named if is_named else files.read_bytes
-        try:
-            content = files.fetched(place, MAX_BYTES) if URL.match(place) else read(Path(place), MAX_BYTES)
-            text = content.decode("utf-8-sig")
-        except FileNotFoundError:
-            hint = f"it is looked for at {os.path.abspath(place)}"
-            raise BadInput("cannot read it: no such file", hint=hint) from None
-        except UnicodeDecodeError as error:
-            raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
-        if is_named and files.is_stream(Path(place)) and not any(logical_lines(text)):
-            raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
-        return text
+def _option(line: str) -> tuple[str, str]:
+    """Return the long name of an option and its value; empty texts of a line that is a requirement."""
+    found = _OPTION.match(line)
+    return (_LONG_NAMES.get(found[1], found[1]), found[2].strip().strip("'\"")) if found else ("", "")
 
-    def _line(self, content: str, position: Position, within: tuple[str, ...]) -> list[UserRequirement]:
-        """Read a line. within: the file that it stands in, and before it those that lead there."""
-        origin = f"{position.file}:{position.line}"
-        if not content.startswith("-"):
-            return [parse(content, origin, position)]
-        option, value = re.match(r"(--[\w-]*|-.?)(?:[=\s]\s*)?(.*)\Z", content, re.DOTALL).groups()  # type: ignore[union-attr]
-        option, value = _LONG_NAMES.get(option, option), value.strip().strip("'\"")
-        if option == "--requirement":
-            return self.file(value, position, within)
-        if option == "--constraint":
-            self.constraints += self.file(value, position, within)
-            return []
-        if option == "--editable":
-            return [parse(f"-e {value}", origin, position)]
-        if option not in _PASSED_ON:
-            known = sorted(_PASSED_ON | set(_LONG_NAMES.values()))
-            hint = f"{did_you_mean(option, known)} take it out; a requirements file may have {', '.join(known)}"
-            raise BadInput(f"unknown option {option!r}", position, hint.lstrip())
-        if option == "--find-links" and not URL.match(value):
-            value = str(_beside(within[-1], value))
-        self.options.setdefault(option.removeprefix("--"), []).append(value or "true")
-        return []
+
+def _placed(problem: Problem, name: str, named_at: Position | None) -> Problem:
+    """Give a problem of a whole file the place where that is named, else its own."""
+    if named_at is None:
+        return problem if problem.position else replace(problem, position=Position(name))
+    return replace(problem, message=f"{name}: {problem.message}", position=named_at)
+
+
+def _text(place: str, *, is_named: bool) -> str:
+    read = files.read_named if is_named else files.read_bytes
+    try:
+        content = files.fetched(place, MAX_BYTES) if _URL.match(place) else read(Path(place), MAX_BYTES)
+        text = content.decode("utf-8-sig")
+    except FileNotFoundError:
+        hint = f"it is looked for at {os.path.abspath(place)}"
+        raise BadInput("cannot read it: no such file", hint=hint) from None
+    except UnicodeDecodeError as error:
+        raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
+    if is_named and files.is_stream(Path(place)) and not any(logical_lines(text)):
+        raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
+    return text
 
 
 def _place(name: str, beside: str) -> str:
     """Return the path or URL of a file that is named where the file `beside` lies, which has one of both too."""
     if name.startswith("file:"):
         return str(_path(name))
-    if URL.match(name):
+    if _URL.match(name):
         return name
-    return urljoin(beside, name) if URL.match(beside) else str(Path(beside).parent / os.path.expanduser(name))
-
-
-def _beside(file: str, place: str) -> Path:
-    """Return a folder that a requirement file names: beside the file if it is there, else below the current folder."""
-    beside = Path(file).parent.absolute() / os.path.expanduser(place)
-    return beside if beside.exists() else _path(place)
+    if _URL.match(beside):
+        return urljoin(beside, name)
+    folder = "" if files.is_stream(Path(beside)) else os.path.dirname(beside)
+    return os.path.join(folder, os.path.expanduser(name))
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:

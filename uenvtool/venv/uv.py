@@ -1,8 +1,9 @@
-"""Drives uv: resolving, locking and installing."""
+"""Runs uv, and quotes what it says when it fails."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -11,11 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uenvtool.core import files, processes
-from uenvtool.core.errors import ToolFailed, ToolMissing, UenvtoolError
+from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing, UenvtoolError
 from uenvtool.venv.base import Base
 from uenvtool.venv.requirements import UserRequest
-from uenvtool.venv.settings import ALL, Settings
-from uenvtool.venv.uv_failures import NOTHING_CHANGED, DiskFull, failure
+from uenvtool.venv.settings import ALL, UvSettings
 
 HOW_TO_GET = "`pip install uv` beside uenvtool, or see https://docs.astral.sh/uv/"
 _OUTSIDE = r"Skipping unsafe file name: (.*)"
@@ -24,6 +24,73 @@ BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja")
 """setuptools and wheel are what a build needs if it names nothing (PEP 517); torch.utils.cpp_extension imports
 packaging and setuptools, and compiles with ninja if it is there."""
 Words = Sequence[str | Path]
+KEEP_LINES = 12
+NOTHING_CHANGED = "nothing was changed"
+
+
+class NoSolution(AnswerIsNo):
+    """The requirements contradict each other or the base. explanation: all of uv's words."""
+
+    def __init__(self, explanation: str, note: str = "", hint: str = "ask for versions that exist and fit") -> None:
+        super().__init__("\n".join(filter(None, [short_text(explanation), note])), hint=f"{hint}; {NOTHING_CHANGED}")
+        self.explanation = explanation
+
+
+class BuildFailed(ToolFailed):
+    """A package could not be built from its source."""
+
+
+class IndexFailed(ToolFailed):
+    """An index does not answer, or refuses to."""
+
+
+class DiskFull(ToolFailed):
+    """The place of the work has no space left."""
+
+
+class UnsafePackage(ToolFailed):
+    """A package has a file that leads out of its environment. uv says so once, and leaves the file out."""
+
+
+_FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
+    (r"No space left on device|Disk quota exceeded", DiskFull, "free space, or set TMPDIR to a folder that has some"),
+    (r"Couldn't parse|Error parsing|Unexpected '|Expected `--hash`|must be followed by", BadInput, "mend that line"),
+    (
+        r"needs to be updated, but `--locked`",
+        AnswerIsNo,
+        "uv.lock is older than pyproject.toml: `uv lock` makes it anew",
+    ),
+    (
+        r"incompatible with the `pylock",
+        AnswerIsNo,
+        "the lock is for another Python: load the base that it was made for, which it names, or resolve anew",
+    ),
+    (
+        r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named 'torch",
+        BuildFailed,
+        "its build needs torch, which lies in the base: --no-build-isolation {name}",
+    ),
+    (
+        r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named",
+        BuildFailed,
+        "put the module that its build needs into the overlay first, in a run of its own, then build it with "
+        "--no-build-isolation {name}",
+    ),
+    (r"Failed to build", BuildFailed, "another version may have a wheel for this Python"),
+    (
+        r"Hash mismatch",
+        ToolFailed,
+        "the file that came is not the one of the lock: somebody has changed it, or the lock; install it only if you "
+        "know why, with a new lock",
+    ),
+    (
+        r"Failed to fetch|error sending request|could not be queried",
+        IndexFailed,
+        "check the network, the index and your credentials, or give wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1",
+    ),
+    (r"No solution found", NoSolution, ""),
+)
+"""Words of uv by which its failures differ for this tool: another exit code, another way out. The first that fits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +101,7 @@ class Uv:
     """
 
     program: str
-    settings: Settings
+    settings: UvSettings
     work: Path
     build_path: tuple[str, ...] = ()
 
@@ -92,7 +159,7 @@ class Uv:
             raise failure(completed.stderr)
         outside = re.search(_OUTSIDE, completed.stderr)
         if outside:
-            raise ToolFailed(
+            raise UnsafePackage(
                 f"a package has a file that leads out of the overlay: {outside[1]}",
                 hint=f"do not install it, and report it where you got it from; {NOTHING_CHANGED}",
             )
@@ -105,7 +172,7 @@ class Uv:
         """
         try:
             return self.run([*arguments, "--offline"])
-        except DiskFull:
+        except (DiskFull, UnsafePackage):
             raise
         except UenvtoolError:
             return self.run(arguments)
@@ -133,11 +200,40 @@ class Uv:
         for texts in filter(None, wanted):
             try:
                 isolated.run([*words, *texts])
-            except DiskFull:
+            except (DiskFull, UnsafePackage):
                 raise
             except UenvtoolError:
                 continue  # if the index lacks one, the build says what it misses
         return replace(self, build_path=(*base.folders, str(folder)))
+
+
+def failure(stderr: str) -> UenvtoolError:
+    """Return an error that quotes uv's words, with the exit code and the way out that fit them."""
+    text = stderr.strip() or "uv failed and printed nothing"
+    for words, kind, hint in _FAILURES:
+        found = re.search(words, text)
+        if found and kind is NoSolution:
+            return NoSolution(text)
+        if found and kind is BuildFailed:
+            text = text.partition("\nhint: ")[0]  # of uv's own: it would install a second torch
+        if found:
+            return kind(f"uv: {short_text(text)}", hint=f"{hint.format(**found.groupdict())}; {NOTHING_CHANGED}")
+    return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
+
+
+def is_out_of_space(error: BaseException) -> bool:
+    """Tell if an error is that of a disk, or a quota, with no space left."""
+    cause = error.__cause__
+    return isinstance(error, DiskFull) or (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT))
+
+
+def short_text(text: str) -> str:
+    """Return the first and last lines of what uv printed, which can be hundreds."""
+    lines = [line for line in text.removeprefix("error: ").splitlines() if line.strip()]
+    half = KEEP_LINES // 2
+    if len(lines) > KEEP_LINES:
+        lines = [*lines[:half], f"  ... {len(lines) - KEEP_LINES} lines ...", *lines[-half:]]
+    return "\n".join(lines)
 
 
 def find_uv() -> str:
