@@ -31,7 +31,8 @@ from uenvtool.core.files import places
 from uenvtool.core.files.places import WORK_SUFFIX
 from uenvtool.image import bytecode, read
 from uenvtool.image.tree import EPOCH
-from uenvtool.venv.image import MOUNT, info
+from uenvtool.venv.image import MOUNT
+from uenvtool.venv.info import image_data
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 HOSTILE = [
@@ -140,7 +141,7 @@ def test_the_image_is_a_uenv_with_its_records(image: Path) -> None:
 
 
 def test_what_an_image_says_of_itself(image: Path) -> None:
-    said = info(image)
+    said = image_data(image)
 
     assert (said["base"]["name"], said["mount"], said["name"]) == ("pytorch/v2.6.0", MOUNT, "myenv")
     assert said["bytes"] == image.stat().st_size
@@ -244,14 +245,14 @@ def test_symlinks_in_place_of_metadata_are_not_followed(tmp_path: Path) -> None:
 
     assert read.read_texts(hostile, ["meta/extra/packed.json"]) == {}
     with pytest.raises(BadInput, match="not an image that uenvtool packed"):
-        info(hostile)
+        image_data(hostile)
 
 
 @pytest.mark.parametrize("cut", [10, 96, 5000, -4097])
 def test_an_image_that_is_cut_short_is_refused(image: Path, tmp_path: Path, cut: int) -> None:
     (tmp_path / "cut.squashfs").write_bytes(image.read_bytes()[:cut])
 
-    for look in (info, read.refuse_foreign):
+    for look in (image_data, read.refuse_foreign):
         with pytest.raises(BadInput):
             look(tmp_path / "cut.squashfs")
 

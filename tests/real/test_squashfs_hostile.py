@@ -18,7 +18,7 @@ from uenvtool.core.errors import BadInput, UenvtoolError
 from uenvtool.core.files import places
 from uenvtool.image import listing
 from uenvtool.image.metadata import ENV, PACKED
-from uenvtool.venv.image import info
+from uenvtool.venv.info import image_data
 
 pytestmark = [
     pytest.mark.real,
@@ -57,9 +57,9 @@ MEASURED = """
 import re, resource, sys
 from pathlib import Path
 from uenvtool.core.errors import BadInput
-from uenvtool.venv.image import info
+from uenvtool.venv.info import image_data
 try:
-    info(Path(sys.argv[1]))
+    image_data(Path(sys.argv[1]))
 except BadInput as error:
     print(error)
 status = Path('/proc/self/status').read_text()  # ru_maxrss begins with the parent's
@@ -89,7 +89,7 @@ def test_metadata_that_is_no_metadata_is_an_error_or_nothing(source: Path, text:
     image = packed(source)
 
     try:
-        assert info(image)["packages"] == []
+        assert image_data(image)["packages"] == []
     except BadInput as error:
         assert str(image) in str(error)  # noqa: PT017
 
@@ -99,7 +99,7 @@ def test_a_listing_without_end_is_not_read(source: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(listing, "LARGEST_LISTING", 0)
 
     with pytest.raises(BadInput, match="not opened"):
-        info(image)
+        image_data(image)
 
 
 def test_unsquashfs_gets_no_more_memory_than_an_image_needs(
@@ -109,7 +109,7 @@ def test_unsquashfs_gets_no_more_memory_than_an_image_needs(
     monkeypatch.setattr(listing, "MEMORY_BYTES", 1 << 20)
 
     with pytest.raises(BadInput, match="cannot be read"):
-        info(image)
+        image_data(image)
 
 
 RAW = ("-noI", "-noD", "-noF", "-noX")
@@ -180,7 +180,7 @@ def test_a_damaged_image_is_refused_or_opened(seed: int, pristine: dict[bool, by
     before = names(tmp_path)
 
     try:
-        info(image)
+        image_data(image)
     except UenvtoolError as error:
         assert str(image) in str(error) or "unsquashfs failed" in str(error)  # noqa: PT017
         assert "free space" not in str(error)  # noqa: PT017

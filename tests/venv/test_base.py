@@ -14,8 +14,7 @@ from tests.conftest import ROOT, Cli, Loaded, Write
 from tests.support.overlays import backend, install, run, wheel
 from tests.support.programs import program
 from uenvtool.venv.base import read_base
-from uenvtool.venv.reload import this_command
-from uenvtool.venv.where import PLAIN, find, label
+from uenvtool.venv.where import PLAIN, find, label, this_command
 
 
 @pytest.fixture

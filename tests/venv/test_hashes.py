@@ -11,7 +11,7 @@ import tomlkit
 from tests.conftest import Cli, Write
 from tests.support.overlays import wheel
 from uenvtool.core.errors import AnswerIsNo, BadInput
-from uenvtool.venv.lock import restrict_to_hashes
+from uenvtool.venv.pylock import restrict_to_hashes
 from uenvtool.venv.requirements import read_request
 
 SMALL, OLD, NEEDS, OTHER = (f"sha256:{digit * 64}" for digit in "1230")

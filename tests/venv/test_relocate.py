@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.needs import skip_without
 from uenvtool.image.tree import walk
-from uenvtool.venv.relocate import left_out, rewritten
+from uenvtool.venv.image import left_out, rewritten
 
 SITE = "lib/python3.12/site-packages"
 

@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from uenvtool.core.words import canonical
+from uenvtool.venv.fit import as_release, counts_as_release, satisfies
 from uenvtool.venv.requirements import logical_lines
-from uenvtool.venv.versions import as_release, counts_as_release, satisfies
 
 NGC, SPACK, CONDA = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d", "2.4.1.post300"
 

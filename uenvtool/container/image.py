@@ -33,7 +33,7 @@ from uenvtool.job.edf import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.settings import Settings, settings_for
-from uenvtool.venv.protect import rules
+from uenvtool.venv.fit import rules
 
 EDF = "edf"
 IMAGES = "${SCRATCH}/ce-images"

@@ -148,6 +148,28 @@ def read_base(found: FoundBase, environ: Mapping[str, str]) -> Base:
     )
 
 
+def installed(site: Path) -> dict[str, Distribution]:
+    """Read the distributions of a site-packages folder by normalized name, without running anything."""
+    from importlib import metadata
+
+    found: dict[str, Distribution] = {}
+    for item in metadata.distributions(path=[str(site)]):
+        name = item.metadata["Name"]
+        if name:
+            points = [point for point in item.entry_points if point.group == "console_scripts"]
+            distribution = Distribution(
+                name=name,
+                version=item.version,
+                folder=str(site),
+                requires=tuple(item.requires or ()),
+                extras=tuple(item.metadata.get_all("Provides-Extra") or ()),
+                scripts={point.name: point.value for point in points},
+                metadata=str(getattr(item, "_path", "")),
+            )
+            found.setdefault(distribution.key, distribution)
+    return found
+
+
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:
     """Ask a Python with these variables what it is, None if it says nothing; and give what else it printed.
 

@@ -57,7 +57,7 @@ def venv(request: VenvRequest) -> Result:
 
     from uenvtool.core import console
     from uenvtool.venv.make import make
-    from uenvtool.venv.reload import on_named_base
+    from uenvtool.venv.where import on_named_base
 
     on_named_base(request, os.environ)
     return make(request, os.environ, console.progress)
@@ -105,6 +105,6 @@ def add(
     import os
 
     from uenvtool.core import console
-    from uenvtool.venv import kernels
+    from uenvtool.venv.door import add_kernel
 
-    return console.show(kernels.add(path, name, os.environ), as_json=json_)
+    return console.show(add_kernel(path, name, os.environ), as_json=json_)

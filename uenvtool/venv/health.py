@@ -8,10 +8,9 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.words import canonical
-from uenvtool.venv.base import Distribution
-from uenvtool.venv.check import installed
+from uenvtool.venv.base import Distribution, installed
 from uenvtool.venv.compiled import numpy_problems, torch_problems
-from uenvtool.venv.image import image_of, is_older, repack_command
+from uenvtool.venv.info import image_of, is_older, repack_command
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
 from uenvtool.venv.where import RECORD_FOLDER

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import itertools
-import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, Position, ToolMissing
+from uenvtool.core.errors import BadInput
 from uenvtool.image import bytecode, metadata
 from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, UenvView
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import is_quotable
-from uenvtool.image.read import LARGEST_TEXT, read_texts, refuse_foreign, superblock
-from uenvtool.image.tree import Tree, walk
+from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
+from uenvtool.image.tree import Entry, Tree, walk
 from uenvtool.venv import howto
 from uenvtool.venv.howto import VIEW
+from uenvtool.venv.info import image_data, require_mountable
+from uenvtool.venv.manifest import MANIFEST
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.record import RECORD, RECORD_IN_IMAGE, OverlayRecord, noted_image, parse_record, read_record
-from uenvtool.venv.relocate import left_out, rewritten
+from uenvtool.venv.record import IMAGE_NOTE, RECORD, read_record
 from uenvtool.venv.request import VenvRequest, default_image
-from uenvtool.venv.requirements import UserRequirement
 from uenvtool.venv.where import RECORD_FOLDER
 
 MOUNT = "/user-tools"
@@ -37,6 +38,15 @@ RECORDS = (RECORD, "pylock.toml")
 CACHES = frozenset({b"__pycache__"})
 SCRATCH_BYTES = 2 << 30
 """The bytecode of a large environment twice over, and more."""
+LARGEST = 4 << 20
+"""Bytes; a file that names its environment is a script or a list, not a library."""
+NOTES = tuple(f"{RECORD_FOLDER}/{name}".encode() for name in (IMAGE_NOTE, MANIFEST))
+"""Of a loose overlay alone: the image that it was packed into, and the sums of its files."""
+_SCRIPT = re.compile(
+    rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
+)
+_MAY_NAME_ITS_PLACE = re.compile(rb"bin/[^/]+|pyvenv\.cfg|.*\.dist-info/[^/]+|.*\.pth", re.DOTALL)
+_RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'python' "$0" "$@"\n' '''\n"""
 
 
 @contextlib.contextmanager
@@ -69,15 +79,7 @@ def packed(
         yield image
 
 
-def require_mountable(mount: str) -> None:
-    """Raise BadInput if no image can be mounted there: runtimes give blanks and : , $ { } a meaning of their own."""
-    if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
-        hint = "--mount takes an absolute path of plain names such as /user-tools, which exists where it is used"
-        raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)
-
-
 def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
-    """Gather what the image will hold; the bytecode lies in `scratch`."""
     omitted = left_out(folder)
     entries = walk(folder, left_out=omitted, skipped=CACHES)
     modules = {
@@ -127,89 +129,6 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
     return Uenv(name=name, description=description, mount=mount, views={VIEW: view}, default_view=VIEW)
 
 
-def info(path: Path) -> dict[str, Any]:
-    """Read what a packed overlay says of itself. Raises BadInput if the image is not one."""
-    texts = read_texts(path, [ENV, PACKED, RECORD_IN_IMAGE])
-    if PACKED not in texts:
-        raise BadInput(f"{path} is not an image that uenvtool packed", hint="`unsquashfs -l` shows what is in it")
-    head = superblock(path)
-    env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
-    mount = str(env.get("mount", ""))
-    if mount:
-        _require_usable(mount, Position(f"{path}:{ENV}"))
-    record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
-    base = record.base if record else {}
-    for name in ("image", "view"):
-        _require_line(str(base.get(name) or ""), f"base.{name}", Position(f"{path}:{RECORD_IN_IMAGE}"))
-    _require_line(str(env.get("name", "")), "name", Position(f"{path}:{ENV}"))
-    return {
-        "path": str(path),
-        "bytes": path.stat().st_size,
-        **(record.data() if record else {"base": {}, "packages": []}),
-        "settings": {"bytecode": settings.get("bytecode")},
-        "name": str(env.get("name", "")) or None,
-        "mount": mount or None,
-        "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,
-    }
-
-
-def _require_usable(mount: str, position: Position) -> None:
-    """Raise BadInput, with its place, for a mount point of an image where nothing can be mounted."""
-    try:
-        require_mountable(mount)
-    except BadInput as error:
-        raise BadInput(error.problems[0].message, position, _FOREIGN) from error
-
-
-def _require_line(text: str, what: str, position: Position) -> None:
-    if not text.isprintable():
-        raise BadInput(f"{what} is {text!r}, which no command can name", position, _FOREIGN)
-
-
-_FOREIGN = "uenvtool writes no such image: ask who made it, and do not load it"
-
-
-def _json(text: str, path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: image metadata is unreadable: {error}", hint="it is damaged: make it again") from error
-    return data if isinstance(data, dict) else {}
-
-
-def read_image_record(image: Path) -> OverlayRecord | None:
-    """Read the record in a packed overlay; None if it has none. Raises BadInput if the file is not an image."""
-    text = read_texts(image, [RECORD_IN_IMAGE]).get(RECORD_IN_IMAGE)
-    return None if text is None else parse_record(text, f"{image}:{RECORD_IN_IMAGE}")
-
-
-def image_of(overlay: Path) -> Path | None:
-    """Find the image that a loose overlay was packed into: as noted, else beside it and named after it."""
-    image = noted_image(overlay) or default_image(overlay)
-    return image if image.is_file() else None
-
-
-def overlay_of(image: Path) -> Path | None:
-    """Find the loose overlay that an image was packed from, if it lies beside it."""
-    overlays = (image.parent / name for name in (image.stem, f".{image.stem}"))
-    return next((path for path in overlays if read_record(path) is not None and image_of(path) == image), None)
-
-
-def is_older(image: Path, overlay: Path) -> bool:
-    """Tell if an image holds another state of its overlay; of what cannot be read here nothing is said."""
-    try:
-        record = read_image_record(image)
-    except (BadInput, ToolMissing):
-        return False
-    return record is not None and record != read_record(overlay)
-
-
-def repack_command(overlay: Path, image: Path) -> str:
-    """Return the command that packs an overlay into its image again."""
-    words = ["uenvtool", "venv", shown_path(overlay), "--squash"]
-    return shlex.join(words if image == default_image(overlay) else [*words, shown_path(image)])
-
-
 @contextlib.contextmanager
 def packed_beside(
     folder: Path, request: VenvRequest, base: Mapping[str, Any], notes: list[str]
@@ -220,7 +139,7 @@ def packed_beside(
     Raises ToolMissing without mksquashfs, ToolFailed if packing fails or the image is not what was packed.
     """
     target = request.image or default_image(folder)
-    mount = request.mount or (info(target)["mount"] if target.is_file() else None) or MOUNT
+    mount = request.mount or (image_data(target)["mount"] if target.is_file() else None) or MOUNT
     kept = _previous_name(target) if request.update and target.is_file() else None
     with packed(folder, target, mount=mount, epoch=_epoch(), on_note=notes.append) as new:
         lines = howto.lines(target, metadata.uenv_name(target.stem, VIEW), mount, base)
@@ -245,24 +164,11 @@ def previous_names(name: str, suffix: str = "") -> Iterator[str]:
 
 
 def _previous_name(image: Path) -> Path:
-    """Return the name that the old image keeps: the first one that is free, or is that of an image of this tool's."""
     for name in previous_names(image.stem, image.suffix):
         with contextlib.suppress(BadInput):
             refuse_foreign(image.with_name(name))
             return image.with_name(name)
     raise AssertionError("names do not end")
-
-
-def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:
-    """Say what to know of the editable projects in an image: they are paths."""
-    places = filter(None, (requirement.editable for requirement in requirements))
-    return [f"{place} is editable: that folder has to be there wherever the image is used" for place in places]
-
-
-def shown_path(path: Path) -> str:
-    """Return a path as a user here writes it."""
-    relative = os.path.relpath(path)
-    return relative if not relative.startswith("..") else str(path)
 
 
 def _epoch() -> int | None:
@@ -272,3 +178,69 @@ def _epoch() -> int | None:
         hint = "seconds since 1970, less than 2^32: for example 0"
         raise BadInput(f"SOURCE_DATE_EPOCH={text} is not a time that an image can hold", hint=hint)
     return int(text) if text else None
+
+
+def left_out(folder: Path) -> frozenset[bytes]:
+    """List the names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes.
+
+    Raises BadInput if `meta`, where an image has its metadata, is something else.
+    """
+    if os.path.lexists(folder / "meta") and not (folder / PACKED).is_file():
+        hint = f"an image has its metadata there: give it another name, then pack {folder.name} again"
+        raise BadInput(f"{folder / 'meta'} cannot be packed", hint=hint)
+    found = {b"meta", b".lock", *NOTES}
+    for path in folder.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):
+        found.add(os.fsencode(path.relative_to(folder)))
+    return frozenset(found)
+
+
+def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
+    """Rewrite the files that name the folder, as they have to be in an image that is mounted at `mount`.
+
+    Commands find the Python beside them; everything else gets the mount point. A relocatable overlay
+    needs none of this.
+    """
+    built_at, quoted = os.fsencode(folder), os.fsencode(shlex.quote(str(folder)))
+    found = {}
+    for name, text in _texts(folder, entries, _MAY_NAME_ITS_PLACE.fullmatch):
+        if built_at in text or quoted in text:
+            found[name] = _moved(text, name, built_at, os.fsencode(mount))
+    records = {}
+    for name, text in _texts(folder, entries, lambda name: name.endswith(b".dist-info/RECORD")):
+        old, site = found.get(name) or text, os.path.dirname(os.path.dirname(name))
+        lines = [line for line in old.splitlines(keepends=True) if b"/uv_cache.json," not in line]
+        new = b"".join(_line(line, site, found) for line in lines)
+        if new != old:
+            records[name] = new
+    return {**found, **records}
+
+
+def _texts(
+    folder: Path, entries: Mapping[bytes, Entry], is_wanted: Callable[[bytes], object]
+) -> Iterator[tuple[bytes, bytes]]:
+    for name, entry in entries.items():
+        if entry.kind == "f" and entry.size <= LARGEST and is_wanted(name):
+            yield name, (folder / os.fsdecode(name)).read_bytes()
+
+
+def _line(line: bytes, site: bytes, changed: Mapping[bytes, bytes]) -> bytes:
+    """Return a line of a RECORD (packaging.python.org) with the sum of a rewritten file."""
+    name, comma, _ = line.partition(b",")
+    text = changed.get(os.path.normpath(os.path.join(site, name))) if comma else None
+    if text is None:
+        return line
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=")
+    return b"%s,sha256=%s,%d\n" % (name, digest, len(text))
+
+
+def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
+    if name.startswith(b"bin/"):
+        script = _SCRIPT.match(text)
+        if script and built_at in script[0]:
+            text = _RELOCATABLE + text[script.end() :]
+        for quoted in (
+            os.fsencode(shlex.quote(os.fsdecode(built_at))),
+            b"'%s'" % built_at,
+        ):  # some quote only if they must
+            text = text.replace(quoted, os.fsencode(shlex.quote(os.fsdecode(mount))))
+    return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

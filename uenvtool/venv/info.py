@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import quoting
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, Position, ToolMissing
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import size_text
+from uenvtool.image.metadata import ENV, PACKED
+from uenvtool.image.read import read_texts, superblock
 from uenvtool.venv import howto
-from uenvtool.venv import image as images
-from uenvtool.venv.image import editable_notes, image_of, is_older, overlay_of, repack_command, shown_path
 from uenvtool.venv.outcome import HEADINGS, table_rows
-from uenvtool.venv.record import read_record, recorded_requirement
+from uenvtool.venv.record import (
+    RECORD_IN_IMAGE,
+    OverlayRecord,
+    noted_image,
+    parse_record,
+    read_record,
+    recorded_requirement,
+)
+from uenvtool.venv.request import default_image
+from uenvtool.venv.requirements import UserRequirement
 
 
 def info(path: Path) -> Result:
@@ -57,7 +69,7 @@ def described(path: Path) -> dict[str, Any]:
 
 
 def _of_image(path: Path) -> dict[str, Any]:
-    data, overlay = images.info(path), overlay_of(path.absolute())
+    data, overlay = image_data(path), overlay_of(path.absolute())
     requests = data.get("requests", ())
     wanted = [recorded_requirement(request["text"], request["origin"], str(path)) for request in requests]
     base = data["base"] or howto.surroundings(os.environ)
@@ -95,3 +107,104 @@ def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
     if overlay and overlay["newer"]:
         command = repack_command(Path(overlay["path"]), path)
         yield f"this is older than {shown_path(Path(overlay['path']))}: pack it again with `{command}`"
+
+
+def image_data(path: Path) -> dict[str, Any]:
+    """Read what a packed overlay says of itself. Raises BadInput if the image is not one."""
+    texts = read_texts(path, [ENV, PACKED, RECORD_IN_IMAGE])
+    if PACKED not in texts:
+        raise BadInput(f"{path} is not an image that uenvtool packed", hint="`unsquashfs -l` shows what is in it")
+    head = superblock(path)
+    env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
+    mount = str(env.get("mount", ""))
+    if mount:
+        _require_usable(mount, Position(f"{path}:{ENV}"))
+    record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
+    base = record.base if record else {}
+    for name in ("image", "view"):
+        _require_line(str(base.get(name) or ""), f"base.{name}", Position(f"{path}:{RECORD_IN_IMAGE}"))
+    _require_line(str(env.get("name", "")), "name", Position(f"{path}:{ENV}"))
+    return {
+        "path": str(path),
+        "bytes": path.stat().st_size,
+        **(record.data() if record else {"base": {}, "packages": []}),
+        "settings": {"bytecode": settings.get("bytecode")},
+        "name": str(env.get("name", "")) or None,
+        "mount": mount or None,
+        "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,
+    }
+
+
+def _require_usable(mount: str, position: Position) -> None:
+    try:
+        require_mountable(mount)
+    except BadInput as error:
+        raise BadInput(error.problems[0].message, position, _FOREIGN) from error
+
+
+def _require_line(text: str, what: str, position: Position) -> None:
+    if not text.isprintable():
+        raise BadInput(f"{what} is {text!r}, which no command can name", position, _FOREIGN)
+
+
+_FOREIGN = "uenvtool writes no such image: ask who made it, and do not load it"
+
+
+def _json(text: str, path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: image metadata is unreadable: {error}", hint="it is damaged: make it again") from error
+    return data if isinstance(data, dict) else {}
+
+
+def read_image_record(image: Path) -> OverlayRecord | None:
+    """Read the record in a packed overlay; None if it has none. Raises BadInput if the file is not an image."""
+    text = read_texts(image, [RECORD_IN_IMAGE]).get(RECORD_IN_IMAGE)
+    return None if text is None else parse_record(text, f"{image}:{RECORD_IN_IMAGE}")
+
+
+def image_of(overlay: Path) -> Path | None:
+    """Find the image that a loose overlay was packed into: as noted, else beside it and named after it."""
+    image = noted_image(overlay) or default_image(overlay)
+    return image if image.is_file() else None
+
+
+def overlay_of(image: Path) -> Path | None:
+    """Find the loose overlay that an image was packed from, if it lies beside it."""
+    overlays = (image.parent / name for name in (image.stem, f".{image.stem}"))
+    return next((path for path in overlays if read_record(path) is not None and image_of(path) == image), None)
+
+
+def is_older(image: Path, overlay: Path) -> bool:
+    """Tell if an image holds another state of its overlay; of what cannot be read here nothing is said."""
+    try:
+        record = read_image_record(image)
+    except (BadInput, ToolMissing):
+        return False
+    return record is not None and record != read_record(overlay)
+
+
+def repack_command(overlay: Path, image: Path) -> str:
+    """Return the command that packs an overlay into its image again."""
+    words = ["uenvtool", "venv", shown_path(overlay), "--squash"]
+    return shlex.join(words if image == default_image(overlay) else [*words, shown_path(image)])
+
+
+def require_mountable(mount: str) -> None:
+    """Raise BadInput if no image can be mounted there: runtimes give blanks and : , $ { } a meaning of their own."""
+    if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
+        hint = "--mount takes an absolute path of plain names such as /user-tools, which exists where it is used"
+        raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)
+
+
+def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:
+    """Say what to know of the editable projects in an image: they are paths."""
+    places = filter(None, (requirement.editable for requirement in requirements))
+    return [f"{place} is editable: that folder has to be there wherever the image is used" for place in places]
+
+
+def shown_path(path: Path) -> str:
+    """Return a path as a user here writes it."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)

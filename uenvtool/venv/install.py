@@ -13,20 +13,18 @@ from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import compile_tree
-from uenvtool.venv import lock, overlay
-from uenvtool.venv.base import Distribution
-from uenvtool.venv.check import conflicts, installed
+from uenvtool.venv import overlay, pylock
+from uenvtool.venv.base import Distribution, installed
 from uenvtool.venv.compiled import numpy_problems, torch_problems
+from uenvtool.venv.fit import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
-from uenvtool.venv.plan import Plan
+from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups
-from uenvtool.venv.protect import protected
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, project_name, read_request
 from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.uv import Uv, find_uv
-from uenvtool.venv.versions import as_release, is_version, marker_environment
 from uenvtool.venv.where import RECORD_FOLDER
 
 RESERVED = (RECORD_FOLDER, "meta")
@@ -38,13 +36,13 @@ class Installation:
     """What is installed: a lock. plan: what it is for. resolution: what it was made from, empty if it is a user's."""
 
     uv: Uv
-    plan: Plan
+    plan: OverlayPlan
     lock: str
     notes: tuple[str, ...] = ()
     resolution: Resolution = field(default_factory=Resolution)
 
 
-def refuse_package_name(plan: Plan) -> None:
+def refuse_package_name(plan: OverlayPlan) -> None:
     """Raise BadInput if the one word of the request is a package on the index and not yet a folder.
 
     `uenvtool venv lightning` would make an empty overlay of that name.
@@ -67,18 +65,18 @@ def refuse_package_name(plan: Plan) -> None:
     )
 
 
-def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
+def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
     """Take what a lock says, less what the base has; it is recorded as wanted for what the lock was made for."""
     base, notes = plan.base, []
     is_of_project = path.name == UV_LOCK
-    place = lock.exported(uv, plan, path) if is_of_project else path
-    text, packages, signed = lock.read_lock(place, marker_environment(base))
+    place = pylock.exported(uv, plan, path) if is_of_project else path
+    text, packages, signed = pylock.read_lock(place, marker_environment(base))
     if signed.get("base") is None:
         notes.append(f"{path} names no base; what {base.described()} has is taken from there")
     elif signed["base"] != base.fingerprint():
         made_for = f" ({signed['base-name']})" if signed.get("base-name") else ""
         notes.append(f"{path} was made for another base{made_for}: this is {base.described()}")
-    requests, overrides, built = (tuple(map(str, signed.get(name, ()))) for name in lock.LISTS)
+    requests, overrides, built = (tuple(map(str, signed.get(name, ()))) for name in pylock.LISTS)
     wanted = UserRequest(
         requirements=tuple(recorded_requirement(request, path.name, str(path)) for request in requests)
     )
@@ -113,10 +111,10 @@ def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
             left_out.append(name)
             notes.append(f"the lock has {name} {version}; the base's {package.version} stays, it is protected")
     uv = replace(uv, settings=plan.settings).building_on(base, plan.wanted)
-    return Installation(uv=uv, plan=plan, lock=lock.stripped(text, left_out), notes=tuple(notes))
+    return Installation(uv=uv, plan=plan, lock=pylock.stripped(text, left_out), notes=tuple(notes))
 
 
-def from_requirements(uv: Uv, plan: Plan) -> Installation:
+def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
     """Take what the user's requirements come to on the base.
 
     Raises AnswerIsNo if they contradict the base, would replace what is protected, or have other hashes than the user
@@ -124,7 +122,7 @@ def from_requirements(uv: Uv, plan: Plan) -> Installation:
     """
     uv = uv.building_on(plan.base, plan.wanted)
     resolution = resolve(uv, plan)
-    text = lock.restrict_to_hashes(resolution.lock, plan.wanted)
+    text = pylock.restrict_to_hashes(resolution.lock, plan.wanted)
     return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
 
 
@@ -137,14 +135,14 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
     site = folder / overlay.site_packages(base.version)
     overlay.create(folder, base)
     own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
-    unbuilt = lock.without_wheel(todo.lock) if plan.request.dry_run else frozenset[str]()
-    text = lock.stripped(todo.lock, unbuilt) if unbuilt else todo.lock
+    unbuilt = pylock.without_wheel(todo.lock) if plan.request.dry_run else frozenset[str]()
+    text = pylock.stripped(todo.lock, unbuilt) if unbuilt else todo.lock
     if "[[packages]]" in text:
         on_step("installing")
-        files.fill(todo.uv.work, {lock.LOCK: text})
+        files.fill(todo.uv.work, {pylock.LOCK: text})
         words: list[str | Path] = ["pip", "install", "--no-deps", "--quiet", "--python", folder / "bin" / "python"]
         link_mode = "copy" if plan.settings.has_cache else "hardlink"  # no links into a cache that the user keeps
-        todo.uv.run([*words, "--link-mode", link_mode, "-r", todo.uv.work / lock.LOCK])
+        todo.uv.run([*words, "--link-mode", link_mode, "-r", todo.uv.work / pylock.LOCK])
         (folder / ".lock").unlink(missing_ok=True)  # of uv, which gives everybody the right to write it
     _refuse_overwritten(folder, own)
     new = installed(site)
@@ -158,12 +156,12 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         on_step("compiling bytecode")
         compile_tree(folder / "bin" / "python", site, checked=True)
     listed = manifest_text(folder)
-    texts = {MANIFEST: listed, RECORD: _record_text(plan, rows), lock.LOCK: lock.signed(todo.lock, plan)}
+    texts = {MANIFEST: listed, RECORD: _record_text(plan, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
     files.fill(folder / RECORD_FOLDER, texts)
     return rows
 
 
-def _record_text(plan: Plan, rows: Sequence[PackageRow]) -> str:
+def _record_text(plan: OverlayPlan, rows: Sequence[PackageRow]) -> str:
     """Write uenvtool.json: no date and nothing of the machine but the base's own places."""
     base, found = plan.base, plan.base.found
     data = {
@@ -198,7 +196,6 @@ def _refuse_overwritten(folder: Path, own: Mapping[Path, bytes]) -> None:
 
 
 def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution], *, is_whole: bool) -> None:
-    """Refuse what does not fit. is_whole: all that is needed was installed."""
     plan = todo.plan
     found = conflicts(plan.base, new, plan.wanted) if is_whole else []
     problems = (

@@ -20,20 +20,13 @@ from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.system import recognised
 from uenvtool.venv import howto
 from uenvtool.venv.base import Base
-from uenvtool.venv.image import (
-    editable_notes,
-    image_of,
-    is_older,
-    packed_beside,
-    previous_names,
-    repack_command,
-    shown_path,
-)
+from uenvtool.venv.image import packed_beside, previous_names
+from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import added_by_others, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.plan import Plan, check, planned
+from uenvtool.venv.plan import OverlayPlan, planned, refuse_wrong_words
 from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
@@ -89,7 +82,7 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
     Whatever it raises, the old overlay and the old image are as they were.
     """
-    check(request)
+    refuse_wrong_words(request)
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
         hint = "go to one that you may read, and give the command again"
         raise BadInput(f"you may not enter the current folder, {Path.cwd()}", hint=hint)
@@ -157,8 +150,7 @@ def _workshop(work: Path | None, *, in_memory: bool) -> Iterator[Path]:
         yield folder
 
 
-def _build(made: MadeOverlay, plan: Plan, folder: Path, work: Path | None, on_step: Step) -> None:
-    """Resolve and install, then put it in place; a dry run ends before that."""
+def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None, on_step: Step) -> None:
     uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
@@ -179,7 +171,7 @@ def _build(made: MadeOverlay, plan: Plan, folder: Path, work: Path | None, on_st
         _publish(made, todo.plan, folder / OVERLAY, work, on_step)
 
 
-def _base_warnings(plan: Plan) -> Iterator[str]:
+def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
     base, before = plan.base, plan.previous.base if plan.previous else {}
     if base.is_plain and not plan.request.no_base and before.get("kind") != PLAIN:
         yield f"no base is loaded here: this is a plain environment on {base.python}, a torch in it is the index's"
@@ -187,7 +179,7 @@ def _base_warnings(plan: Plan) -> Iterator[str]:
         yield f"the base has changed since this overlay was made on {before.get('name')}: it is {base.described()} now"
 
 
-def _publish(made: MadeOverlay, plan: Plan, folder: Path, work: Path, on_step: Step) -> None:
+def _publish(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path, on_step: Step) -> None:
     request, target, new = plan.request, made.target, work / "new"
     with contextlib.ExitStack() as stack:
         replacements = []

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
-from uenvtool.venv.check import installed
+from uenvtool.venv.base import installed
 from uenvtool.venv.record import read_record
 from uenvtool.venv.where import RECORD_FOLDER
 

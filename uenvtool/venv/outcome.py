@@ -8,11 +8,9 @@ from typing import Any
 
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, Distribution
-from uenvtool.venv.check import as_releases
-from uenvtool.venv.protect import protected
+from uenvtool.venv.fit import as_releases, marker_environment, newer, protected, requirements
 from uenvtool.venv.record import FROM_BASE, INSTALLED, OVERRIDDEN, PackageRow
 from uenvtool.venv.requirements import UserRequest
-from uenvtool.venv.versions import marker_environment, newer, requirements
 
 OLDER, REPLACED, NEW, CHANGED, REMOVED, SAME = CHANGES = ("older", "replaced", "new", "changed", "removed", "same")
 """What a run did to a package, in the order of the table."""

@@ -14,7 +14,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
-from uenvtool.venv.image import read_image_record, require_mountable
+from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
@@ -27,7 +27,7 @@ NO_RUNTIME = "none"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
+class OverlayPlan:
     """What a request comes to here.
 
     wanted: the packages. previous: the record of the overlay that is made again. preferred: versions to stay with, by
@@ -54,7 +54,7 @@ def load_one(environ: Mapping[str, str]) -> str:
     return f"load {uenv}a container, a module or an environment of conda that has torch"
 
 
-def check(request: VenvRequest) -> None:
+def refuse_wrong_words(request: VenvRequest) -> None:
     """Raise BadInput if a word of the request cannot be what it stands for, by the words alone."""
     path = request.path
     if re.search(r"[<>=!~]=|[<>\[]|\.(txt|whl|in|toml)\Z|\A\Z", path) and not os.path.exists(path):
@@ -86,7 +86,7 @@ def check(request: VenvRequest) -> None:
         raise BadInput("--base and --no-base contradict each other", hint="give one of them")
 
 
-def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> Plan:
+def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> OverlayPlan:
     """Read the base, the user's settings and requirements, and what the overlay was made of before.
 
     Raises BadInput if one of them is wrong, AnswerIsNo if the base that is meant is not here.
@@ -117,7 +117,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
     every = (ALL,) if "" in request.no_build_isolation else ()
     built_on_base = (*every, *names_of(built), *settings.built_on_base)
     settings = replace(with_options(settings, wanted.options), built_on_base=tuple(dict.fromkeys(built_on_base)))
-    plan = Plan(
+    plan = OverlayPlan(
         request=request,
         base=base,
         wanted=wanted,
@@ -139,7 +139,6 @@ def _of_project(request: VenvRequest) -> Mapping[str, Any]:
 
 
 def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
-    """Read the base that is named or loaded, else the one of the overlay that is made again."""
     before = previous.base if previous else {}
     if request.no_base or (before.get("kind") == PLAIN and request.base is None):
         return read_base(plain_python(environ), environ)
@@ -183,7 +182,7 @@ def _runtimes(environ: Mapping[str, str]) -> set[str]:
     return {*own, *([UENV] if shutil.which("uenv", path=environ.get("PATH")) else [])}
 
 
-def _with_previous(plan: Plan, previous: OverlayRecord) -> Plan:
+def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
     """Add what was wanted before. Of one package, what is wanted now counts; of one file, what it says now."""
     wanted = plan.wanted
     texts = {requirement.text for requirement in wanted.requirements}
@@ -206,8 +205,7 @@ def _with_previous(plan: Plan, previous: OverlayRecord) -> Plan:
     )
 
 
-def _without_removed(plan: Plan, previous: OverlayRecord | None) -> Plan:
-    """Leave the packages of --remove out. Raises AnswerIsNo if one of them was not wanted."""
+def _without_removed(plan: OverlayPlan, previous: OverlayRecord | None) -> OverlayPlan:
     if previous is None:
         raise BadInput(f"{plan.request.path} is not there, so nothing can be removed", hint="name its folder")
     removed, named = set(names_of(plan.request.remove)), plan.wanted.names | set(plan.override_names)

@@ -334,7 +334,6 @@ def _option(line: str) -> tuple[str, str]:
 
 
 def _placed(problem: Problem, name: str, named_at: Position | None) -> Problem:
-    """Give a problem of a whole file the place where that is named, else its own."""
     if named_at is None:
         return problem if problem.position else replace(problem, position=Position(name))
     return replace(problem, message=f"{name}: {problem.message}", position=named_at)

@@ -121,7 +121,6 @@ class _PipConfig(configparser.RawConfigParser):
 
 
 def _pip_settings(environ: Mapping[str, str], prefix: str) -> dict[str, str]:
-    """Read what pip is told, by the long names of its options."""
     parser = _PipConfig()
     home = environ.get("HOME", "")
     folders = [

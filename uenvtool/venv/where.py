@@ -8,15 +8,16 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from uenvtool.core import processes
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.files import read_bytes
-from uenvtool.core.session import View, container_name, in_container, loaded_views
+from uenvtool.core.session import STARTED_BY, View, container_name, in_container, loaded_views
+from uenvtool.venv.request import VenvRequest
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 MAX_CONFIG = 1_000_000
@@ -27,6 +28,8 @@ LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
+OPTIONS = ("--uenv", "--view")
+"""The options that say where the command is run again; it does not have them there."""
 _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
@@ -133,7 +136,6 @@ def _is_below(path: str, *folders: str) -> bool:
 
 
 def _named_python(python: str, environ: Mapping[str, str]) -> str:
-    """Return the absolute path of a Python that a user names; symlinks are left as they are."""
     expanded = os.path.expanduser(python)
     path = expanded if os.sep in expanded else shutil.which(expanded, path=environ.get("PATH")) or expanded
     if path and os.path.isdir(path):
@@ -192,3 +194,41 @@ def _is_overlay(root: str) -> bool:
         return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
     except (FileNotFoundError, BadInput):
         return False
+
+
+def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
+    """Become this command in the uenv that is named; nothing if none is.
+
+    Raises ToolMissing if no program is here that starts it.
+    """
+    if request.uenv is not None:
+        _in_uenv(request.uenv, request.view, environ)
+
+
+def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
+    client = shutil.which("uenv", path=environ.get("PATH"))
+    if client is None:
+        hint = "run it where uenv is, or start in a container, or name a Python with --base PYTHON"
+        raise ToolMissing(f"--uenv {image}: the uenv client is not here", hint=hint)
+    image = os.path.abspath(image) if os.path.isfile(image) else image
+    words = ["run", image, f"--view={view}", "--"]
+    more = {LABEL: image, STARTED_BY: shlex.join(["uenv", *words])}
+    processes.become([client, *words, *this_command(sys.argv)], {**environ, **more})
+
+
+def this_command(words: Sequence[str]) -> list[str]:
+    """Return the command line of this process without what is about the uenv.
+
+    -E: inside of it, PYTHONPATH may name packages that are for another Python than this tool's.
+    """
+    program = ["-m", "uenvtool"] if os.path.basename(words[0]) == "__main__.py" else [words[0]]
+    left: list[str] = []
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "--":
+            left += [word, *rest]
+        elif word in OPTIONS:
+            next(rest, None)
+        elif not word.startswith(tuple(f"{name}=" for name in OPTIONS)):
+            left.append(word)
+    return [sys.executable, "-E", *program, *left]

@@ -7,6 +7,7 @@ lock is restricted to the files that the user names. What the base has is there 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical
-from uenvtool.venv.plan import Plan
+from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT
 from uenvtool.venv.requirements import UserRequest, UserRequirement
 from uenvtool.venv.settings import users_settings
@@ -38,26 +39,36 @@ def listing(versions: Mapping[str, str]) -> str:
 
 def versions_of(text: str) -> dict[str, str]:
     """Return the versions of what a lock has, by normalized name; an empty one of a project that has none yet."""
+    return {canonical(table["name"]): str(table.get("version", "")) for table in _tables(text)}
+
+
+@functools.lru_cache(maxsize=4)
+def _tables(text: str) -> tuple[Mapping[str, Any], ...]:
+    """Read the packages of a lock; tomlkit takes 0.1 s for a hundred, and a resolution asks several things of each."""
     import tomlkit
 
-    tables = tomlkit.parse(text).unwrap().get("packages", ())
-    return {canonical(table["name"]): str(table.get("version", "")) for table in tables}
+    return tuple(tomlkit.parse(text).unwrap().get("packages", ()))
 
 
 def with_whole_paths(text: str, folder: Path) -> str:
     """Make the paths in a lock whole: they count from its folder, and it is written anew elsewhere."""
     import tomlkit
 
+    if not any(_relative(table) for table in _tables(text)):
+        return text
     document = tomlkit.parse(text)
-    tables: Any = document.get("packages", [])
-    places = [table[kind] for table in tables for kind in ("directory", *SINGLE) if kind in table]
-    relative = [place for place in places if "path" in place and not os.path.isabs(place["path"])]
-    for place in relative:
+    tables: Any = document["packages"]
+    for place in (place for table in tables for place in _relative(table)):
         place["path"] = os.path.abspath(folder / place["path"])
-    return tomlkit.dumps(document) if relative else text
+    return tomlkit.dumps(document)
 
 
-def signed(text: str, plan: Plan) -> str:
+def _relative(table: Mapping[str, Any]) -> list[Any]:
+    places = [table[kind] for kind in ("directory", *SINGLE) if kind in table]
+    return [place for place in places if not os.path.isabs(place.get("path", "/"))]
+
+
+def signed(text: str, plan: OverlayPlan) -> str:
     """Add the table that says which base and which requests the lock is for."""
     values: dict[str, object] = {
         "base": plan.base.fingerprint(),
@@ -72,7 +83,7 @@ def signed(text: str, plan: Plan) -> str:
     return text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
 
 
-def exported(uv: Uv, plan: Plan, path: Path) -> Path:
+def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
     """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for.
 
     It has the default groups and the project itself too, and a lock that is older than the project is refused, as by
@@ -135,10 +146,8 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
 
 def without_wheel(text: str) -> frozenset[str]:
     """List the packages of a lock that have to be built from their source."""
-    import tomlkit
-
-    tables = tomlkit.parse(text).unwrap().get("packages", ())
-    return frozenset(canonical(table["name"]) for table in tables if not table.get(WHEELS) and not _is_wheel(table))
+    tables = (table for table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
+    return frozenset(canonical(table["name"]) for table in tables)
 
 
 def _is_wheel(table: Mapping[str, Any]) -> bool:

@@ -1,0 +1,184 @@
+"""Asks uv: the user's requirements, with the base's packages as wheels that hold nothing but metadata."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from uenvtool.core.errors import UenvtoolError
+from uenvtool.core.files import fill
+from uenvtool.core.words import canonical
+from uenvtool.venv import pylock
+from uenvtool.venv.base import Base, Distribution
+from uenvtool.venv.fit import as_release, is_version, marker_environment, protected, requirements, satisfies
+from uenvtool.venv.plan import OverlayPlan
+from uenvtool.venv.uv import BuildFailed, IndexFailed, NoSolution, Uv
+
+WANTED = "wanted.in"
+
+
+class Question:
+    """What uv is asked: files with the inputs of one resolution.
+
+    pins: the requirements that pin what stays of the base, by name. requirers: what of the base wants a package that
+    may be replaced; it takes part, so that uv keeps to what it wants and names it.
+    """
+
+    def __init__(self, uv: Uv, plan: OverlayPlan, replaceable: frozenset[str]) -> None:
+        self.uv, self.plan, self.base, self.folder = uv, plan, plan.base, uv.work / "resolve"
+        stubs = write_stubs(self.folder / "base", plan.base)
+        self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
+        wanted, requirers = plan.wanted, _requirers(plan, replaceable)
+        own = [requirement.text for requirement in wanted.requirements if not requirement.read_by_uv]
+        texts = [*wanted.lines, *own, *plan.overrides, *(self.pins[name] for name in requirers if name in self.pins)]
+        forced = _as_vendors_name_it(plan)  # a stub has the release's version, which does not satisfy these
+        fill(
+            self.folder,
+            {
+                WANTED: _lines(texts),
+                "pins.txt": _lines(pin for name, pin in self.pins.items() if name not in forced),
+                "overrides.txt": _lines(pin for name, pin in self.pins.items() if name in forced),
+                "constraints.txt": _lines(self._user_constraints()),
+                "preferred.toml": pylock.listing(plan.preferred),
+            },
+        )
+
+    def answer(self, floors: Mapping[str, str] | None = None, *, only_binary: Iterable[str] = ()) -> str:
+        """Resolve; return the pylock.toml. floors: the oldest versions to take. only_binary: what is not built."""
+        bounds = _lines(f"{name}>={version}" for name, version in (floors or {}).items())
+        preferred = (self.folder / "preferred.toml").read_text(encoding="utf-8")
+        fill(self.folder, {"floors.txt": bounds, pylock.LOCK: preferred})  # uv stays with what its output says
+        more: list[str | Path] = ["-c", self.folder / "floors.txt"]
+        more += [word for name in sorted(only_binary) for word in ("--only-binary", name)]
+        self.uv.run([*self._words(), *more, "--format", pylock.LOCK, "-o", self.folder / pylock.LOCK])
+        return pylock.with_whole_paths((self.folder / pylock.LOCK).read_text(encoding="utf-8"), self.folder)
+
+    def newest(self) -> str:
+        """Resolve what the user names without what it needs: the newest that is allowed, whatever the base has."""
+        path = self.folder / "pylock.newest.toml"
+        try:
+            self.uv.run_again([*self._words(), "--no-deps", "--format", pylock.LOCK, "-o", path])
+        except (NoSolution, BuildFailed, IndexFailed):
+            return ""  # the resolution says what is wrong
+        return path.read_text(encoding="utf-8")
+
+    def askers(self, name: str) -> str:
+        """Say who asks for a package that would be installed, from uv's comments in a requirements file."""
+        words = [*self._words(), "--annotation-style", "line", "--no-strip-extras"]
+        lines = self.uv.run_again(words).splitlines()
+        line = next((line for line in lines if re.match(rf"{name}\b(\[.*\])?\s*[=@]", line)), "")
+        via = [who.strip() for who in line.partition("# via ")[2].split(",")]
+        own = f"-r {self.folder / WANTED}"
+        return ", ".join("you" if who in (own, "") else who.removeprefix("-r ") for who in via)
+
+    def explained(self, error: UenvtoolError, floors: Mapping[str, str]) -> UenvtoolError:
+        """Add to uv's words what the base has of the packages that they name, and what was not tried."""
+        if not isinstance(error, NoSolution):
+            return error
+        named = {canonical(word) for word in re.findall(r"[A-Za-z0-9][\w.-]*", error.explanation)}
+        mine = sorted(named & self.pins.keys())
+        ways = ["ask for versions that fit" if mine else "ask for versions that exist and fit together"]
+        for name in mine:
+            rule = protected(name)
+            ways.append(f"--override {name} replaces the base's{f' (protected: {rule.cost})' if rule else ''}")
+        if floors:
+            ways.append(f"--allow-older takes an older {', '.join(floors)}, if one fits")
+        of_base = ", ".join(f"{self.base.packages[name].name} {self.base.packages[name].version}" for name in mine)
+        return NoSolution(error.explanation, note=of_base and f"  the base has {of_base}", hint="; ".join(ways))
+
+    def _words(self) -> list[str | Path]:
+        words: list[str | Path] = ["pip", "compile", "--python", self.base.python, "--no-header", "--quiet"]
+        words += ["-c", self.folder / "pins.txt", "-c", self.folder / "constraints.txt"]
+        words += ["--overrides", self.folder / "overrides.txt"]
+        return [*words, self.folder / WANTED, *self.plan.wanted.sources]
+
+    def _user_constraints(self) -> Iterator[str]:
+        """Give the user's constraints; not those that the base satisfies, which NVIDIA's images set on their builds."""
+        for constraint in self.plan.wanted.constraints:
+            package = self.base.packages.get(constraint.name) if constraint.name in self.pins else None
+            specifier = constraint.requirement.specifier if constraint.requirement else None
+            is_met = package is not None and specifier is not None and satisfies(specifier, package.version)
+            if not is_met and not constraint.read_by_uv:
+                yield constraint.text
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "".join(f"{text}\n" for text in texts)
+
+
+def _requirers(plan: OverlayPlan, replaceable: frozenset[str]) -> list[str]:
+    """Find the base's packages that want one that may be replaced, and that the base satisfies."""
+    environment = marker_environment(plan.base)
+    return [
+        name
+        for name, distribution in sorted(plan.base.packages.items())
+        if name not in replaceable
+        and any(
+            canonical(found.name) in replaceable
+            and satisfies(found.specifier, plan.base.packages[canonical(found.name)].version)
+            for found in requirements(distribution, environment)
+        )
+    ]
+
+
+def _as_vendors_name_it(plan: OverlayPlan) -> frozenset[str]:
+    """Find what the user names in the very version of the vendor's build, as `pip freeze` in an image prints it."""
+    found = set()
+    for wanted in (*plan.wanted.requirements, *plan.wanted.constraints):
+        package = plan.base.packages.get(wanted.name)
+        specifier = wanted.requirement.specifier if wanted.requirement else None
+        if package is None or specifier is None or not is_version(package.version):
+            continue
+        if specifier.contains(package.version, prereleases=True) and not specifier.contains(
+            as_release(package.version), prereleases=True
+        ):
+            found.add(wanted.name)
+    return frozenset(found)
+
+
+def write_stubs(folder: Path, base: Base) -> dict[str, str]:
+    """Write one wheel for each distribution; normalized name -> the requirement that pins a package to the base's."""
+    environment = marker_environment(base)
+    contents: dict[str, bytes] = {}
+    pins: dict[str, str] = {}
+    for name, distribution in sorted(base.packages.items()):
+        if is_version(distribution.version):
+            version = as_release(distribution.version)
+            stem = f"{name.replace('-', '_')}-{version.replace('-', '_')}"
+            requires = list(stub_requirements(distribution, base, environment))
+            contents[f"{stem}-py3-none-any.whl"] = _stub(stem, name, version, requires, distribution.extras)
+            pins[name] = f"{name} @ {(folder / f'{stem}-py3-none-any.whl').as_uri()}"
+    fill(folder, contents)
+    return pins
+
+
+def _stub(stem: str, name: str, version: str, requires: Sequence[str], extras: Sequence[str]) -> bytes:
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+    lines += [f"Provides-Extra: {extra}" for extra in extras]
+    wheel = "Wheel-Version: 1.0\nGenerator: uenvtool\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for file, text in (("METADATA", "\n".join(lines) + "\n"), ("WHEEL", wheel), ("RECORD", "")):
+            archive.writestr(zipfile.ZipInfo(f"{stem}.dist-info/{file}", (1980, 1, 1, 0, 0, 0)), text)
+    return stream.getvalue()
+
+
+def stub_requirements(distribution: Distribution, base: Base, environment: dict[str, str]) -> Iterator[str]:
+    """Give what of a base distribution's requirements takes part in the resolution.
+
+    What the base has and satisfies, so that a package put over the base's still fits; and what an
+    extra brings, because a user may ask for the extra. What the base itself lacks is its own affair:
+    nothing is installed on its behalf.
+    """
+    for requirement in requirements(distribution, None):
+        package, marker = base.packages.get(canonical(requirement.name)), requirement.marker
+        if package is not None and satisfies(requirement.specifier, package.version) and not requirement.url:
+            if is_version(package.version) and as_release(package.version) != package.version:
+                requirement.specifier = type(requirement.specifier)()  # the stub gives a vendor's build as its release
+            yield str(requirement)
+        elif marker is not None and "extra" in str(marker) and not marker.evaluate({**environment, "extra": ""}):
+            yield str(requirement)
