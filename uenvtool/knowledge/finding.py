@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
@@ -158,37 +158,3 @@ def _load(location: Location) -> FindingFile:
             binder.problem("a line of this fact gives no value", fact.position, hint)
     binder.finish()
     return file
-
-
-def findings_named(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the findings of those names as data for `explain`; a name that is no finding's is left out."""
-    known = load_findings().findings if any(name.islower() for name in names) else {}
-    return [
-        {
-            "finding": name,
-            **{field: getattr(known[name], field) for field in ("severity", "what", "why", "fix")},
-            "paste": known[name].command,
-            "workaround": _shown(known[name].workaround),
-            "lines": [line.text.strip() for line in known[name].log],
-            "source": known[name].source,
-            "file": str(known[name].position),
-            "page": known[name].page or None,
-        }
-        for name in names
-        if name in known
-    ]
-
-
-def _shown(remedy: Remedy | None) -> str:
-    if remedy is None:
-        return ""
-    return f"{remedy.name}, if {remedy.when}" if remedy.when.terms else remedy.name
-
-
-def finding_text(entry: dict[str, Any]) -> str:
-    """Return a finding to be read."""
-    words = ("severity", "what", "why", "fix", "paste", "workaround", "source", "file", "page")
-    shown = {**entry, "paste": f"`{entry['paste']}`" if entry["paste"] else ""}
-    lines = [f"  {word + ':':<11} {shown[word]}" for word in words if shown[word]]
-    lines += [f"  {'in a log:':<11} {text}" for text in entry["lines"]]
-    return "\n".join([f"{entry['finding']}  (uenvtool doctor)", *lines])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.knowledge.bind import Binder, Key
@@ -152,25 +150,3 @@ def _load(location: Location) -> RuleFile:
             binder.problem("`missing` needs `with`", rule.position, "say where the finding is reported")
     binder.finish()
     return file
-
-
-def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the rules of those names as data for `explain`; a name that is no rule's is left out."""
-    rules = load_rules() if any(name.islower() for name in names) else {}
-    return [
-        {
-            "rule": name,
-            **{field: getattr(rules[name], field) for field in ("severity", "what", "cost", "fix", "source")},
-            "file": str(rules[name].position),
-            "page": rules[name].page or None,
-        }
-        for name in names
-        if name in rules
-    ]
-
-
-def rule_text(entry: dict[str, Any]) -> str:
-    """Return a rule to be read."""
-    names = ("severity", "what", "cost", "fix", "source", "file", "page")
-    lines = [f"  {name + ':':<10} {entry[name]}" for name in names if entry[name]]
-    return "\n".join([f"{entry['rule']}  (uenvtool check)", *lines])
