@@ -310,6 +310,16 @@ def test_a_dump_that_is_made_to_grow_says_little(place: Path) -> None:
     assert rows[1]["why"] == "it has a text that is none"
 
 
+def test_dumps_that_need_more_memory_than_a_reader_has_are_named(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uenvtool.doctor.dumps.MOST_MEMORY", 1 << 20)
+
+    answer = cli("doctor", str(write(place / "d", {0: [call(1)]})))
+
+    assert "flight_rank_0 (its reader ended before it)" in answer.stdout
+
+
 def test_a_dump_in_json_is_read_too(cli: Cli, place: Path) -> None:
     folder = place / "d"
     folder.mkdir()
