@@ -205,6 +205,15 @@ def test_each_row_of_a_rule_finds_its_flaw(cli: Cli, write: Write, rule: str, te
     assert rule in rules(found(cli, write(name, text), options=("--all",)))
 
 
+def test_a_variant_for_rocm_is_a_hint_where_the_name_of_the_image_tells_nothing(cli: Cli, write: Write) -> None:
+    of_rocm = EDF.replace("nvcr.io#nvidia/pytorch:25.06-py3", "/i/mine.sqsh")
+    file = write("env.toml", of_rocm + 'com.hooks.aws_ofi_nccl.variant = "rocm6"\n')
+
+    (row,) = found(cli, file, options=("--all", "--select", "edf-variant"))
+
+    assert row["severity"] == "hint"
+
+
 @pytest.mark.parametrize("rule", EDF_FLAWS)
 def test_a_flaw_of_an_edf_is_found(cli: Cli, write: Write, rule: str) -> None:
     assert rule in rules(found(cli, write("env.toml", EDF_FLAWS[rule])))
@@ -269,6 +278,10 @@ QUIET = {
     "a level by its number": "#SBATCH --uenv=x\n#SBATCH -N 1\nsource activate/x.sh\nexport NCCL_NET_GDR_LEVEL=3\n",
     "the value of another site": "#SBATCH --uenv=x\nsource activate/x.sh\nexport NCCL_CROSS_NIC=0\n",
     "PYTHONPATH without an environment": "#SBATCH --uenv=x\nsource activate/x.sh\nexport PYTHONPATH=$PWD\n",
+    "ranks that a loop starts": FOUR
+    + "for i in 0 1; do\n  export RANK=$i\n  python prepare.py\ndone\nsrun -c 8 python t.py\n",
+    "a number of the only node of a step": TWO
+    + "srun -n 1 torchrun --nproc-per-node=4 --node_rank=0 --master_addr=$MASTER_ADDR t.py\n",
     "one launcher a node": FOUR.replace("per-node=4", "per-node=1", 1)
     + "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=$head:1$SLURM_JOB_ID t.py\n",
     "one launcher a node, said by srun": FOUR + f"srun --ntasks-per-node=1 {MEETS}\n",
