@@ -51,6 +51,21 @@ def ids(examination: Examination) -> set[str]:
     return {finding.known.id for finding in examination.findings}
 
 
+def test_a_rank_that_waits_follows_from_what_failed_before_and_not_from_what_failed_after() -> None:
+    """The watchdog ends its rank by an exception; of a rank that died of one the others say that they waited."""
+    waited, failed = FIRES["watchdog-timeout"][0], FIRES["exception"][0]
+
+    assert ids(read(waited, failed)) == {"watchdog-timeout"}
+    assert ids(read(failed, waited)) == {"exception"}
+
+
+def test_what_a_broken_run_says_is_shown_without_the_label_in_front_of_it() -> None:
+    (finding,) = read("[rank3]: cxil_map: write error\n").findings
+
+    assert finding.detail == "cxil_map: write error"
+    assert finding.ranks == {3}
+
+
 def test_every_finding_of_a_log_has_a_sample() -> None:
     assert set(FIRES) == {name for name, known in KNOWN.findings.items() if known.log}
 
