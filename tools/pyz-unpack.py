@@ -34,13 +34,15 @@ def unpack(archive, folder):
             continue
         with archive.open(name) as stream, zipfile.ZipFile(stream) as wheel:
             for entry in wheel.infolist():
-                _, is_script, script = entry.filename.partition(".data/scripts/")
+                _, is_script, script = entry.filename.partition(".data/scripts/")  # such as uv
                 path = os.path.join(folder, "bin", script) if is_script else os.path.join(site, entry.filename)
                 if not entry.is_dir():
                     os.makedirs(os.path.dirname(path), exist_ok=True)
                     with wheel.open(entry) as source, open(path, "wb") as target:
                         shutil.copyfileobj(source, target)
                     os.chmod(path, 0o755 if is_script else 0o644)
+    with open(os.path.join(folder, "bin", "uenvtool"), "w") as start:
+        start.write("from uenvtool.__main__ import main\n\nmain()\n")
 
 
 def places():
