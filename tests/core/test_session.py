@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from uenvtool.core.session import Job, container_name, current_job, in_container, loaded_views, mounted_images
+from uenvtool.core.session import CurrentJob, container_name, current_job, in_container, loaded_views, mounted_images
 
 
 def test_views_are_read_as_the_uenv_client_writes_them(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ def test_a_container_has_the_name_that_its_image_or_runtime_gives(environ: dict[
 @pytest.mark.parametrize(
     ("environ", "job"),
     [
-        ({"SLURM_JOB_ID": "17"}, Job(scheduler="slurm", id="17")),
-        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "pod-0"}, Job(scheduler="kubernetes", id="pod-0")),
+        ({"SLURM_JOB_ID": "17"}, CurrentJob(scheduler="slurm", id="17")),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "pod-0"}, CurrentJob(scheduler="kubernetes", id="pod-0")),
         ({}, None),
     ],
 )
-def test_a_job_is_known_by_what_its_scheduler_sets(environ: dict[str, str], job: Job | None) -> None:
+def test_a_job_is_known_by_what_its_scheduler_sets(environ: dict[str, str], job: CurrentJob | None) -> None:
     assert current_job(environ) == job

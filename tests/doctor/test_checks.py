@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.core.session import Job, View
+from uenvtool.core.session import CurrentJob, LoadedView
 from uenvtool.doctor.finding import as_findings
 from uenvtool.doctor.here import CHECKS, faults
 from uenvtool.doctor.snapshot import Disks, Folder, Libraries, MpiUser, PythonHere, PythonPackage, Snapshot, Tuned
@@ -20,13 +20,13 @@ from uenvtool.knowledge.system import concrete_systems, load_system
 from uenvtool.venv.health import Health
 
 KNOWN = load_findings().findings
-JOB = Job(scheduler="slurm", id="17")
+JOB = CurrentJob(scheduler="slurm", id="17")
 BASE, OVERLAY, USER = (
     "/user-environment/env/default/lib/python3.12/site-packages",
     "/v/lib/python3.12/site-packages",
     "/u",
 )
-VIEW = View(mount="/user-environment", uenv="pytorch", name="default", root="/user-environment/env/default")
+VIEW = LoadedView(mount="/user-environment", uenv="pytorch", name="default", root="/user-environment/env/default")
 
 
 def tuned(nccl: str = "2.26") -> Tuned:

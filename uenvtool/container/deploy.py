@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.container.containerfile import template
+from uenvtool.container.pipeline import PipelineJob, end_of_script, gitlab
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.pipeline import Job, end_of_script, gitlab
 from uenvtool.knowledge.container import NodeTest
 
 STAGES = ("build", "test", "apps", "test-apps", "publish")
@@ -124,9 +124,9 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str, folder: str) ->
     ]
     needs = f'[{{job: "{below.name} test", optional: true}}]' if below else "[]"
     jobs = (
-        Job(step="build", stage="apps" if below else "build", runner="BUILDER", needs=needs),
-        Job(step="test", stage="test-apps" if below else "test", runner="NODES", needs=f'["{name} build"]'),
-        Job(step="publish", stage="publish", runner="BUILDER", needs=f'["{name} test"]', is_for_all=True),
+        PipelineJob(step="build", stage="apps" if below else "build", runner="BUILDER", needs=needs),
+        PipelineJob(step="test", stage="test-apps" if below else "test", runner="NODES", needs=f'["{name} build"]'),
+        PipelineJob(step="publish", stage="publish", runner="BUILDER", needs=f'["{name} test"]', is_for_all=True),
     )
     return gitlab(name, folder, head, STAGES, jobs, watched=[f"{folder}/**/*"])
 

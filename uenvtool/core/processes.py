@@ -307,7 +307,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _read_beside(stream: IO[bytes] | None, tell: LineHandler | None = None) -> Iterator[list[str]]:
     """Read an output in a thread, so that it cannot fill its pipe; yields its lines, all of them at the end."""
     lines: list[str] = []
-    thread = threading.Thread(target=_read_lines, args=(stream, lines, tell), daemon=True)
+
+    def read() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # or of two at once the kernel wakes the main thread for none
+        _read_lines(stream, lines, tell)
+
+    thread = threading.Thread(target=read, daemon=True)
     thread.start()
     yield lines
     thread.join()

@@ -22,7 +22,7 @@ STARTED_BY = "UENVTOOL_STARTED_BY"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class LoadedView:
     """A loaded view of a uenv.
 
     mount: where its image is mounted. uenv: the name in the image, which need not be its label. name: the
@@ -37,7 +37,7 @@ class View:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class CurrentJob:
     """The job that this shell is part of. scheduler: SLURM or KUBERNETES. id: as the scheduler names it."""
 
     scheduler: str
@@ -53,7 +53,7 @@ def mounted_images(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def loaded_views(environ: Mapping[str, str]) -> tuple[View, ...]:
+def loaded_views(environ: Mapping[str, str]) -> tuple[LoadedView, ...]:
     """Return the views of UENV_VIEW (`mount:name:view,...`) with their folders, as the uenv client sets it."""
     images = mounted_images(environ)
     found = []
@@ -62,7 +62,7 @@ def loaded_views(environ: Mapping[str, str]) -> tuple[View, ...]:
         if len(words) == 3 and words[0].startswith("/"):
             mount, uenv, name = words
             root = _view_root(mount, name)
-            found.append(View(mount=mount, uenv=uenv, name=name, root=root, image=images.get(mount, "")))
+            found.append(LoadedView(mount=mount, uenv=uenv, name=name, root=root, image=images.get(mount, "")))
     return tuple(found)
 
 
@@ -84,12 +84,12 @@ def container_name(environ: Mapping[str, str]) -> str:
     return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
 
 
-def current_job(environ: Mapping[str, str]) -> Job | None:
+def current_job(environ: Mapping[str, str]) -> CurrentJob | None:
     """Return the job of Slurm or the pod of Kubernetes that this is; None on a login node or an own machine."""
     if environ.get("SLURM_JOB_ID"):
-        return Job(scheduler=SLURM, id=environ["SLURM_JOB_ID"])
+        return CurrentJob(scheduler=SLURM, id=environ["SLURM_JOB_ID"])
     if environ.get("KUBERNETES_SERVICE_HOST"):
-        return Job(scheduler=KUBERNETES, id=environ.get("HOSTNAME", ""))
+        return CurrentJob(scheduler=KUBERNETES, id=environ.get("HOSTNAME", ""))
     return None
 
 

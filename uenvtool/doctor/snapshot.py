@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from uenvtool.core.session import Job, View
+from uenvtool.core.session import CurrentJob, LoadedView
 from uenvtool.knowledge.tuning import Guard, Need, Setting
 from uenvtool.venv.health import Health
 
@@ -117,8 +117,8 @@ class Snapshot:
     environ: Mapping[str, str]
     node: str = ""
     cores: int | None = None
-    job: Job | None = None
-    views: tuple[View, ...] = ()
+    job: CurrentJob | None = None
+    views: tuple[LoadedView, ...] = ()
     in_container: bool = False
     tuned: Tuned | None = None
     python: PythonHere | None = None

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.files import read_bytes
-from uenvtool.core.session import STARTED_BY, View, container_name, in_container, loaded_views
+from uenvtool.core.session import STARTED_BY, LoadedView, container_name, in_container, loaded_views
 from uenvtool.venv.request import VenvRequest
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
@@ -152,7 +152,7 @@ def _of_python(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
     return FoundBase(python=python, kind=kind, name=python, image=image, in_container=inside)
 
 
-def _of_view(view: View, python: str, views: tuple[View, ...], environ: Mapping[str, str]) -> FoundBase:
+def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], environ: Mapping[str, str]) -> FoundBase:
     """Take a view as a base. Its image is named as `--uenv` was, else by its label, else by the file that is mounted.
 
     The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.

@@ -85,9 +85,8 @@ def write_all(
 
 
 def _holds(path: Path, data: bytes) -> bool:
-    """Tell if a file has that content, and is no link to one that has it."""
     try:
-        return path.is_file() and not path.is_symlink() and path.read_bytes() == data
+        return path.is_file() and path.read_bytes() == data
     except PermissionError:
         return False
 

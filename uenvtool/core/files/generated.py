@@ -121,9 +121,9 @@ def check_generated(
     recorded = {name for name in record.names - {*expected, *kept} if os.path.lexists(folder / name)}
     unended = ["a run that wrote here did not end"] if record.writing else []
     left_over = [f"{folder / name} is left over" for name in sorted({*strays, *recorded})]
-    lines = [*_differences(expected, folder), *(f"{line}\n" for line in (*unended, *remarks, *left_over))]
+    lines = [*_differences(expected, folder), *unended, *remarks, *left_over]
     if lines:
-        found = "".join(lines).rstrip()
+        found = "\n".join(lines).rstrip()
         raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{found}", hint=f"`{again}` makes it anew")])
 
 
@@ -133,24 +133,10 @@ def _differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
     for name, text in expected.items():
         path = folder / name
         content = path.read_bytes() if path.is_file() else None
-        if content == text.encode():
-            continue
-        present = "" if content is None else content.decode(errors="replace")
-        yield from difflib.unified_diff(
-            _lines(present),
-            _lines(text),
-            "/dev/null" if content is None else f"{path} (as it is)",
-            f"{path} (from its inputs)",
-        )
-        if present == text:  # bytes that are not UTF-8 read as the same characters
-            yield f"{path} is not UTF-8\n"
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines of a text, each ended; the last one says so if the text does not end it."""
-    *ended, rest = text.split("\n")
-    lines = [f"{line}\n" for line in ended]
-    return [*lines, f"{rest}\n", "\\ No newline at end of file\n"] if rest else lines
+        if content != text.encode():
+            was = "/dev/null" if content is None else f"{path} (as it is)"
+            present = (content or b"").decode(errors="backslashreplace").split("\n")
+            yield from difflib.unified_diff(present, text.split("\n"), was, f"{path} (from its inputs)", lineterm="")
 
 
 def refuse_foreign(
@@ -237,7 +223,7 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
         for name, content in _present(folder, differing):
             if record.has(name, content):
                 continue
-            diff = "".join(_differences({name: contents[name]}, folder)).rstrip()
+            diff = "\n".join(_differences({name: contents[name]}, folder)).rstrip()
             if name not in record.names:
                 hint = "it stays as it is, also with --force: move it away, or choose another name with -o"
                 raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)

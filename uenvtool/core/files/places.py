@@ -19,15 +19,6 @@ MEMORY_PREFIX = "uenvtool-"
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """Yield a temporary folder of this process, removed at the end whatever happens."""
-    with write_errors(Path(tempfile.gettempdir())):
-        folder = tempfile.TemporaryDirectory(prefix="uenvtool-", ignore_cleanup_errors=True)
-    with folder as name:
-        yield Path(name)
-
-
-@contextlib.contextmanager
 def workplace(target: Path) -> Iterator[Path]:
     """Yield a folder beside `target` for one writer at a time; a second one is refused with ToolFailed.
 
@@ -56,11 +47,18 @@ def workplace(target: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def memory_folder(least_bytes: int) -> Iterator[Path | None]:
-    """Yield a folder in memory-backed storage with at least so many bytes free, or None; removed at the end.
+def scratch_folder() -> Iterator[Path]:
+    """Yield a folder of this run in the temporary folder, removed at the end whatever happens."""
+    place = Path(tempfile.gettempdir())
+    with contextlib.ExitStack() as stack:
+        with write_errors(place):
+            folder = stack.enter_context(_own_folder(place))
+        yield folder
 
-    What killed runs of this user left is removed first: a living one holds a lock on its own.
-    """
+
+@contextlib.contextmanager
+def memory_folder(least_bytes: int) -> Iterator[Path | None]:
+    """Yield a folder in memory-backed storage with at least so many bytes free, or None; removed at the end."""
     with contextlib.ExitStack() as stack:
         folder = None
         with contextlib.suppress(OSError):
@@ -74,8 +72,7 @@ def working_folder(least_bytes: int) -> Iterator[Path]:
     """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(memory_folder(least_bytes))
-        with write_errors(Path(tempfile.gettempdir())):
-            yield folder or stack.enter_context(_own_folder(Path(tempfile.gettempdir())))
+        yield folder or stack.enter_context(scratch_folder())
 
 
 @contextlib.contextmanager
@@ -110,16 +107,12 @@ def _memory_available() -> int:
 def _held(folder: Path, shown: Path) -> int:
     """Return a descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
 
-    The descriptor is of the folder that has the name now: another run may have removed and made it
-    anew between the opening and the locking. Raises BadInput for a folder that is there already and that others can
-    have written into: what lies in it would be taken for what a killed run left.
+    Raises BadInput for a folder that is there already and that others can have written into: what lies in it would be
+    taken for what a killed run left.
     """
     while True:
-        was_there = False
-        try:
+        with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        except FileExistsError:
-            was_there = True
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -127,23 +120,19 @@ def _held(folder: Path, shown: Path) -> int:
         except NotADirectoryError as error:
             raise _in_the_way(folder, "is no folder") from error
         try:
-            if was_there:
-                _refuse_of_others(folder, os.fstat(descriptor))
+            status = os.fstat(descriptor)
+            if status.st_uid != os.geteuid():
+                raise _in_the_way(folder, "is another user's")
+            if status.st_mode & 0o022:
+                raise _in_the_way(folder, "can be written by other users")
             take_lock(descriptor, shown)
+            with contextlib.suppress(FileNotFoundError):
+                if status.st_ino == os.stat(folder).st_ino:  # or another run removed it before it was locked
+                    return descriptor
         except BaseException:
             os.close(descriptor)
             raise
-        with contextlib.suppress(FileNotFoundError):
-            if os.fstat(descriptor).st_ino == os.stat(folder).st_ino:
-                return descriptor
         os.close(descriptor)
-
-
-def _refuse_of_others(folder: Path, status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
-        raise _in_the_way(folder, "is another user's")
-    if status.st_mode & 0o022:
-        raise _in_the_way(folder, "can be written by other users")
 
 
 def _in_the_way(folder: Path, why: str) -> BadInput:

@@ -12,7 +12,7 @@ DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class PipelineJob:
     """A job that runs a step of ci.sh. runner: the variable with the tag of its runner. needs: the jobs before it, as
     YAML. is_for_all: on the default branch alone, since others see what it gives.
     """
@@ -25,7 +25,13 @@ class Job:
 
 
 def gitlab(
-    name: str, folder: str, head: Sequence[str], stages: Sequence[str], jobs: Sequence[Job], *, watched: Sequence[str]
+    name: str,
+    folder: str,
+    head: Sequence[str],
+    stages: Sequence[str],
+    jobs: Sequence[PipelineJob],
+    *,
+    watched: Sequence[str],
 ) -> str:
     """Return a file for `include:` of .gitlab-ci.yml. watched: the paths whose changes start it; head: its comments."""
     lines = [*(f"# {line}" for line in head), f"stages: [{', '.join(stages)}]", "", f'".{name}":', "  rules:"]
