@@ -339,7 +339,6 @@ def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: 
 
 
 def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
-    """Yield the line or lines of one setting: name, value, reason, and who says so."""
     words = [f"ue_{verb(setting)}", setting.name]
     source = f"[{setting.source.name}]"
     reason = quoting.comment(setting.reason)

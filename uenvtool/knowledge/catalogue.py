@@ -63,7 +63,6 @@ def catalogue(kind: Kind) -> list[dict[str, str]]:
 
 
 def _entry(kind: Kind, location: Location) -> dict[str, str]:
-    """Return one line. Raises BadInput if the file is broken."""
     kind.load(str(location.path))
     tree = load_extended(location, kind).tree
     return {

@@ -166,7 +166,6 @@ def _release(binder: Binder, node: Node, version: str) -> Release:
 
 
 def _unknown_values(tree: Node) -> Iterator[Problem]:
-    """Yield the names in `${...}` that have no value."""
     words: list[tuple[Node, Collection[str]]]
     words = [(child, ("version",)) for kind in ("url", "git") if (child := tree.get(kind))]
     for key in ("env", "options", "build", "sets", "check"):

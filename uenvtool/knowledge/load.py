@@ -94,7 +94,6 @@ def _checked_tree(data: bytes, shown: str, schema: str) -> Node:
 def _parents(
     tree: Node, location: Location, kind: Kind, chain: Mapping[str, Location]
 ) -> Iterator[tuple[str, Location]]:
-    """Yield the files that a file extends, each with its real path."""
     for node in _list(tree.get("extends")):
         name = node.value
         if "/" in name and not name.startswith("/"):

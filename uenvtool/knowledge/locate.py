@@ -94,7 +94,6 @@ def _below_folder(path: str, folder: str) -> str | None:
 
 
 def _is_built_in(path: Path) -> bool:
-    """Tell if a file is one that ships, which an update replaces."""
     return _below_folder(os.path.abspath(path), str(data_root())) is not None
 
 

@@ -307,7 +307,6 @@ def _inside(binder: Binder, node: Node) -> Path:
 
 
 def _additions(binder: Binder) -> tuple[Addition, ...]:
-    """Return the package additions of the recipe's files, without those of packages that are removed."""
     tree = binder.tree
     folders = [location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"]
     named = {package_of(spec) for _, group in children(tree, "groups") for _, spec in children(group, "specs")}

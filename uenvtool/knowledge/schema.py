@@ -70,7 +70,6 @@ def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
 
 
 def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any) -> Iterator[Any]:
-    """Check `format: regex` as the engine of knowledge takes it."""
     from jsonschema import ValidationError
 
     if form == "regex" and isinstance(instance, str):

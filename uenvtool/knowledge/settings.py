@@ -341,7 +341,6 @@ def _nodes(systems: Sequence[System], uarch: str | None) -> tuple[Facts, ...]:
 
 
 def _shared(nodes: Sequence[Facts]) -> dict[str, str | None]:
-    """Return the facts in which all node types agree."""
     return {name: value for name, value in nodes[0].items() if all(facts[name] == value for facts in nodes)}
 
 

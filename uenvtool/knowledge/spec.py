@@ -141,7 +141,6 @@ def _unknown_part(text: str, index: int) -> SpecSyntaxError:
 
 
 def _node(parts: list[re.Match[str]]) -> tuple[str, Versions | None, dict[str, str]]:
-    """Return the name, the versions and the variants of one package."""
     package = ""
     constraint: Versions | None = None
     words: dict[str, str] = {}

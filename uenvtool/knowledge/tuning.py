@@ -354,7 +354,6 @@ def _setting(binder: Binder, node: Node, name: str) -> Setting:
 
 
 def _set(binder: Binder, node: Node, name: str) -> TuningSet:
-    """Return settings of several variables that share condition and source."""
     when = _condition(binder, node)
     source = binder.special[Source](node.value["source"], "")
     shared = {"when": when, "unseen": _unseen(node, when), "source": source, "together": name}
