@@ -110,6 +110,14 @@ def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_othe
     assert "error[tuning-guard]" in edited.stdout
 
 
+def test_two_constraints_hold_together(cli: Cli, write: Write) -> None:
+    """Of Perlmutter's nodes with GPUs, gpu&hbm80g are those of 80 GB."""
+    large = "jobs: {large: {constraint: hbm80g, reason: 80 GB a GPU, source: NERSC}}\n"
+    write("systems/mine.yaml", f"description: Mine.\nextends: perlmutter\n{large}")
+
+    assert "#SBATCH --constraint=gpu&hbm80g" in script(cli, "--system", "mine", "--account", "p", "--large", *TRAIN)
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_a_person_can_read_it(cli: Cli, job: str) -> None:
     lines = script(cli, *JOBS[job], *TRAIN).splitlines()
@@ -322,6 +330,12 @@ REFUSED = {
     "more nodes than the partition gives": ((*OLIVIA, "--nodes", "9", *TRAIN), "in accel of olivia has at most 8"),
     "more nodes than debug gives": (
         (*UENV, "--partition", "debug", "--nodes", "5", *TRAIN), "debug of clariden has at most 4"
+    ),
+    "spare nodes that debug does not give": (
+        (*UENV, "--partition", "debug", "--nodes", "4", "--spare", "1", *TRAIN), "debug of clariden has at most 4"
+    ),
+    "a launcher in a script whose options are not known": (
+        (*UENV, "--", "bash", "-c", "torchrun $OPTIONS train.py"), "each node would train by itself"
     ),
     "a large run elsewhere": ((*OLIVIA, "--large", *TRAIN), "says nothing of large runs"),
     "several nodes here": ((*LOCAL, "--nodes", "2", *TRAIN), "runs on this machine alone"),

@@ -325,8 +325,7 @@ def _of_paths(case: Case) -> Iterator[Problem]:
             yield Problem(f"--stage: {image} is no file", hint="import it with enroot, and name the .sqsh file")
     if overlay is None:
         return
-    by_view = plan.use.scheduler == SLURM and plan.use.image == UENV and overlay.mount
-    if not plan.unpacks and not by_view and not quoting.PLAIN_WORD.fullmatch(overlay.programs):
+    if not plan.unpacks and not quoting.PLAIN_WORD.fullmatch(overlay.programs):
         hint = "letters, digits and _ . / - only: move it"
         yield Problem(f"the overlay's path {overlay.programs!r} cannot stand in a job", hint=hint)
     is_mounted = plan.use.scheduler == SLURM and (plan.use.step or plan.use.variables == "edf")
