@@ -22,6 +22,7 @@ from uenvtool.core.processes import Completed
 KEPT = Path(__file__).parent / "recorded.json"
 RECORD, ASK = "UENVTOOL_TEST_RECORD", "UENVTOOL_TEST_ASK"
 OF_A_PYTHON = re.compile(r"PYTHON\w*|VIRTUAL_ENV|UV_\w+")
+OTHERS = re.compile(r"^\s*(-[rcf]|--(requirement|constraint|find-links))\b", re.MULTILINE)
 SKIPPED_VARIABLES = {"UV_CACHE_DIR", "PYTHONDONTWRITEBYTECODE"}
 METADATA = ("METADATA", "entry_points.txt")
 Run = Callable[..., Completed]
@@ -72,10 +73,17 @@ class Recorded:
             return argv[0].startswith(self.place) and len(argv) == 2
         return (
             argv[1:3] == ("pip", "compile")
+            and not any(map(self._names_others, argv))
             and "--no-index" in argv
             and "UV_CACHE_DIR" in env
             and bool(self._wheels(argv))
         )
+
+    @staticmethod
+    def _names_others(word: str) -> bool:
+        """Tell if uv reads what is no part of the question: a URL, or files that a file names."""
+        is_file = word.endswith((".in", ".txt")) and os.path.isfile(word)
+        return word.startswith("http") or (is_file and bool(OTHERS.search(Path(word).read_text(errors="replace"))))
 
     def _wheels(self, argv: Sequence[str]) -> list[Path]:
         """List the wheels and archives that a resolver may take, none if they are not all in folders of the test."""

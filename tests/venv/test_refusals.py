@@ -69,8 +69,6 @@ def test_an_option_that_no_requirements_file_has_is_told_with_its_line(here: Bas
         (["v:w", "small"], "':'"),
         (["v", "small", "--no-install-project"], "--no-install-project is for --from"),
         (["v", "--update"], "v is not there to be updated"),
-        (["info", "nothing"], "no such file or folder"),
-        (["info", "."], "is no overlay"),
     ],
 )
 def test_bad_words_are_told(here: BaseHere, cli: Cli, words: list[str], said: str) -> None:
@@ -79,6 +77,13 @@ def test_bad_words_are_told(here: BaseHere, cli: Cli, words: list[str], said: st
     assert answer.code == 2, answer.stderr
     assert said in answer.stderr
     assert list(Path().iterdir()) == []
+
+
+def test_what_is_no_overlay_is_not_shown_as_one(here: BaseHere, cli: Cli) -> None:
+    answer = cli("show", ".")
+
+    assert answer.code == 2, answer.stderr
+    assert "is no overlay" in answer.stderr
 
 
 def test_a_symlink_is_refused_and_left(here: BaseHere, cli: Cli, place: Path) -> None:

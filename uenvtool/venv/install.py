@@ -20,9 +20,9 @@ from uenvtool.venv.fit import as_release, conflicts, is_version, marker_environm
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
 from uenvtool.venv.plan import OverlayPlan
-from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups
+from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_name
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
-from uenvtool.venv.requirements import UserRequest, checked_names, project_name, read_request
+from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.where import RECORD_FOLDER

@@ -10,6 +10,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position, require_known
 from uenvtool.core.files import read_bytes
+from uenvtool.core.words import canonical
 
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
 ENVIRONMENTS = (".yml", ".yaml")
@@ -36,6 +37,17 @@ def found_here() -> list[str]:
     here = [name for name in FOUND_HERE if Path(name).is_file()]
     locks = [f"--from {name}" for name in here if is_lock(name)]
     return locks + [f"-r {name}" for name in here if not is_lock(name)]
+
+
+def project_name(folder: Path) -> str:
+    """Read a project's normalized name from its pyproject.toml without building it; empty if it is not there."""
+    import tomlkit
+
+    try:
+        document = tomlkit.parse(read_bytes(folder / PYPROJECT, MAX_BYTES).decode("utf-8")).unwrap()
+        return canonical(document["project"]["name"])
+    except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
+        return ""
 
 
 def is_lock(name: str) -> bool:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urljoin
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed
 from uenvtool.core.words import canonical
-from uenvtool.venv.projects import is_project, project_lines
+from uenvtool.venv.projects import is_project, project_lines, project_name
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -191,17 +191,6 @@ def _name_of_wheel(name: str) -> str:
     try:
         return str(parse_wheel_filename(name)[0])
     except InvalidWheelFilename:
-        return ""
-
-
-def project_name(path: Path) -> str:
-    """Read a project's name from its pyproject.toml without building anything; empty if it is not there."""
-    import tomlkit
-
-    try:
-        document = tomlkit.parse(files.read_bytes(path / "pyproject.toml", MAX_BYTES).decode("utf-8")).unwrap()
-        return names_of([document["project"]["name"]])[0]
-    except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return ""
 
 
