@@ -15,7 +15,7 @@ _OPTION = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*")
 
 
 def write(folder: Path) -> list[Path]:
-    """Write a page for the program and for each command and verb; their paths."""
+    """Write a page for the program and for each command; their paths."""
     sys.path.insert(0, str(TOP))
     from uenvtool.cli import contexts
 
