@@ -1,0 +1,76 @@
+"""What is refused: tables of words, exit code, and the part of the message that carries the fact.
+
+A row of tests/refusals/ROOM.yaml:
+
+    - case: a recipe that nobody has            # says what is wrong, in a reader's words
+      words: build pytorch-2.66 -s clariden     # as in a shell, without `uenvtool`
+      files: {recipes/a/recipe.yaml: "..."}     # what lies in the current folder first; a value may be a list of lines
+      env: {NAME: value}                        # variables; null takes one away
+      base: pythonpath                          # a stand-in for a loaded base, see tests/support/bases.py
+      code: 2                                   # as in `uenvtool --help`
+      says: ["unknown recipe", "hint: ..."]     # parts of stderr: place, name, the command of the hint
+      answers: ["..."]                          # parts of stdout; without it, nothing is there
+
+Whatever is refused, the current folder is as it was: nothing is made, changed or left half written.
+`small` stands for the recipe SMALL of conftest.py where a file has that word alone as its content.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, SMALL, Cli, Loaded, Write
+from tests.support.trees import snapshot
+
+TABLES = sorted((ROOT / "tests" / "refusals").glob("*.yaml"))
+KEYS = {"case", "words", "files", "env", "base", "code", "says", "answers"}
+
+
+def rows() -> list[Any]:
+    found = []
+    for table in TABLES:
+        for row in yaml.safe_load(table.read_text()):
+            assert row.keys() <= KEYS, row
+            found.append(pytest.param(row, id=f"{table.stem}: {row['case']}"))
+    return found
+
+
+def content(value: str | list[str]) -> str:
+    if value == "small":
+        return SMALL
+    return value if isinstance(value, str) else "\n".join(value) + "\n"
+
+
+@pytest.mark.parametrize("row", rows())
+def test_refused(
+    row: dict[str, Any],
+    cli: Cli,
+    write: Write,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    for name, value in row.get("files", {}).items():
+        write(name, content(value))
+    for name, value in row.get("env", {}).items():
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, str(value))
+    if "base" in row:
+        load: Loaded = request.getfixturevalue("loaded")
+        load(row["base"])
+    before = snapshot(place)
+
+    answer = cli(*shlex.split(row["words"]))
+
+    assert answer.code == row["code"], answer.stderr
+    for part in row["says"]:
+        assert part in answer.stderr
+    for part in row.get("answers", []):
+        assert part in answer.stdout
+    if "answers" not in row:
+        assert answer.stdout == ""
+    assert snapshot(place) == before
