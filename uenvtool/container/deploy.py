@@ -53,8 +53,8 @@ def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Deployment:
-    """What these files are made of beside the plan.
+class NodeRun:
+    """How the image runs on nodes.
 
     variables: what the image sets, by name. srun: options of srun for it. edf: the name of its EDF.
     """
@@ -69,16 +69,16 @@ def squashfs_name(plan: ContainerPlan) -> str:
     return f"{plan.container.name}+{plan.tag}.sqsh"
 
 
-def test_script(plan: ContainerPlan, deployment: Deployment, again: str) -> str:
+def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
     """Return the tests on nodes, without the name of the image: its hash is that of the tests."""
     return filled(
         template("test.sh"),
         CANONICAL=f"{plan.container.name}:{plan.tag}",
         AGAIN=again,
-        OPTIONS=" ".join(map(quoting.sh_word, deployment.srun)),
+        OPTIONS=" ".join(map(quoting.sh_word, on_nodes.srun)),
         TESTS="\n".join(map(_test, plan.container.tests)) or "  :",
-        VARIABLES=_printed([f"{name}={value}" for name, value in deployment.variables.items()]),
-        EDF=deployment.edf,
+        VARIABLES=_printed([f"{name}={value}" for name, value in on_nodes.variables.items()]),
+        EDF=on_nodes.edf,
     )
 
 

@@ -15,8 +15,8 @@ from uenvtool.activation.formats import docker_lines, edf_lines, values
 from uenvtool.container.containerfile import Surroundings, context_files
 from uenvtool.container.deploy import (
     DIGITS,
-    Deployment,
     Identity,
+    NodeRun,
     build_script,
     content_hash,
     pipeline,
@@ -124,7 +124,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     engine = plan.system.jobs.of(_runtime_with_edf(plan))
     edf = f"{plan.container.name}.toml"
     is_own = activation is not None and bool(plan.kind)
-    deployment = Deployment(
+    on_nodes = NodeRun(
         variables=dict(values(activation)) if activation and plan.kind else {},
         srun=_srun(engine) if is_own else [],
         edf=edf,
@@ -133,7 +133,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
         image=plan.container.name,
         tag=plan.tag,
         content=content_hash(context_files(plan, beside, labels=labels, again="")),
-        tests=content_hash({"test.sh": test_script(plan, deployment, again="")}, TESTS_DIGITS),
+        tests=content_hash({"test.sh": test_script(plan, on_nodes, again="")}, TESTS_DIGITS),
     )
     labels["uenvtool.hash"] = identity.content
     made = context_files(plan, beside, labels=labels, again=command)
@@ -141,7 +141,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
         made[edf] = _edf(plan, engine, activation, command)
     made["build.sh"] = build_script(plan, identity, command)
     if not is_small:
-        made["test.sh"] = test_script(plan, deployment, command)
+        made["test.sh"] = test_script(plan, on_nodes, command)
         made |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
     return Image(plan=plan, identity=identity, files=made)
 

@@ -28,7 +28,7 @@ from uenvtool.knowledge.yamltree import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChosenSystem:
     """The system and node type that a command works for, and why these."""
 
     system: System
@@ -36,7 +36,7 @@ class Place:
     reason: str
 
 
-def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Place:
+def choose(recipe: Recipe, system: str | None, uarch: str | None) -> ChosenSystem:
     """Return the system and node type for a recipe: the named, else the recognised, else the recipe's home.
 
     Raises BadInput if the recipe does not support what was named.
@@ -45,9 +45,9 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Place:
     chosen = on_this_machine(load_system(name))
     supported = [node for node in chosen.nodes if recipe.supports(node)]
     if uarch is None and supported:
-        return Place(chosen, supported[0], reason)
+        return ChosenSystem(chosen, supported[0], reason)
     if uarch in supported:
-        return Place(chosen, uarch, reason)
+        return ChosenSystem(chosen, uarch, reason)
     if uarch is not None and uarch not in chosen.nodes:
         raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
     wanted = uarch or ", ".join(chosen.nodes)
