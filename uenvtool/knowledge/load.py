@@ -142,21 +142,21 @@ def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
     Of several specs of one package with different conditions, a spec without one is laid over each, a
     spec with a condition over the one that has the same condition.
     """
-    joined = list(below)
+    joined = [(package_of(entry), entry) for entry in below]
     for entry in above:
         package = package_of(entry)
-        same = [index for index, other in enumerate(joined) if package_of(other) == package]
+        same = [index for index, (other, _) in enumerate(joined) if other == package]
         if _field(entry, "replace"):
-            joined = [other for other in joined if package_of(other) != package]
-            joined.insert(same[0] if same else len(joined), entry)
+            joined = [pair for pair in joined if pair[0] != package]
+            joined.insert(same[0] if same else len(joined), (package, entry))
             continue
         when = _field(entry, "when")
-        fitting = [index for index in same if when is None or _field(joined[index], "when") == when]
+        fitting = [index for index in same if when is None or _field(joined[index][1], "when") == when]
         for index in fitting:
-            joined[index] = _spec_over(entry, joined[index])
+            joined[index] = (package, _spec_over(entry, joined[index][1]))
         if not fitting:
-            joined.append(entry)
-    return joined
+            joined.append((package, entry))
+    return [entry for _, entry in joined]
 
 
 def _spec_over(entry: Node, below: Node) -> Node:

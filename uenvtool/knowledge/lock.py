@@ -128,6 +128,7 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
     target = arch.get("target", "")
     external = spec.get("external") or {}
     needed = spec.get("dependencies") or []
+    edges = [(name_of_spack(edge["hash"]), is_build_only(edge)) for edge in needed]
     virtuals = {virtual for edge in needed for virtual in edge.get("parameters", {}).get("virtuals", ())}
     return Package(
         name=name_of_spack(spec["name"]),
@@ -136,8 +137,8 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
         target=text_of_spack(target.get("name", "") if isinstance(target, dict) else target, empty=True),
         os=text_of_spack(arch.get("platform_os", ""), empty=True),
         external=text_of_spack(external.get("path") or "", empty=True),
-        dependencies=tuple(name_of_spack(edge["hash"]) for edge in needed),
-        build_only=tuple(name_of_spack(edge["hash"]) for edge in needed if is_build_only(edge)),
+        dependencies=tuple(hash for hash, _ in edges),
+        build_only=tuple(hash for hash, only in edges if only),
         compiled=not external and bool(virtuals & LANGUAGES),
         wrapped=any(edge["name"] == WRAPPER for edge in needed),
     )

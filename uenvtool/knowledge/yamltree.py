@@ -184,11 +184,12 @@ class _Builder:
         tree = self.node(self.next_event(), None, 0)
         self.next_event()  # the document's end
         if not isinstance(event := self.next_event(), self.events.StreamEndEvent):
-            raise BadInput("not YAML of one document: a second one starts here", self.position(event), "split the file")
+            place = Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
+            raise BadInput("not YAML of one document: a second one starts here", place, "split the file")
         return tree
 
     def node(self, event: Any, key: Position | None, depth: int) -> Node:
-        position = self.position(event)
+        position = Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
         if event.anchor or event.tag:
             self.refuse_indirection(event, position)
         self.values += 1
@@ -210,7 +211,7 @@ class _Builder:
     def mapping(self, depth: int) -> dict[str, Node]:
         found: dict[str, Node] = {}
         while not isinstance(name := self.next_event(), self.events.MappingEndEvent):
-            position = self.position(name)
+            position = Position(self.shown, name.start_mark.line + 1, name.start_mark.column + 1)
             if name.anchor or name.tag:
                 self.refuse_indirection(name, position)
             if not isinstance(name, self.events.ScalarEvent):
@@ -220,10 +221,6 @@ class _Builder:
                 raise BadInput(f"{name.value!r} is here twice", position, f"it is already at {first}; keep one of them")
             found[name.value] = self.node(self.next_event(), position, depth + 1)
         return found
-
-    def position(self, event: Any) -> Position:
-        mark = event.start_mark
-        return Position(self.shown, mark.line + 1, mark.column + 1)
 
     def refuse_indirection(self, event: Any, position: Position) -> None:
         """Refuse what hides where a value came from, or makes much of little."""
