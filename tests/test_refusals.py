@@ -6,7 +6,9 @@ A row of tests/refusals/ROOM.yaml:
       words: build pytorch-2.66 -s clariden     # as in a shell, without `uenvtool`
       files: {recipes/a/recipe.yaml: "..."}     # what lies in the current folder first; a value may be a list of lines
       env: {NAME: value}                        # variables; null takes one away
-      base: pythonpath                          # a stand-in for a loaded base, see tests/support/bases.py
+      base: pythonpath                          # a stand-in for a loaded base, see tests/support/bases.py; or none
+      has: [torch 2.6.0]                        # what that base has: NAME VERSION REQUIREMENT...
+      wheels: [light 1.0 torch>=2]              # what an index has, in the same form; with a base, these alone
       code: 2                                   # as in `uenvtool --help`
       says: ["unknown recipe", "hint: ..."]     # parts of stderr: place, name, the command of the hint
       answers: ["..."]                          # parts of stdout; without it, nothing is there
@@ -25,10 +27,11 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, SMALL, Cli, Loaded, Write
+from tests.support.overlays import install, wheel
 from tests.support.trees import snapshot
 
 TABLES = sorted((ROOT / "tests" / "refusals").glob("*.yaml"))
-KEYS = {"case", "words", "files", "env", "base", "code", "says", "answers"}
+KEYS = {"case", "words", "files", "env", "base", "has", "wheels", "code", "says", "answers"}
 
 
 def rows() -> list[Any]:
@@ -40,10 +43,15 @@ def rows() -> list[Any]:
     return found
 
 
-def content(value: str | list[str]) -> str:
+def content(value: str | bytes | list[str]) -> str | bytes:
     if value == "small":
         return SMALL
-    return value if isinstance(value, str) else "\n".join(value) + "\n"
+    return "\n".join(value) + "\n" if isinstance(value, list) else value
+
+
+def made(folder: Path, packages: list[str]) -> list[Path]:
+    split = (package.split() for package in packages)
+    return [wheel(folder, name, version, requires=requires) for name, version, *requires in split]
 
 
 @pytest.mark.parametrize("row", rows())
@@ -55,13 +63,15 @@ def test_refused(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
+    if "base" in row:
+        made(request.getfixturevalue("wheels"), row.get("wheels", []))
+        load: Loaded = request.getfixturevalue("loaded")
+        if row["base"] != "none":
+            install(load(row["base"]).site, *made(place.parent / "old", row.get("has", [])))
     for name, value in row.get("files", {}).items():
         write(name, content(value))
     for name, value in row.get("env", {}).items():
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, str(value))
-    if "base" in row:
-        load: Loaded = request.getfixturevalue("loaded")
-        load(row["base"])
     before = snapshot(place)
 
     answer = cli(*shlex.split(row["words"]))

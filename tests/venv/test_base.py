@@ -199,16 +199,6 @@ def test_what_follows_two_dashes_is_passed_on_as_it_is() -> None:
     ]
 
 
-def test_the_current_folder_is_not_replaced(loaded: Loaded, wheels: Path, cli: Cli) -> None:
-    loaded("pythonpath")
-
-    for name in (".", "..", "/"):
-        answer = cli("venv", name)
-
-        assert answer.code == 2
-        assert "the current folder" in answer.stderr
-
-
 def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
     for name in ("typer", "yaml", "packaging", "tomlkit"):
         (place / "base" / name).mkdir(parents=True)

@@ -128,19 +128,6 @@ def test_a_folder_and_a_word_of_the_command_line_need_hashes_too(write: Write) -
     assert "r.txt:1:1: mine is a folder or a repository, which has no hash" in str(refused.value)
 
 
-@pytest.mark.parametrize("setting", ["PIP_REQUIRE_HASHES", "UV_REQUIRE_HASHES"])
-def test_a_setting_requires_hashes_too(
-    wheels: Path, no_base: None, cli: Cli, monkeypatch: pytest.MonkeyPatch, setting: str
-) -> None:
-    wheel(wheels, "small", "1.0")
-    monkeypatch.setenv(setting, "1")
-
-    answer = cli("venv", "v", "--no-base", "--dry-run", "small==1.0")
-
-    assert answer.code == 2
-    assert "small has no --hash" in answer.stderr
-
-
 def test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them(
     wheels: Path, no_base: None, cli: Cli, write: Write
 ) -> None:

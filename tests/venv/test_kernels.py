@@ -45,10 +45,8 @@ def test_another_tools_kernel_is_not_replaced(kernels: Path, cli: Cli) -> None:
     cli("venv", "v", "small", "ipykernel")
 
     added = cli("kernel", "add", "v")
-    outside = cli("kernel", "add", "v", "--name", "..")
 
-    assert (added.code, outside.code) == (2, 2)
-    assert "..: invalid name of a kernel" in outside.stderr
+    assert added.code == 2
     assert "another tool made the kernel v" in added.stderr
     assert (kernels / "v" / "kernel.json").read_text() == "{}"
 
@@ -97,10 +95,3 @@ def here() -> dict[str, str]:
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
-
-
-def test_a_shell_in_what_is_no_overlay_is_refused(cli: Cli, place: Path) -> None:
-    answer = cli("shell", str(place), "--", "true")
-
-    assert answer.code == 2
-    assert "is no overlay of uenvtool's" in answer.stderr

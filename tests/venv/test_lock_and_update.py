@@ -103,25 +103,6 @@ def test_a_lock_of_another_tool_leaves_to_the_base_what_the_base_has(
     assert versions("w") == {"frame": "1.0"}
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("lock-version = ", "pylock.toml:1:"),
-        ("a = 1\n", "not a pylock.toml"),
-        ('lock-version = "9.0"\npackages = []\n', "lock-version 9.0"),
-        ("\udcff", "not UTF-8"),
-    ],
-)
-def test_what_is_no_lock_is_refused(here: BaseHere, cli: Cli, write: Write, text: str, said: str) -> None:
-    write("pylock.toml", text.encode("utf-8", "surrogateescape"))
-
-    answer = cli("venv", "w", "--from", "pylock.toml")
-
-    assert answer.code == 2
-    assert said in answer.stderr
-    assert not Path("w").exists()
-
-
 def test_packages_are_added_to_an_overlay_and_what_is_there_stays(here: BaseHere, cli: Cli, wheels: Path) -> None:
     cli("venv", "v", "frame")
     wheel(wheels, "frame", "2.0")

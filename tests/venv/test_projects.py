@@ -14,7 +14,6 @@ import pytest
 from tests.conftest import Cli, Loaded, Write
 from tests.support.overlays import BaseHere, inside, install, project, wheel
 from tests.support.web import served
-from uenvtool.core.errors import BadInput
 from uenvtool.venv.projects import project_lines
 from uenvtool.venv.uv import find_uv
 
@@ -153,34 +152,6 @@ def test_paths_of_an_environment_count_from_its_file_as_for_conda() -> None:
 
     here = f"{Path.cwd()}/code"
     assert [line for _, line in lines] == [f"-e {here}/.[dev]", f"{here}/../other", ".hidden", "light"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "told"),
-    [
-        ("[project\n", (), "pyproject.toml:1:"),
-        ("[tool.poetry]\n", (), "it has no [project] table"),
-        ("[tool.poetry]\n[build-system]\n", (), "install the project: -e ."),
-        ('[project]\ndynamic = ["dependencies"]\n', (), "install the project: -e ."),
-        (PROJECT, ("--extra", "plto"), "unknown extra 'plto'"),
-        (PROJECT, ("--group", "tests"), "unknown dependency group 'tests'"),
-    ],
-)
-def test_what_cannot_be_read_is_told(
-    here: BaseHere, cli: Cli, write: Write, text: str, words: tuple[str, ...], told: str
-) -> None:
-    write("pyproject.toml", text)
-
-    answer = cli("venv", "v", "-r", "pyproject.toml", *words)
-
-    assert answer.code == 2, answer.stderr
-    assert told in answer.stderr
-    assert not Path("v").exists()
-
-
-def test_a_group_that_includes_itself_is_told() -> None:
-    with pytest.raises(BadInput, match="includes itself"):
-        project_lines("pyproject.toml", '[dependency-groups]\na = [{include-group = "a"}]\n', (), ("a",))
 
 
 def test_sources_of_uv_name_the_place(place: Path) -> None:

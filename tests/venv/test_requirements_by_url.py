@@ -90,25 +90,3 @@ def test_one_that_does_not_come_is_told_with_its_place(cli: Cli, write: Write, w
     assert f"{web}/gone.txt:1:1: it cannot be fetched: " in named.stderr
     assert f"r.txt:2:1: {web}/gone.txt: it cannot be fetched: " in inside.stderr
     assert "hint: download it, and name the file in its place" in named.stderr
-
-
-def test_a_url_of_another_kind_is_refused(cli: Cli, write: Write, digest: str) -> None:
-    write("r.txt", "-r ftp://example.org/r.txt\n")
-
-    answer = cli("venv", "v", "--no-base", "-r", "r.txt")
-
-    assert answer.code == 2
-    assert "r.txt:1:1: ftp://example.org/r.txt: only http and https URLs are read" in answer.stderr
-
-
-@pytest.mark.parametrize("option", ["--config-settings=a=b", "--global-option=x"])
-def test_a_setting_of_one_packages_build_is_refused_with_its_place(
-    cli: Cli, write: Write, digest: str, option: str
-) -> None:
-    write("r.txt", f"# first\nsmall {option}\n")
-
-    answer = cli("venv", "v", "--no-base", "-r", "r.txt")
-
-    assert answer.code == 2
-    assert f"r.txt:2:1: small: {option.partition('=')[0]} cannot follow a requirement here" in answer.stderr
-    assert "hint: only --hash=KIND:HEX may; build it yourself" in answer.stderr

@@ -251,16 +251,6 @@ def test_breaking_a_package_of_the_base_is_told_with_who_forbids_it(here: BaseHe
     assert not Path("v").exists()
 
 
-def test_no_such_version_and_no_such_package_are_told(here: BaseHere, cli: Cli) -> None:
-    version = cli("venv", "v", "light==7")
-    package = cli("venv", "v", "nosuchthing")
-
-    assert (version.code, package.code) == (1, 1)
-    assert "light==7" in version.stderr
-    assert "nosuchthing" in package.stderr
-    assert list(Path().iterdir()) == [Path("old")]
-
-
 @pytest.mark.parametrize("variable", ["PIP_CONSTRAINT", "UV_CONSTRAINT"])
 def test_constraints_of_the_user_hold(
     here: BaseHere,

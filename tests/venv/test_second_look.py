@@ -233,15 +233,3 @@ class TestWords:
         assert asked.code == 2
         assert "did you mean `uenvtool venv .venv other`?" in asked.stderr
         assert [folder.code, existing.code, empty.code] == [0, 0, 0], folder.stderr + existing.stderr + empty.stderr
-
-    def test_an_environment_of_another_tool_is_named_and_what_to_write(
-        self, here: BaseHere, cli: Cli, write: Write
-    ) -> None:
-        write("req.txt", "small\n")
-        write(".venv/pyvenv.cfg", "home = /usr/bin\n")
-
-        answer = cli("venv", "-r", "req.txt")
-
-        assert answer.code == 2
-        assert ".venv is a virtual environment that another tool made" in answer.stderr
-        assert "uenvtool venv myenv" in answer.stderr

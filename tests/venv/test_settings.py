@@ -8,7 +8,6 @@ import pytest
 
 from tests.conftest import Cli, Loaded, Write
 from tests.support.overlays import wheel
-from uenvtool.core.errors import BadInput
 from uenvtool.venv.settings import read_settings, with_options
 
 
@@ -91,13 +90,6 @@ def test_what_uv_was_told_goes_before_what_pip_was_told() -> None:
     assert "https://pip/simple" not in found.arguments
     assert found.environment["UV_DEFAULT_INDEX"] == "https://uv/simple"
     assert "UV_SYSTEM_PYTHON" not in found.environment
-
-
-def test_a_config_file_that_cannot_be_read_is_told_with_its_line(write: Write) -> None:
-    path = write("pip.conf", "[global]\nindex-url = a\nwhat is this\n")
-
-    with pytest.raises(BadInput, match=r"pip\.conf:3:1: not a pip configuration file"):
-        read_settings({"PIP_CONFIG_FILE": str(path), "XDG_CONFIG_DIRS": "/nonexistent"})
 
 
 def test_a_percent_sign_in_a_password_is_kept(write: Write) -> None:

@@ -159,20 +159,19 @@ def conflict(
 
     present: what is in effect, None if nothing is. in_base: it is the base's.
     """
-    of_user = isinstance(asker, UserRequirement)
     who = asker.origin if isinstance(asker, UserRequirement) else f"{asker.name} {asker.version}"
     position = asker.position if isinstance(asker, UserRequirement) else None
     if present is None:
         return Problem(f"{who} asks for {wants}, which is not there", position)
     where = "the base has" if in_base else "the overlay gets"
-    other = "ask for another version, " if of_user else f"ask for another version of {asker.name}, "
     if in_base:
         rule = protected(name)
         cost = f" (protected: {rule.cost})" if rule else ""
-        hint = f"{other}or replace the base's {name} with --override {name}{cost}"
+        other = f"ask for another version of {asker.name}"
+        hint = f"{other}, or replace the base's {name} with --override {name}{cost}"
     else:
-        replaced = name if of_user else asker.name
-        hint = f"{other}or of {name}, or replace the base's {replaced} too with --override {canonical(replaced)}"
+        replaced = canonical(asker.name)
+        hint = f"ask for other versions, or replace the base's {replaced} too with --override {replaced}"
     return Problem(f"{who} asks for {wants}; {where} {present.name} {present.version}", position, hint)
 
 
