@@ -308,12 +308,12 @@ def _read_beside(stream: IO[bytes] | None, tell: LineHandler | None = None) -> I
     """Read an output in a thread, so that it cannot fill its pipe; yields its lines, all of them at the end."""
     lines: list[str] = []
 
-    def read() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # or of two at once the kernel wakes the main thread for none
-        _read_lines(stream, lines, tell)
-
-    thread = threading.Thread(target=read, daemon=True)
-    thread.start()
+    thread = threading.Thread(target=_read_lines, args=(stream, lines, tell), daemon=True)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # the thread inherits it: if the kernel gave it
+    try:  # the second of two signals, it would take both, and the main thread wait on for its program
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     yield lines
     thread.join()
 
