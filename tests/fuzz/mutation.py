@@ -6,45 +6,9 @@ import json
 import random
 from collections.abc import Iterator
 
-SCALARS = [
-    "",
-    "null",
-    "true",
-    "-1",
-    "1e999",
-    "[]",
-    "{}",
-    "'",
-    '"',
-    "a: b",
-    "&a *a",
-    "!!python/object:os.system x",
-    "\t",
-    "~",
-]
-SCALARS += ["9" * 5000, "x" * 5000, "${HOME}", "$(touch ran)", "../..", "/", "\\n", "é", "\u202e", "²", "| x", "- - -"]
-WORDS = [
-    "'",
-    '"',
-    "{",
-    "}",
-    "[",
-    "]",
-    ":",
-    "#",
-    "&a",
-    "*a",
-    "|",
-    ">",
-    "%",
-    "@",
-    "`",
-    "\0",
-    "\r",
-    "\x1b[31m",
-    "\ufeff",
-    "<<: *x",
-]
+SCALARS = ["", "null", "true", "-1", "1e999", "[]", "{}", "'", '"', "a: b", "&a *a", "!!python/object:os.system x", "~"]
+SCALARS += ["9" * 5000, "x" * 5000, "${HOME}", "$(touch ran)", "../..", "/", "\\n", "\t", "\u202e", "| x", "- - -"]
+WORDS = [*"'\"{}[]:#|>%@`\0\r\ufeff", "&a", "*a", "\x1b[31m", "<<: *x"]
 VALUES = [
     None,
     True,

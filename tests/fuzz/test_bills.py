@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 from pathlib import Path
@@ -16,25 +15,9 @@ from hypothesis import strategies as st
 from tests.support.samples import share
 from uenvtool.core.errors import BadInput
 from uenvtool.image.sbom import sbom
-from uenvtool.knowledge.lock import read_lock
 
-TEXT = st.one_of(
-    st.text(max_size=30),
-    st.sampled_from(
-        [
-            "",
-            "\x1b[2J",
-            "a\nb",
-            "</script><script>",
-            "../../etc",
-            "pkg:generic/x@1?a=b#c",
-            "\udcff",
-            "\u202e",
-            "%00",
-            "-",
-        ]
-    ),
-)
+ODD = ["", "\x1b[2J", "a\nb", "</script><script>", "../../etc", "pkg:generic/x@1?a=b#c", "\udcff", "\u202e", "%00", "-"]
+TEXT = st.text(max_size=30) | st.sampled_from(ODD)
 KEYS = st.sampled_from(["a" * 32, "b" * 32, "c" * 32])
 SPECS = st.fixed_dictionaries(
     {
@@ -71,13 +54,3 @@ def test_a_hostile_lock_gives_a_valid_bill_or_is_refused(lock: object) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     assert text.isascii()
     assert text.replace("\n", "").isprintable()
-
-
-@pytest.mark.parametrize("damage", range(share(200)))
-def test_a_damaged_lock_is_refused_or_read(damage: int, tmp_path: Path) -> None:
-    whole = json.dumps({"roots": [], "concrete_specs": {"a": {"name": "x", "version": "1"}}, "spack": {"version": "1"}})
-    at = damage * 37 % len(whole)
-    (tmp_path / "spack.lock").write_text(whole[:at] + "\0}{]["[damage % 5] + whole[at + damage % 3 :])
-
-    with contextlib.suppress(BadInput):
-        read_lock(tmp_path / "spack.lock", "spack.lock")
