@@ -37,7 +37,7 @@ def printed(command: tuple[str, ...], folder: Path) -> str:
         os.chdir(folder)
         os.environ.update(COLUMNS=str(WIDTH), TERM="xterm-256color")
         os.environ.pop("NO_COLOR", None)
-        os.execv(sys.executable, [sys.executable, "-m", *command])  # noqa: S606  our own program, by argument list
+        os.execv(sys.executable, [sys.executable, "-m", *command])
     found = b""
     try:
         while data := os.read(terminal, 65536):

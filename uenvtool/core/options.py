@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -55,7 +56,8 @@ def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Reque
         ]
         if json:
             parameters.append(_parameter("json_", Json, default=False))
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # inspect reads it (PEP 362)
+        shown: Any = run
+        shown.__signature__ = inspect.Signature(parameters)  # which inspect reads (PEP 362)
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         return run
 
@@ -111,7 +113,8 @@ def _of_typer(hint: Any) -> Any:
     if typing.get_origin(kind) is not tuple:
         return hint
     item, _ = typing.get_args(kind)
-    return Annotated[list[item], info]  # type: ignore[valid-type]  # a type that is known when it runs
+    marked: Any = Annotated  # of a type that is known when it runs
+    return marked[types.GenericAlias(list, (item,)), info]
 
 
 def _parameter(name: str, annotation: Any, *, default: Any) -> inspect.Parameter:

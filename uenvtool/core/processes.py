@@ -135,7 +135,7 @@ def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> 
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execvpe(words[0], words, dict(os.environ if env is None else env))  # noqa: S606  no shell is what is meant
+        os.execvpe(words[0], words, dict(os.environ if env is None else env))  # no shell is what is meant
     except OSError as error:
         raise ToolFailed(f"cannot start {words[0]}: {error.strerror or error}") from error
 

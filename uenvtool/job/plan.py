@@ -21,7 +21,7 @@ ARCHIVES = (".tar.gz", ".tgz")
 """How the name of an environment ends that conda-pack made."""
 PATH_STARTS = ("/", ".", "$")
 """How the name of an image begins that is a path and no label."""
-MEMORY = "/dev/shm"  # noqa: S108  a folder of the compute node, named in the job
+MEMORY = "/dev/shm"  # a folder of the compute node, named in the job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -14,7 +14,7 @@ from uenvtool.job.shell import launcher_line, path_line, template
 
 SUBMIT = ".submit.sh"
 """The end of the name of what submits pods, in place of the job's."""
-POD_FOLDER = "/tmp/job"  # noqa: S108  a folder of the pod, where the scripts of a job are
+POD_FOLDER = "/tmp/job"  # a folder of the pod, where the scripts of a job are
 
 
 def pod_files(plan: JobPlan) -> dict[str, str]:

@@ -14,7 +14,7 @@ from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
-NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # noqa: S108  a folder of each node, named in the job
+NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a folder of each node, named in the job
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
 _LOGS = "logs/"

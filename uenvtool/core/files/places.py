@@ -14,7 +14,7 @@ from uenvtool.core.files.atomic import make_folders, remove_empty, take_lock, wr
 from uenvtool.core.files.trees import remove_tree
 
 WORK_SUFFIX = ".uenvtool-work"
-MEMORY = Path("/dev/shm")  # noqa: S108  the folder inside gets a name of its own and mode 0700
+MEMORY = Path("/dev/shm")  # the folder inside gets a name of its own and mode 0700
 MEMORY_PREFIX = "uenvtool-"
 
 

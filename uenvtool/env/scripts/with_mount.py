@@ -31,7 +31,7 @@ OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 """Numbers of system calls, the same on every machine; the C library has no functions for them before 2.36."""
 AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
 OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY = 1, 4, 1
-SHARED = ("/dev", "/proc", "/run", "/tmp", "/var/tmp")  # noqa: S108  nothing is made there
+SHARED = ("/dev", "/proc", "/run", "/tmp", "/var/tmp")  # nothing is made there
 """Folders that hold devices, or temporary files of everybody's."""
 CANNOT = 125
 """The exit code if the mount could not be made; chroot(1) and env(1) use it so."""
@@ -115,7 +115,7 @@ def _first_process(command: list[str]) -> int:
     child = os.fork()
     if child == 0:
         try:
-            os.execvp(command[0], command)  # noqa: S606  a program with its arguments, no shell
+            os.execvp(command[0], command)  # a program with its arguments, no shell
         except OSError as error:
             sys.stderr.write(f"with_mount: cannot start {command[0]}: {error.strerror}\n")
         os._exit(CANNOT)
