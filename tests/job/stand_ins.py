@@ -1,11 +1,15 @@
-"""Stand-ins that record the exact words a program is started with."""
+"""Stand-ins: programs that record the exact words they are started with, and an overlay as `venv --squash` packs it."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from uenvtool.image.metadata import ENV, PACKED
+from uenvtool.venv.record import FORMAT, RECORD, RECORD_FOLDER, RECORD_IN_IMAGE
 
 
 def recorded(
@@ -42,3 +46,20 @@ def _calls(words: list[str]) -> list[list[str]]:
         found.append(words[1 : 1 + count])
         words = words[1 + count :]
     return found
+
+
+def packed_overlay(place: Path, base: Mapping[str, str], *, is_stale: bool = False) -> None:
+    """Pack an overlay on that base, without packages, as mine.squashfs. is_stale: the loose one has another state."""
+    record = {"format": FORMAT, "base": base, "requests": [], "overrides": [], "packages": []}
+    texts = {
+        f"image/{ENV}": {"name": "mine", "mount": "/user-tools"},
+        f"image/{PACKED}": {},
+        f"image/{RECORD_IN_IMAGE}": record,
+    }
+    if is_stale:
+        texts[f"mine/{RECORD_FOLDER}/{RECORD}"] = {**record, "overrides": ["numpy"]}
+    for name, data in texts.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data))
+    subprocess.run(["mksquashfs", "image", "mine.squashfs", "-quiet"], cwd=place, check=True, capture_output=True)

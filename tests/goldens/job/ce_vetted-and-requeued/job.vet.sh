@@ -1,0 +1,114 @@
+# shellcheck shell=bash disable=SC2154 # the variables are of the job that reads this
+# Read by job.sh: looks at every node before training starts; those that do not pass get no rank.
+# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --launcher torchrun --account g123 --requeue --spare 1 -- python train.py --lr 0.1
+declare -A verdict=() address=() fit=()
+nodes=() limit="${VET_SECONDS:-300}" # a node that is silent for so long does not pass
+while read -r found node rest; do
+  verdict[$node]=$found address[$node]=$rest
+done < <(timeout "$limit" srun -K0 -W0 --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --cpu-bind=none bash -c '
+  free=$(nvidia-smi --query-gpu=memory.free --format=csv,noheader,nounits 2>/dev/null)
+  ports=$(cat /sys/class/net/hsn*/operstate /sys/class/infiniband/*/ports/*/state 2>/dev/null | grep -cE "^up|ACTIVE")
+  if command -v nvidia-smi >/dev/null; then
+    gpus="GPUs $(echo "$free" | grep -c "[0-9]") MiB_free_on_a_GPU $(echo "$free" | sort -n | head -n 1)"
+  fi
+  echo "$SLURMD_NODENAME $(hostname)" network_ports "$ports" \
+    kB_free "$(sed -n "s/MemAvailable: *\([0-9]*\) kB/\1/p" /proc/meminfo)" ${gpus-}
+' | awk -v want=4 '
+  {
+    name[NR] = $1
+    place[NR] = $2
+    for (i = 3; i < NF; i += 2) {
+      has[NR, $i] = $(i + 1) + 0
+      if ($(i + 1) > most[$i]) most[$i] = $(i + 1)
+    }
+  }
+  END {
+    if ("GPUs" in most && most["GPUs"] < want) most["GPUs"] = want
+    for (n = 1; n <= NR; n++) {
+      why = ""
+      for (what in most)
+        if (has[n, what] < most[what] * 0.8) why = why (why ? ", " : "") what " " has[n, what] + 0 " of " most[what]
+      print (why ? "unfit" : "fit"), name[n], why ? why : place[n]
+    }
+  }')
+for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+  case ${verdict[$node]-} in
+    fit) nodes+=("$node") ;;
+    unfit) echo "vet: $node is left out: ${address[$node]}" ;;
+    *) echo "vet: $node is left out: it said nothing in $limit s" ;;
+  esac
+done
+
+reach() { # the ranks of one or two nodes add up numbers, if there is a torch: exit code 3 if there is none
+  local first
+  for first in "${nodes[@]}"; do [[ " $* " != *" $first "* ]] || break; done # where Slurm puts rank 0
+  MASTER_ADDR="${address[$first]}" timeout "$limit" srun -l --nodes=$# --ntasks=$((4 * $#)) --ntasks-per-node=4 \
+    --nodelist="$(IFS=, && echo "$*")" -c 72 --cpu-bind=none \
+  --environment=./job.toml bash -c '
+  export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" MASTER_PORT=$((10000 + (SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0}) % 20000))
+  python=$(command -v python || command -v python3) || exit 3
+  "$python" -c "$0"' "$numbers" >"$LOGS/vet-$1${2+-}${2-}.log" 2>&1
+}
+numbers='import datetime, os, sys
+
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError:
+    sys.exit(3)
+gpus = torch.cuda.device_count()
+if gpus:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % gpus)
+dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(minutes=5))
+numbers = torch.full((4_000_000,), dist.get_rank() + 1.0, device="cuda" if gpus else "cpu")
+dist.all_reduce(numbers)
+ranks = dist.get_world_size()
+right = bool((numbers == ranks * (ranks + 1) / 2).all())
+dist.destroy_process_group()
+sys.exit(not right)
+'
+todo=("${nodes[@]}") tries=0
+while [ ${#todo[@]} != 0 ]; do # in pairs; who fails may have had a bad partner, and comes again with one that passed
+  pairs=() started=() later=() partners=("${!fit[@]}") known=${#fit[@]}
+  while [ ${#todo[@]} != 0 ]; do
+    if [ ${#partners[@]} != 0 ]; then
+      pairs+=("${todo[0]} ${partners[0]}") todo=("${todo[@]:1}") partners=("${partners[@]:1}")
+    elif [ "$known" = 0 ] && { [ ${#todo[@]} -ge 2 ] || [ ${#nodes[@]} = 1 ]; }; then
+      pairs+=("${todo[*]:0:2}") todo=("${todo[@]:2}")
+    else
+      later+=("${todo[@]}") todo=()
+    fi
+  done
+  for pair in "${pairs[@]}"; do
+    # shellcheck disable=SC2086 # two words
+    reach $pair &
+    started+=($!)
+  done
+  for i in "${!pairs[@]}"; do
+    met=0
+    wait "${started[i]}" || met=$?
+    for node in ${pairs[i]}; do
+      case $met-$known in
+        0-*) fit[$node]=1 ;;
+        3-*) fit[$node]=1 unseen=", but not for the network: there is no torch" ;;
+        *-0) later+=("$node") ;;
+        *) [ -n "${fit[$node]-}" ] || echo "vet: $node is left out: it does not reach another node, see $LOGS/vet-$node*.log" ;;
+      esac
+    done
+  done
+  todo=("${later[@]}")
+  if [ ${#fit[@]} = 0 ]; then # no pair met, and who is bad is not known: other pairs, a few times
+    if [ $((tries += 1)) -ge 4 ] || [ "$tries" -ge $((${#nodes[@]} - 1)) ]; then break; fi
+    others=("${nodes[@]:1}")
+    todo=("${nodes[0]}" "${others[@]:tries}" "${others[@]:0:tries}")
+  fi
+done
+passed=()
+for node in "${nodes[@]}"; do [ -z "${fit[$node]-}" ] || passed+=("$node"); done
+if [ ${#passed[@]} -lt 2 ]; then
+  echo "vet: ${#passed[@]} of $SLURM_NNODES nodes pass, and training needs 2, see $LOGS/vet-*.log; --spare asks for more nodes" >&2
+  exit 1
+fi
+passed=("${passed[@]:0:2}")
+echo "vet: training runs on ${passed[*]}, which pass${unseen-}"
+export MASTER_ADDR="${address[${passed[0]}]}" NNODES=2

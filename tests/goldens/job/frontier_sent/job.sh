@@ -1,0 +1,80 @@
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --account=p
+#SBATCH --partition=batch
+#SBATCH --nodes=2
+#SBATCH --time=01:00:00
+#SBATCH --ntasks-per-node=8        # one rank for each GPU
+#SBATCH --cpus-per-task=7
+#SBATCH --gpus-per-task=1          # each rank sees its own as device 0, LOCAL_RANK is 0 too
+#SBATCH --gpu-bind=closest         # the die beside the 7 cores of each rank
+#SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
+#SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
+#SBATCH --constraint=nvme          # the node's own disk; OLCF: NVMe > Orion >> NFS for environments
+command=(python train.py --lr 0.1)
+# Made by uenvtool, again: uenvtool job --system frontier --image env.tar.gz --account p -- python train.py --lr 0.1
+
+set -e      # a step that fails ends the job with its exit code
+ulimit -c 0 # no core dumps, one from each rank that crashes
+
+module reset || module purge # a site without modules of its own has nothing to reset to
+module load PrgEnv-gnu/8.7.0
+module load cpe/26.03
+module load miniforge3/23.11.0-0
+module load rocm/7.1.1
+module load rccl-net-plugin
+module load craype-accel-amd-gfx90a
+# Each node unpacks the environment on its own disk: thousands of files open faster there.
+environment=/mnt/bb/${USER}/environment-$SLURM_JOB_ID
+sbcast --force env.tar.gz "$environment.tar.gz"
+srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none bash -ec '
+  mkdir -p "$1"
+  tar -xzf "$1.tar.gz" -C "$1"
+  rm "$1.tar.gz"
+  PATH="$1/bin:$PATH"
+  conda-unpack # its own paths, in place of those where it was packed
+' unpack "$environment"
+export PATH="$environment/bin:$PATH" CONDA_PREFIX="$environment"
+
+# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
+# without it RCCL can fall back to TCP; on one node the network is not configured [frontier]
+export NCCL_NET="${NCCL_NET-OFI}"
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network cards of a node [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
+# libfabric must not register host memory with CUDA [docs-2026]
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
+# the default there, which is fine with the plugin; memhooks deadlocks [frontier]
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-kdreg2}"
+export HSA_FORCE_FINE_GRAIN_PCIE="${HSA_FORCE_FINE_GRAIN_PCIE-1}" # the network card may reach the GPU's memory [hpe]
+# ROCm keeps its scratch memory; to give it back after each kernel is slow [img-2026]
+export HSA_NO_SCRATCH_RECLAIM="${HSA_NO_SCRATCH_RECLAIM-1}"
+# its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
+export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
+# as its database, on the node's own disk [frontier]
+export MIOPEN_CUSTOM_CACHE_DIR="${MIOPEN_CUSTOM_CACHE_DIR-/tmp/$USER-$SLURM_JOB_ID}"
+# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [hpe]
+export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [hpe]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matching in hardware, which falls back to software
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [hpe]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [hpe]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [hpe]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [hpe]
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+trap 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -rf "$environment"' EXIT # also if training fails
+srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=cores bash -c '
+  export LD_LIBRARY_PATH=${CRAY_LD_LIBRARY_PATH}:$LD_LIBRARY_PATH
+  export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
+  export LOCAL_RANK=0 # of the GPUs that the rank sees
+  trap : TERM USR1 # the rank gets the signal too; this shell waits for its end
+  "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")
+  exit "${PIPESTATUS[0]}"' rank "${command[@]}"

@@ -1,0 +1,58 @@
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --account=p
+#SBATCH --partition=standard-g
+#SBATCH --nodes=2
+#SBATCH --time=01:00:00
+#SBATCH --ntasks-per-node=8      # one rank for each GPU
+#SBATCH --cpus-per-task=7
+#SBATCH --gpus-per-node=8        # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
+#SBATCH --mem-per-gpu=60G        # an eighth of the 480 GB of a node that jobs can have
+command=(python train.py --lr 0.1)
+# Made by uenvtool, again: uenvtool job --system lumi --launcher srun --account p -- python train.py --lr 0.1
+
+set -e      # a step that fails ends the job with its exit code
+ulimit -c 0 # no core dumps, one from each rank that crashes
+
+module reset || module purge # a site without modules of its own has nothing to reset to
+module use /appl/local/laifs/modules
+module load lumi-aif-singularity-bindings
+image=/appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif
+binds=()
+for path in "${binds[@]}" "$image"; do
+  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
+done
+
+# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
+# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+unset NCCL_NET_PLUGIN
+# with it jobs on several nodes can hang on ROCm 7.0; RCCL finds the level itself [lumi]
+unset NCCL_NET_GDR_LEVEL
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network cards of a node [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
+# libfabric must not register host memory with CUDA [docs-2026]
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
+# ROCm keeps its scratch memory; to give it back after each kernel is slow [img-2026]
+export HSA_NO_SCRATCH_RECLAIM="${HSA_NO_SCRATCH_RECLAIM-1}"
+# its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
+export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
+# as its database, on the node's own disk [frontier]
+export MIOPEN_CUSTOM_CACHE_DIR="${MIOPEN_CUSTOM_CACHE_DIR-/tmp/$USER-$SLURM_JOB_ID}"
+# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000 \
+  singularity exec "${binds[@]/#/--bind=}" "$image" bash -c '
+  export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
+  trap : TERM USR1 # the rank gets the signal too; this shell waits for its end
+  "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")
+  exit "${PIPESTATUS[0]}"' rank "${command[@]}"

@@ -1,0 +1,50 @@
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --account=p
+#SBATCH --nodes=2
+#SBATCH --time=01:00:00
+#SBATCH --ntasks-per-node=4      # one rank for each GPU
+#SBATCH --cpus-per-task=32
+#SBATCH --gpus-per-node=4        # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
+#SBATCH --constraint=gpu         # nodes with GPUs; gpu&hbm80g are those of 80 GB a GPU
+command=(python train.py --lr 0.1)
+# Made by uenvtool, again: uenvtool job --system perlmutter --launcher srun --account p -- python train.py --lr 0.1
+
+set -e      # a step that fails ends the job with its exit code
+ulimit -c 0 # no core dumps, one from each rank that crashes
+
+image=nersc/pytorch:25.02.01
+binds=()
+for path in "${binds[@]}"; do
+  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
+done
+
+# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-32}" # the cores of a rank; fewer if data loaders fork
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP; on one node it is in the way
+# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+unset NCCL_NET_PLUGIN
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
+# libfabric must not register host memory with CUDA [docs-2026]
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
+export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on the spot off the shared filesystem
+# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn}" # the high-speed network's interfaces [nersc]
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=map_ldom:3,2,1,0 \
+  shifter --image="$image" --module=gpu,nccl-plugin "${binds[@]/#/--volume=}" bash -c '
+  export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
+  trap : TERM USR1 # the rank gets the signal too; this shell waits for its end
+  "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")
+  exit "${PIPESTATUS[0]}"' rank "${command[@]}"
