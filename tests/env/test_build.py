@@ -139,12 +139,6 @@ class TestFolder:
         assert "out is small for clariden, node type gh200, and this would be small for olivia" in answer.stderr
         assert files("out") == before
 
-    def test_each_system_has_its_own_folder(self, cli: Cli) -> None:
-        for system in ("clariden", "daint", "olivia"):
-            assert cli("build", "small", "--system", system, "--no-concretize").code == 0
-
-        assert sorted(os.listdir("envs/small")) == ["clariden-gh200", "daint-gh200", "olivia-gh200"]
-
 
 @pytest.fixture
 def disk(place: Path) -> Iterator[Path]:
@@ -213,17 +207,6 @@ class TestSpack:
         assert "large files" in Path("envs/small/clariden-gh200/spack.yaml").read_text()
         assert cli("build", "small", "--check").code == 0
 
-    def test_a_reworded_description_is_in_the_table_too(
-        self, cli: Cli, spack: Callable[..., Path], recipe: Path
-    ) -> None:
-        cli("build", "small", "--spack", spack(SOLVES))
-        recipe.write_text(SMALL.replace("A small recipe.", "A tiny recipe."))
-
-        cli("build", "small", "--no-concretize")
-
-        assert "A tiny recipe." in Path("envs/small/clariden-gh200/packages.md").read_text()
-        assert cli("build", "small", "--check").code == 0
-
     @pytest.mark.parametrize(
         ("does", "said"),
         [
@@ -269,17 +252,6 @@ class TestSpack:
         assert answer.code == 4
         assert "1.1 or newer is needed" in answer.stderr
         assert not Path("envs").exists()
-
-    def test_a_spack_that_is_not_there_is_bad_usage(self, cli: Cli) -> None:
-        assert cli("build", "small", "--spack", "/nonexistent").code == 2
-
-    def test_concretize_without_spack_says_how_to_get_it(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("PATH", "/nonexistent")
-
-        answer = cli("build", "small", "--concretize")
-
-        assert answer.code == 3
-        assert "git clone" in answer.stderr
 
     def test_a_repository_from_disk_must_be_one(self, cli: Cli, spack: Callable[..., Path]) -> None:
         answer = cli("build", "small", "--spack", spack(SOLVES), "--repo", "builtin=/tmp")

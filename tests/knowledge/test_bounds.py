@@ -9,7 +9,6 @@ import pytest
 
 from tests.conftest import SMALL, Cli, Write
 from tests.support.samples import sampled
-from uenvtool.knowledge import load
 
 TEXTS = {
     "deep flow list": "a: " + "[" * 20_000 + "]" * 20_000,
@@ -83,27 +82,6 @@ def test_a_chain_of_many_files_is_refused(cli: Cli, write: Write) -> None:
     assert "`extends` leads through more than" in answer.stderr
 
 
-def test_files_that_many_others_extend_are_checked_once(
-    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`list` reads each file with the 16 below it: 500 took a minute."""
-    checked: list[str] = []
-    check = load.check_schema
-    monkeypatch.setattr(
-        load, "check_schema", lambda tree, kind: (checked.append(tree.position.file), check(tree, kind))
-    )
-    write("systems/r0.yaml", "extends: rcp\ndescription: x\n")
-    for number in range(1, 100):
-        write(f"systems/r{number}.yaml", f"extends: r{number - 1}\ndescription: x\n")
-
-    answer = cli("list", "systems")
-
-    assert answer.code == 0
-    assert "r99 " in answer.stdout
-    assert sorted(checked) == sorted({*checked})
-    assert len(checked) == 100
-
-
 @pytest.mark.parametrize("kind", ["pipe", "link to nowhere"])
 def test_what_is_no_file_is_told_to_whom_names_it(cli: Cli, place: Path, kind: str) -> None:
     file = place / "systems" / "mine.yaml"
@@ -125,34 +103,3 @@ def test_a_file_that_is_extended_in_many_ways_is_read_once(cli: Cli, write: Writ
     write("recipes/s14/recipe.yaml", SMALL)
 
     assert cli("validate", "recipes/r0").code == 0
-
-
-@pytest.mark.parametrize(
-    ("line", "hint"),
-    [
-        ('require: {"a: b": "1"}', "It has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
-        (
-            'repos: {"9": {url: x, tag: y}}',
-            "It has letters, digits, `_` and `-`, and does not begin with digits or `-`",
-        ),
-        ('remove: ["+"]', "It has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
-    ],
-)
-def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str, hint: str) -> None:
-    field = line.partition(":")[0]
-    text = "".join(row for row in SMALL.splitlines(keepends=True) if not row.startswith(field))
-    write("recipes/bad/recipe.yaml", f"{text}{line}\n")
-    column = line.index('"') + 1
-
-    answer = cli("validate", "recipes/bad/recipe.yaml")
-
-    assert answer.code == 2
-    assert f"recipe.yaml:{len(text.splitlines()) + 1}:{column}: " in answer.stderr
-    assert f"hint: {hint}.\n" in answer.stderr
-
-
-def test_words_with_a_sign_between_them_are_said_so(cli: Cli, write: Write) -> None:
-    answer = cli("validate", write("rules/mine.yaml", "description: x\nrules: {'a&b': {why: x}}\n"))
-
-    assert answer.code == 2
-    assert "hint: It has small letters and digits, in words with `-` between them.\n" in answer.stderr

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Cli, Write
+from tests.conftest import ROOT, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
-from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.schema import SCHEMA_FOLDER
 from uenvtool.knowledge.settings import ENVIRONMENTS
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.yamltree import parse
-
-
-def test_each_schema_is_of_one_kind_and_each_kind_has_a_reader() -> None:
-    assert {kind.name for kind in KINDS} == {path.stem for path in SCHEMA_FOLDER.glob("*.json")}
-    for kind in KINDS:
-        module, function = kind.reader.split(":")
-        assert callable(getattr(importlib.import_module(module), function)), kind.name
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -49,50 +38,6 @@ def test_every_file_that_ships_is_of_the_kind_of_its_place_and_valid(kind: Kind,
 )
 def test_a_file_in_no_known_folder_is_of_the_kind_that_knows_its_names(text: str, kind: Kind) -> None:
     assert kind_of(Path("x.yaml"), parse(text.encode(), "x.yaml")) is kind
-
-
-def test_a_tuning_file_is_read_as_tuning_although_its_names_are_wrong(cli: Cli, write: Write) -> None:
-    write("tuning/mine.yaml", "description: mine\nvariabels: {}\n")
-
-    answer = cli("validate", "tuning/mine.yaml")
-
-    assert answer.code == 2
-    assert "tuning/mine.yaml:2:1: unknown key 'variabels'" in answer.stderr
-    assert "did you mean 'variables'" in answer.stderr
-
-
-def test_a_system_with_names_that_nobody_knows_is_refused_at_each(cli: Cli, write: Write) -> None:
-    text = """\
-description: ours
-site: here
-fabric: infiniband
-runtimes: [aptainer]
-tuning: [nvshmm]
-nodes: {gh200: {target: neoverse-v2, os: rhel9}}
-"""
-    of_names = cli("validate", write("systems/ours.yaml", text)).stderr
-    of_target = cli("validate", write("systems/ours.yaml", text.replace("apt", "appt").replace("shmm", "shmem"))).stderr
-
-    assert "systems/ours.yaml:4:12: unknown runtime 'aptainer'" in of_names
-    assert "systems/ours.yaml:5:10: unknown tuning 'nvshmm'" in of_names
-    assert "systems/ours.yaml:6:25: unknown target 'neoverse-v2'" in of_target
-    assert "did you mean 'neoverse_v2'" in of_target
-
-
-def test_a_recipe_for_a_system_that_nobody_knows_is_refused_at_it(cli: Cli, write: Write) -> None:
-    path = write("recipes/mine/recipe.yaml", "extends: hello\ndescription: mine\nhome: nowhere\nuarchs: [gh100]\n")
-
-    assert "recipes/mine/recipe.yaml:3:7: unknown system 'nowhere'" in cli("validate", path).stderr
-    unfit = cli("build", "mine", "--system", "clariden")
-    assert unfit.stderr.endswith("add gh200 to `uarchs` in a recipe that extends it\n")
-
-
-def test_the_users_own_file_of_each_kind_is_found_by_name(write: Write) -> None:
-    write("recipes/mine/recipe.yaml", SMALL)
-    write("systems/mine.yaml", "extends: clariden\n")
-    write("tuning/mine.yaml", "description: mine\n")
-
-    assert all("mine" in available(kind) for kind in (RECIPE, SYSTEM, TUNING))
 
 
 BUILT_IN = """description: a system
@@ -125,16 +70,6 @@ def test_a_file_that_ships_and_was_changed_is_checked(
 
     with pytest.raises(BadInput, match=message):
         load_system("mine")
-
-
-def test_no_validator_is_loaded_for_files_that_ship() -> None:
-    code = (
-        "import sys, uenvtool.knowledge.checks as k; k.load_recipe('pytorch-2.6'); print('jsonschema' in sys.modules)"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False\n"
 
 
 def test_the_wheel_ships_every_folder_that_is_read_from_what_ships(tmp_path: Path) -> None:

@@ -6,16 +6,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.conftest import ROOT, Cli, Write
+from tests.conftest import ROOT
 from uenvtool.knowledge.kinds import KINDS
 from uenvtool.knowledge.pattern import MOST_CHARACTERS, Pattern
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.yamltree import Node, read
 
 LONG = 30_000
-RULES = "description: d\nrules:\n  a:\n    what: w\n    severity: hint\n    cost: c\n    fix: f\n    source: s\n"
 
 
 def shipped() -> Iterator[tuple[str, str]]:
@@ -58,16 +55,6 @@ def test_every_pattern_that_ships_is_taken_and_none_needs_time() -> None:
         literals = [word for word in re.findall(r"[A-Za-z0-9_/ .:-]+", re.sub(r"\\.", " ", text)) if word.strip()]
         for word in sorted(set(literals), key=len)[-2:]:
             pattern.search((word * LONG)[:LONG])  # a pattern that is not linear does not come to its end here
-
-
-@pytest.mark.parametrize("pattern", ["(", "a(?=b)", "(?<!x)a", r"(a)\1", "a{2000}"])
-def test_what_the_engine_cannot_take_is_told_with_its_place(pattern: str, write: Write, cli: Cli) -> None:
-    write("rules/mine.yaml", f"{RULES}    look: [{{command: '{pattern}'}}]\n")
-
-    answer = cli("validate", "rules/mine.yaml")
-
-    assert answer.code == 2
-    assert "rules/mine.yaml:9:22: command: no regular expression of RE2: " in answer.stderr
 
 
 def test_a_byte_that_is_not_utf_8_is_in_nobodys_way() -> None:

@@ -123,35 +123,6 @@ def test_specs_of_one_package_with_different_conditions_stay_apart(write: Write)
     assert specs_of("mine")["net"] == ["ucx@1.19 +cma", "ucx@1.19 +rc +dc"]
 
 
-def test_one_package_twice_among_the_roots_is_refused(write: Write) -> None:
-    write("recipes/base/recipe.yaml", SMALL)
-    write("recipes/mine/recipe.yaml", "extends: base\ngroups:\n  more:\n    specs: [hdf5@1.12]\n")
-
-    problem = refused("mine")
-
-    assert "recipes/mine/recipe.yaml:4:13: hdf5 is a root spec here and at recipes/base/recipe.yaml:13:7" in problem
-    assert "in the group that it is in" in problem
-
-
-def test_the_name_that_pip_has_for_a_package_is_refused_with_spacks(write: Write) -> None:
-    write("recipes/mine/recipe.yaml", SMALL.replace("- zlib-ng", "- h5py"))
-
-    problem = refused("mine")
-
-    assert "recipes/mine/recipe.yaml:12:7: Spack has no package 'h5py'" in problem
-    assert "py-h5py" in problem
-
-
-def test_removing_a_package_that_is_not_inherited_is_refused(write: Write) -> None:
-    write("recipes/base/recipe.yaml", SMALL)
-    write("recipes/mine/recipe.yaml", "extends: base\nremove: [hdf]\n")
-
-    problem = refused("mine")
-
-    assert "recipes/mine/recipe.yaml:2:10: unknown package to remove 'hdf'" in problem
-    assert "did you mean 'hdf5'?" in problem
-
-
 def test_remove_leaves_out_pins_and_additions_too(write: Write) -> None:
     write("recipes/base/recipe.yaml", SMALL + "require: {hdf5: {variants: +cxx}}\nprefer: {zstd: 1.5}\n")
     write("recipes/base/packages/hdf5/package.py", "x = 1\n")
@@ -215,29 +186,6 @@ def test_a_hint_never_sends_anybody_into_the_built_in_files(write: Write) -> Non
     assert in_your_own(load_system("clariden").tree.position) == ", in a system of your own with `extends: clariden`"
 
 
-def test_extends_keeps_joins_and_removes(write: Write) -> None:
-    write("recipes/base/recipe.yaml", SMALL)
-    write(
-        "recipes/mine/recipe.yaml",
-        "extends: base\nremove: [hdf5]\ngroups:\n  all: {specs: [zlib-ng@2.2, zstd]}\n  more: {specs: [pigz]}\n",
-    )
-
-    recipe = load_recipe("mine")
-
-    specs = {group.name: [str(root.spec) for root in group.specs] for group in recipe.groups}
-    assert specs == {"all": ["zlib-ng@2.2", "zstd"], "more": ["pigz"]}
-    assert [location.name for location in recipe.chain] == ["mine", "base"]
-
-
-def test_a_cycle_is_refused(write: Write) -> None:
-    write("recipes/a/recipe.yaml", "extends: b\n")
-    write("recipes/b/recipe.yaml", "extends: a\n")
-
-    said = refused("a")
-
-    assert said.startswith("recipes/b/recipe.yaml:1:10: `extends` goes in a circle: a -> b -> a")
-
-
 BAD = {
     "unknown key": (SMALL + "grups: {}\n", "recipe.yaml:15:1: unknown key 'grups'", "did you mean 'groups'?"),
     "wrong type": (SMALL + "remove: zstd\n", "recipe.yaml:15:9: remove: expected a list", "hint:"),
@@ -299,17 +247,6 @@ def test_an_addition_that_is_not_text_is_refused(write: Write, cli: Cli) -> None
 
     assert answer.code == 2
     assert "recipes/mine/packages/zstd/package.py:1:1: cannot read it" in answer.stderr
-
-
-def test_an_unknown_recipe_names_the_nearest(cli: Cli) -> None:
-    answer = cli("build", "pytorch-26")
-
-    assert answer.code == 2
-    assert "unknown recipe 'pytorch-26'\nhint: did you mean 'pytorch-2.6'?" in answer.stderr
-
-
-def test_an_abstract_recipe_cannot_be_built() -> None:
-    assert "abstract" in refused("pytorch")
 
 
 def test_the_users_own_recipe_hides_the_built_in_one(write: Write) -> None:

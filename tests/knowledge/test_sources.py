@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from tests.conftest import Write
 from tests.support.needs import need
 from tests.support.project import ROOT
-from tests.support.web import served
 from uenvtool.knowledge.sources import Source, load_sources, source_nodes
 from uenvtool.knowledge.tuning import Value, load_all
 
@@ -200,35 +199,3 @@ def test_a_variable_that_a_source_sets_and_nobody_recorded_is_drift(write: Write
         SOURCES.replace("files: [env.sh]}\n  pinned", "files: [env.sh], beside: [NCCL_NEW]}\n  pinned"),
     )
     assert sources.check(["page"], clones=clones).exit_code == 0
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[str]:
-    """The address of a site that serves site/pages/HEAD/env.sh."""
-    path = tmp_path / "site" / "pages" / "HEAD" / "env.sh"
-    path.parent.mkdir(parents=True)
-    path.write_text("export MY_NET=fast\n")
-    with served(tmp_path) as address:
-        yield address
-
-
-def test_the_files_are_fetched_where_github_publishes_them(
-    small: None, site: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sources, "RAW", site)
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    answer = sources.check(["page", "pinned"])
-
-    assert "1 statements of 1 sources: 1 hold, 0 do not" in answer.text
-    assert answer.warnings == ("pinned: env.sh: it cannot be fetched: File not found",)
-    assert answer.exit_code == 1
-    assert sources.check(["pinned"]).exit_code == 4
-
-
-def test_a_reason_for_which_many_files_cannot_be_read_is_told_once() -> None:
-    failed = [(f"source-{number}", f"https://host/{number}.md: no network") for number in range(5)]
-
-    assert list(sources._warnings([*failed, ("odd", "a.sh: moved")])) == [
-        "source-0: https://host/0.md, source-1: https://host/1.md, source-2: https://host/2.md and 2 more: no network",
-        "odd: a.sh: moved",
-    ]
