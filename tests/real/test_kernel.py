@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import os
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -80,64 +75,3 @@ def test_a_notebook_imports_from_the_overlay_and_the_base(
         loaded, views = f"{loaded},{place}/mine.squashfs", f"{views},mine:venv"
     inside = with_ipykernel.run("uenv", "run", loaded, views, "--", sys.executable, "-I", "-c", NOTEBOOK, CELL)
     assert inside.stdout.strip() == "2.0 1.0 2.0 True", inside.stderr  # as a hub does that loads it: uenv nests none
-
-
-@pytest.mark.slow
-def test_a_jupyter_server_starts_the_kernel_and_runs_a_cell(
-    with_ipykernel: Stack, uenvtool: list[str], place: Path
-) -> None:
-    pytest.importorskip("jupyter_server", reason="needs a Jupyter server: pip install jupyter-server")
-    made = with_ipykernel.run(*uenvtool, "venv", "mine", "tool==2.0", "ipykernel", "--uenv", with_ipykernel.image)
-    assert made.returncode == 0, made.stderr
-    added = with_ipykernel.run(*uenvtool, "kernel", "add", "mine", "--name", "Mine")
-    assert added.returncode == 0, added.stderr
-    runtime = place / "runtime"
-    environ = {**with_ipykernel.environment(), "JUPYTER_RUNTIME_DIR": str(runtime), "JUPYTER_TOKEN": "t"}
-    words = ["--no-browser", "--allow-root", "--port=0", f"--ServerApp.root_dir={place}"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "jupyter_server", *words], env=environ, stderr=subprocess.DEVNULL
-    ) as server:
-        try:
-            url = url_of(server, runtime)
-            specs = json.loads(asked(url, "api/kernelspecs"))["kernelspecs"]
-            kernel = json.loads(asked(url, "api/kernels", {"name": "mine"}))["id"]
-            printed = asyncio.run(ran_in(f"{url.replace('http', 'ws', 1)}api/kernels/{kernel}/channels?token=t"))
-        finally:
-            server.terminate()
-
-    assert specs["mine"]["spec"]["display_name"] == "Mine"
-    assert printed.strip() == "2.0 1.0 2.0 True"
-
-
-def url_of(server: subprocess.Popen[bytes], runtime: Path) -> str:
-    """Wait for a server; its address, as it notes it."""
-    while server.poll() is None:
-        for note in runtime.glob("jpserver-*.json"):
-            with contextlib.suppress(ValueError, urllib.error.URLError):
-                url = str(json.loads(note.read_text())["url"])
-                asked(url, "api/status")
-                return url
-        time.sleep(0.2)
-    raise AssertionError("the server ended")
-
-
-def asked(url: str, path: str, data: dict[str, str] | None = None) -> bytes:
-    body = json.dumps(data).encode() if data else None
-    request = urllib.request.Request(f"{url}{path}?token=t", data=body)  # with data it is a POST
-    with urllib.request.urlopen(request) as answer:
-        return bytes(answer.read())
-
-
-async def ran_in(channels: str) -> str:
-    """Run the cell in a kernel by the channels that a browser uses; what it prints."""
-    from tornado.websocket import websocket_connect
-
-    connection = await websocket_connect(channels)
-    header = {"msg_id": "1", "username": "", "session": "s", "msg_type": "execute_request", "version": "5.3"}
-    content = {"code": CELL, "silent": False}
-    message = {"header": header, "parent_header": {}, "metadata": {}, "channel": "shell", "content": content}
-    await connection.write_message(json.dumps(message))
-    while True:
-        answer = json.loads(await connection.read_message() or "{}")
-        if answer["msg_type"] in ("stream", "error"):
-            return str(answer["content"].get("text", answer["content"]))

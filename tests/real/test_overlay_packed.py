@@ -14,13 +14,11 @@ import pytest
 
 from tests.conftest import Cli, Loaded
 from tests.support.disks import mounted
-from tests.support.kills import KILLED, chosen, killed_before, steps
 from tests.support.needs import needs
-from tests.support.overlays import BaseHere, clean_environment, install, run, seen, unpack, wheel
-from tests.venv.test_precedence import fill_base, looks, tool_wheel, versions_and_layouts
+from tests.support.overlays import BaseHere, clean_environment, install, seen, unpack, wheel
+from tests.venv.test_precedence import RIGHT, fill_base, looks, tool_wheel, versions_and_layouts
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
-RIGHT = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.0"}
 
 
 @pytest.fixture
@@ -162,42 +160,11 @@ def test_a_file_that_is_no_image_of_ours_is_not_replaced(stack: Callable[..., Ba
 def test_without_mksquashfs_nothing_is_begun(
     stack: Callable[..., BaseHere], cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stack("pythonpath")
-    monkeypatch.setattr("uenvtool.image.programs.shutil.which", lambda *_words, **_more: None)
+    here = stack("pythonpath")
+    monkeypatch.setenv("PATH", f"{here.root}/bin")
 
     answer = cli("venv", "v", "tool", "--squash")
 
     assert answer.code == 3
     assert "squashfs-tools" in answer.stderr
     assert list(place.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("killed")  # as in tests/venv/test_interrupted.py
-def test_packing_killed_at_any_step_leaves_an_image_that_works(
-    stack: Callable[..., BaseHere],
-    cli: Cli,
-    place: Path,
-    wheels: Path,
-) -> None:
-    stack("pythonpath")
-    many = {f"big/part{i}.py": f"value = {i}\n" * 200 for i in range(400)}
-    for version in ("1.0", "2.0"):
-        wheel(wheels, "big", version, files={**many, "big/__init__.py": f"__version__ = {version!r}\n"})
-    words = ["venv", "v", "--squash", "e.squashfs"]
-    assert cli(*words, "big==1.0").code == 0
-    names = steps(*words, "big==2.0")
-
-    for turn, step in enumerate(chosen(names)):
-        ended = killed_before(step, *words, f"big=={1 + turn % 2}.0")
-
-        assert ended in (KILLED, 0), names[step - 1]
-        info = cli("show", "e.squashfs", "--json")
-        assert info.code == 0, info.stderr
-        assert json.loads(info.stdout)["packages"][0]["version"] in ("1.0", "2.0")
-    answer = cli("venv", "v", "big==2.0", "--squash", "e.squashfs")
-    assert answer.code == 0, answer.stderr
-    assert sorted(path.name for path in place.iterdir()) == ["e.squashfs", "v"]
-    with mounted(place / "e.squashfs", place / "m") as root:
-        code = "import big, big.part399; print(big.__version__)"
-        assert run([root / "bin" / "python", "-c", code], clean_environment()).stdout == "2.0\n"

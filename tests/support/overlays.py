@@ -20,21 +20,6 @@ from uenvtool.core.files import Replacement, publish
 from uenvtool.image.pack import Packed
 from uenvtool.venv.image import MOUNT, packed
 
-__all__ = [
-    "LAYOUTS",
-    "BaseHere",
-    "backend",
-    "base",
-    "clean_environment",
-    "extension_source",
-    "install",
-    "pack_overlay",
-    "project",
-    "run",
-    "seen",
-    "wheel",
-]
-
 LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container", "conda", "module")
 
 

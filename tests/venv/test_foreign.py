@@ -114,13 +114,6 @@ def test_an_overlay_without_sums_is_compared_with_the_new_one(overlay: Path, tmp
     assert foreign(overlay, VERSIONS, new).names == ("bin/mytool",)
 
 
-def test_many_names_are_cut_short(overlay: Path) -> None:
-    for number in range(20):
-        put(overlay, f"bin/tool-{number:02}")
-
-    assert foreign(overlay, VERSIONS).shown()[7:] == ["bin/tool-07", "12 more"]
-
-
 def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
     wheels: Path, no_base: None, cli: Cli, tmp_path: Path
 ) -> None:

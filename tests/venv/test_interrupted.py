@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -17,7 +15,7 @@ import pytest
 
 from tests.conftest import Cli, Loaded
 from tests.support.disks import make_read_only, small_disk
-from tests.support.kills import KILLED, chosen, command, killed_before, steps
+from tests.support.kills import command
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from tests.support.samples import sampled
 from uenvtool.core.files import places
@@ -69,26 +67,6 @@ def _unlocked_in_memory() -> list[str]:
 
 def begin(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command("venv", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(here: BaseHere, place: Path, cli: Cli) -> None:
-    assert cli("venv", "v", "big==1.0").code == 0
-    names = steps("venv", "w", "big==2.0")
-
-    for step in chosen(names):
-        before = working_version(place / "v", here)
-        wanted = "1.0" if before == "2.0" else "2.0"
-
-        ended = killed_before(step, "venv", "v", f"big=={wanted}")
-
-        assert ended in (KILLED, 0), names[step - 1]
-        assert working_version(place / "v", here) in (before, wanted), names[step - 1]
-    assert cli("venv", "v", "big==2.0").code == 0
-    assert working_version(place / "v", here) == "2.0"
-    assert sorted(path.name for path in place.iterdir()) == ["v", "w"]
-    assert list((place.parent / "home").rglob("*")) == []
-    assert dead_in_memory() == []
 
 
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
@@ -145,28 +123,6 @@ def test_a_full_disk_is_told_and_the_old_overlay_stays(here: BaseHere, cli: Cli,
     assert "No space left" in answer.stderr
     assert sorted(disk.rglob("*")) == before
     assert run(["disk/v/bin/python", "-c", "import tiny"], clean_environment()).returncode == 0
-
-
-def test_a_spent_quota_is_told_and_the_old_overlay_stays(
-    here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The kernel's answer is pretended: a real quota needs another user and a filesystem with quotas."""
-    assert cli("venv", "v", "big==1.0").code == 0
-    copy = shutil.copy2
-
-    def refused(source: str, target: str, **more: bool) -> str:
-        if source.endswith(".py"):
-            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), target)
-        return str(copy(source, target, **more))
-
-    monkeypatch.setattr(shutil, "copy2", refused)
-
-    answer = cli("venv", "v", "big==2.0")
-
-    assert answer.code == 4
-    assert "quota exceeded" in answer.stderr
-    assert working_version(place / "v", here) == "1.0"
-    assert [path.name for path in place.iterdir() if path.name.startswith(".v")] == []
 
 
 @pytest.mark.parametrize("disk", ["1500k"], indirect=True)

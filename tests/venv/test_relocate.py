@@ -29,7 +29,7 @@ def environment(folder: Path) -> Path:
         "tool.dist-info/uv_cache.json,sha256=x,2\ntool.dist-info/RECORD,,\n",
         f"{SITE}/tool.dist-info/uv_cache.json": '{"timestamp": 1}',
         f"{SITE}/tool.dist-info/direct_url.json": f'{{"url": "file://{folder}/src"}}',
-        f"{SITE}/near.pth": f"{folder}/src\n{folder}-other/src\n",
+        f"{SITE}/near.pth": f"{folder}/src\n{folder}-other/src\nimport sys; sys.path.append('{folder}')\n",
         f"{SITE}/tool.py": f"HERE = '{folder}'\n",
     }
     for name, text in files.items():
@@ -51,7 +51,9 @@ def test_what_names_the_folder_names_the_mount_point(tmp_path: Path) -> None:
     assert found["pyvenv.cfg"].endswith("-m venv /user-tools\n")
     assert found["bin/activate"] == "VIRTUAL_ENV=/user-tools\n"
     assert found[f"{SITE}/tool.dist-info/direct_url.json"] == '{"url": "file:///user-tools/src"}'
-    assert found[f"{SITE}/near.pth"] == f"/user-tools/src\n{folder}-other/src\n"
+    assert found[f"{SITE}/near.pth"] == (
+        f"/user-tools/src\n{folder}-other/src\nimport sys; sys.path.append('/user-tools')\n"
+    )
     assert "bin/other" not in found
     assert f"{SITE}/tool.py" not in found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer, Cli, Loaded, Write
-from tests.support.overlays import BaseHere, clean_environment, extension_source, inside, install, seen, wheel
+from tests.support.overlays import BaseHere, extension_source, inside, install, wheel
 
 TORCH = "2.6.0a0+d883142"
 PKG_INFO = "Metadata-Version: 2.1\nName: heavy\nVersion: 0.0.0\n"
@@ -247,7 +247,7 @@ def test_breaking_a_package_of_the_base_is_told_with_who_forbids_it(here: BaseHe
 
     assert answer.code == 1
     assert wanted in answer.stderr
-    assert "the base has viewer 1.0" in answer.stderr or "there is no version of filelock==9" in answer.stderr
+    assert "the base has viewer 1.0" in answer.stderr
     assert not Path("v").exists()
 
 
@@ -266,20 +266,6 @@ def test_constraints_of_the_user_hold(
     found = packages(cli("venv", "v", "light", "--json"))
 
     assert found["metrics"]["version"] == "1.5"
-
-
-def test_metadata_and_imports_agree_through_the_overlay(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "light", "filelock==3.5")
-    code = (
-        "import json, importlib.metadata as m; names = ['light', 'metrics', 'torch', 'filelock', 'viewer', 'numpy']\n"
-        "print(json.dumps({n: [m.version(n), __import__(n).__version__] for n in names}))"
-    )
-
-    found = seen(["v/bin/python", "-c", code], clean_environment(**here.environment))
-
-    assert all(pair[0] == pair[1] for pair in found.values())
-    assert found["torch"][0] == TORCH
-    assert found["filelock"][0] == "3.5"
 
 
 def test_a_base_without_anything_gives_a_plain_environment_and_says_so(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from tests.conftest import Cli, Loaded
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
-from tests.support.samples import sampled
 from tests.support.tracing import traced
 
 PATHS = "import json, sys; print(json.dumps(sys.path))"
@@ -133,35 +131,6 @@ def test_pythons_own_venv_and_a_child_environment_work_from_an_overlay(here: Bas
 
     assert made.returncode == 0, made.stderr
     assert run(["child/bin/python", "-c", "pass"], clean_environment()).returncode == 0
-
-
-LOOK = """
-import json, os
-print(json.dumps([os.environ.get(name) for name in ("PATH", "PYTHONPATH", "VIRTUAL_ENV")]))
-"""
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-@pytest.mark.parametrize("before", sampled(["/already/there", None]))
-def test_activation_sets_and_deactivation_restores(
-    here: BaseHere, cli: Cli, place: Path, shell: str, before: str | None
-) -> None:
-    need(shell)
-    assert cli("venv", "my env", "tool==2.0").code == 0
-    (place / "look.py").write_text(LOOK)
-    look = f"/usr/bin/env python3 -S {place}/look.py"
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
-    if before:
-        env["PYTHONPATH"] = before
-
-    (place / "lines").write_text(f"source '{place}/my env/bin/activate'\n{look}\ndeactivate\n{look}\n")
-    done = run([shutil.which(shell) or shell, place / "lines"], env)
-
-    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert len(lines) == 2, done.stderr
-    on, off = map(json.loads, lines)
-    assert on == [f"{place}/my env/bin:/usr/bin:/bin", before, f"{place}/my env"]
-    assert off == ["/usr/bin:/bin", before, None]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

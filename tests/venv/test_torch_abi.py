@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import Cli, Loaded
 from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, install, wheel
-from uenvtool.core.elf import Needs, needs_of
 from uenvtool.venv.compiled import readable
 
 HELLO = "_ZN3c105helloEv"
@@ -171,12 +170,3 @@ def test_what_does_not_use_torch_may_have_any_cuda(here: BaseHere, cli: Cli, pla
 )
 def test_a_symbol_is_shown_by_its_name_in_the_source(symbol: bytes, name: str) -> None:
     assert readable(symbol) == name
-
-
-def test_what_is_not_a_shared_library_is_not_read(place: Path) -> None:
-    good = library(place / "good.so", "int f;").read_bytes()
-    for number in (*range(0, 64), len(good) // 2, len(good) - 1):
-        (place / "cut.so").write_bytes(good[:number])
-
-        assert needs_of(str(place / "cut.so"), symbols=True).soname in ("", "good.so")
-    assert needs_of(str(place / "none.so"), symbols=True) == Needs()

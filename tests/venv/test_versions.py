@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from uenvtool.core.words import canonical
 from uenvtool.venv.fit import as_release, counts_as_release, satisfies
 from uenvtool.venv.requirements import logical_lines
 
@@ -71,13 +69,3 @@ def test_the_release_of_a_version_is_a_release_and_never_older(
 )
 def test_lines_of_a_requirements_file_keep_their_numbers(text: str, lines: list[tuple[int, str]]) -> None:
     assert list(logical_lines(text)) == lines
-
-
-@given(st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}(==[0-9]\.[0-9])?", fullmatch=True)))
-def test_every_line_is_found_where_it_stands(names: list[str]) -> None:
-    assert list(logical_lines("\n".join(names))) == [(number, name) for number, name in enumerate(names, 1)]
-
-
-@given(st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True))
-def test_a_name_is_compared_as_resolvers_do(name: str) -> None:
-    assert canonical(name) == canonicalize_name(name)
