@@ -42,10 +42,21 @@ def copied(what: str, name: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("what", instructions())
-def test_what_an_instruction_copies_exists(what: str) -> None:
-    for name in re.findall(r"`([\w./-]+\.(?:yaml|py))`", instructions()[what][0]):
-        assert (ROOT / name).is_file(), name
+def test_every_file_of_the_page_exists() -> None:
+    rooms, rest = PAGE.split("## The rooms")[1].split("\n\nThree ways")
+    named = {
+        (row.split("`")[1], name)
+        for row in rooms.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`([\w/]+(?:\.py|/))`", row)[1:]
+    }
+    assert len(named) > 30
+    assert [name for room, name in named if not (ROOT / "uenvtool" / room / name).exists()] == []
+
+    paths = re.findall(r"`((?!rules/|findings/)[\w-]+/[\w./-]+\.(?:yaml|py|md))`", rest)
+    elsewhere = [path for path in paths if "NAME" not in path]
+    assert len(elsewhere) > 40
+    assert [name for name in elsewhere if not any((top / name).is_file() for top in (ROOT, ROOT / "uenvtool"))] == []
 
 
 def test_a_new_recipe_and_a_version_of_a_package_are_one_file_each(cli: Cli) -> None:
@@ -166,9 +177,19 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, *words: str) -> str:
-    """What the tool of a copy of the project prints."""
+    """What the tool prints in a folder; in a copy of the project, that copy."""
     command = [sys.executable, "-m", "uenvtool", *words]
     return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_new_launcher_is_one_file(place: Path) -> None:
+    path = copied("a launcher", "mine")
+    path.write_text(re.sub(r"modules: .*\n", "", path.read_text()).replace("commands: [composer]", "commands: [mine]"))
+    [check, job] = commands(instructions()["a launcher"][2].replace("SYSTEM", "clariden"), "mine")
+
+    run(place, *check)
+    words = [word.replace("COMMAND", "mine") for word in job]
+    assert "  mine --nproc=" in run(place, words[0], "--image", "u", *words[1:])
 
 
 def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
