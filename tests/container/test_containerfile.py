@@ -13,12 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Cli, Write
-from tests.container.recipes import component, instructions, project, recipe, stages, started
+from tests.container.recipes import instructions, project, stages, started
 from tests.support.needs import skip_without
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
-from uenvtool.knowledge.component import load_component
 
 ALPS6 = "ngc-pytorch-26.02-alps6"
 
@@ -37,23 +36,6 @@ def test_a_component_is_built_behind_what_it_needs_whatever_the_recipes_order() 
         assert order.index(f"build-{earlier}") < order.index(f"build-{later}")
 
 
-def test_a_stage_has_what_its_component_needs_and_nothing_of_the_others() -> None:
-    parts = stages(written(ALPS6)["Containerfile"])
-
-    assert "COPY --from" not in parts["build-nccl"]
-    assert parts["build-ucx"].count("COPY --from") == 2
-    assert "COPY --from=build-ucx /out/ /" in parts["build-ucc"]
-
-
-def test_the_image_takes_runtime_files_alone() -> None:
-    parts = stages(written(ALPS6)["Containerfile"])
-
-    copied = [line for line in parts["image"].splitlines() if line.startswith("COPY --from=")]
-    assert copied
-    assert all(line.endswith(" /runtime/ /") for line in copied)
-    assert not [line for line in copied if "cassini-headers" in line], "headers are for building"
-
-
 def test_options_depend_on_the_system(write: Write) -> None:
     options = [{"value": "--enable-cxi", "when": "fabric == slingshot"}]
     project(write, {"part": {"options": options, "build": [["./configure", "@options@"]]}})
@@ -63,53 +45,11 @@ def test_options_depend_on_the_system(write: Write) -> None:
     assert "code=sm_90a" in written(ALPS6)["Containerfile"]
 
 
-def test_a_component_of_another_network_is_refused(cli: Cli, write: Write) -> None:
-    project(write, {"part": {"when": "fabric == slingshot"}})
-
-    refused, fine = (cli("container", "mine", "--system", system, "--dry-run") for system in ("rcp", "clariden"))
-
-    assert (refused.code, fine.code) == (2, 0)
-    assert "part is for fabric == slingshot; rcp has fabric roce" in refused.stderr
-
-
-@pytest.mark.parametrize("name", ["aws-ofi-nccl", "libcxi", "cxi-driver", "cassini-headers"])
-def test_what_is_made_for_slingshot_says_so(name: str) -> None:
-    assert load_component(name).when.text == "fabric == slingshot"
-
-
-def test_an_image_that_no_runtime_of_the_system_knows_is_refused(cli: Cli, write: Write) -> None:
-    project(write, {}, image="alps")
-
-    answer = cli("container", "mine", "--system", "rcp", "--dry-run")
-
-    assert answer.code == 2
-    assert "no runtime of rcp knows images of the kind alps" in answer.stderr
-
-
 def test_a_system_without_the_container_engine_gets_no_edf(write: Write) -> None:
     project(write, {})
 
     assert "mine.toml" in written("mine", "clariden")
     assert "mine.toml" not in written("mine", "rcp")
-
-
-def test_an_images_own_network_stack_makes_way_for_ours(tmp_path: Path) -> None:
-    steps = started(written(ALPS6)["Containerfile"], tmp_path)
-
-    assert steps[0][:2] == ["sh", "/run/uenvtool-remove.sh"]
-    assert {"/opt/hpcx/ucx", "/opt/hpcx/sharp", "package:*nccl*"} <= set(steps[0])
-
-
-def test_every_source_is_fetched_with_its_checksum(tmp_path: Path) -> None:
-    fetched = {
-        words[3]: words
-        for words in started(written(ALPS6)["Containerfile"], tmp_path)
-        if words[1:2] == ["/uenvtool/fetch.sh"]
-    }
-
-    assert len(fetched) == 14
-    assert fetched["ucx 1.20.1"][-1] == "545c419a7b5e04643cb8bff5a19b3b5071a8f8f0605f1e8efb36f8f3d7bfb9d3"
-    assert fetched["nccl 2.30.7-1"][-1] == "73cf112295c33aee2b895f329f592f2a9b4b0f97"
 
 
 def test_the_labels_name_recipe_hash_and_versions(cli: Cli) -> None:
@@ -124,10 +64,6 @@ def test_the_labels_name_recipe_hash_and_versions(cli: Cli) -> None:
 def instructions_of(name: str) -> list[tuple[str, str]]:
     """The instructions of a recipe's Containerfile."""
     return instructions(written(name)["Containerfile"], Path.cwd())
-
-
-def test_a_variable_of_the_base_that_names_a_version_is_that_of_the_component() -> None:
-    assert 'ENV NCCL_VERSION="2.30.7-1"' in stages(written(ALPS6)["Containerfile"])["image"]
 
 
 def test_the_hook_is_where_the_bases_entry_point_looks_or_is_started_by_ours(write: Write) -> None:
@@ -182,17 +118,6 @@ def test_the_words_of_a_step_are_started_as_they_are(
     known = {"ARG", "FROM", "COPY", "RUN", "ENV", "WORKDIR", "LABEL"}
     assert {instruction for instruction, _ in instructions(text, tmp_path)} <= known
     assert len(stages(text)) == 4
-
-
-@pytest.mark.parametrize("control", ["a\nRUN true", "a\rb", "a\x00b", "a\x1bb"])
-def test_a_word_with_a_control_character_is_refused(cli: Cli, write: Write, control: str) -> None:
-    write("components/part.yaml", component(build=[["make", control]]))
-    write("recipes/mine/container.yaml", recipe(components={"part": "1.0"}))
-
-    answer = cli("container", "mine", "--dry-run")
-
-    assert answer.code == 2
-    assert "components/part.yaml:1:" in answer.stderr
 
 
 @pytest.mark.parametrize("name", [ALPS6, "ngc-pytorch-26.02-alps4", "ngc-pytorch-25.06"])

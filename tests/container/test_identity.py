@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import Cli, Write
 from tests.container.recipes import BASE, SHA256, component, recipe
@@ -197,19 +195,6 @@ def test_what_it_is_tested_with_is_in_the_second_tag_alone(cli: Cli, place: Path
     assert after["canonical"] == before["canonical"]
     assert after["tested"] != before["tested"]
     assert after["tested"].startswith(f"{after['canonical']}-tested-")
-
-
-FILES = st.dictionaries(st.text("abc/.", min_size=1, max_size=6), st.text(max_size=20), min_size=1, max_size=5)
-
-
-@given(files=FILES, data=st.data())
-def test_the_hash_is_of_names_and_bytes_in_no_order(files: dict[str, str], data: st.DataObject) -> None:
-    order = data.draw(st.permutations(list(files)))
-    name = data.draw(st.sampled_from(sorted(files)))
-
-    assert content_hash({each: files[each] for each in order}) == content_hash(files)
-    assert content_hash({**files, name: files[name] + "x"}) != content_hash(files)
-    assert content_hash({each: text for each, text in files.items() if each != name}) != content_hash(files)
 
 
 def test_the_hash_can_be_made_again_with_sha256sum() -> None:

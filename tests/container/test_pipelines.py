@@ -43,11 +43,3 @@ def test_those_of_other_recipes_are_too(cli: Cli, write: Write) -> None:
 
     assert [file.parent.name for file in files] == ["mine", "odd"]
     assert checked(files) == ""
-
-
-def test_a_wrong_one_is_seen(place: Path) -> None:
-    text = (ROOT / "containers/ngc-pytorch-25.06" / NAME).read_text()
-    assert "stage: build" in text
-    Path(NAME).write_text(text.replace("stage: build", "stage: {}", 1))
-
-    assert "Schema validation errors were encountered" in checked([Path(NAME)])
