@@ -16,7 +16,6 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.disks import make_read_only, small_disk
-from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
 from uenvtool.core.files.generated import digest
 from uenvtool.env.output import clashes
@@ -455,26 +454,6 @@ def test_of_two_builds_at_once_one_is_refused(recipe: Path, spack: Callable[...,
     assert "is in use" in second.stderr
     assert first.wait(timeout=30) == 0
     assert cli("build", "small", "--check").code == 0
-
-
-@pytest.mark.slow
-def test_killed_at_any_step_no_file_is_half_and_the_next_build_goes_on(recipe: Path, cli: Cli) -> None:
-    words = ["build", "small", "-o", "out", "--no-concretize"]
-    assert cli(*words).code == 0
-    recipe.write_text(SMALL.replace("hdf5@1.14", "hdf5@1.99"))
-    names = steps(*words)
-
-    for step, name in enumerate(names, 1):
-        recipe.write_text(SMALL.replace("hdf5@1.14", f"hdf5@1.{step}"))
-
-        assert killed_before(step, *words) in (KILLED, 0), name
-
-        assert Path("out/spack.yaml").read_text().endswith("link: all\n"), name
-        answer = cli(*words)
-        assert answer.code == 0, answer.stderr
-        assert f"hdf5@1.{step} " in Path("out/spack.yaml").read_text()
-        recorded = json.loads(Path("out/.uenvtool.json").read_text())["files"]
-        assert sorted(files("out")) == sorted([".uenvtool.json", *recorded]), name
 
 
 class TestCheck:

@@ -16,49 +16,6 @@ from uenvtool.knowledge.system import load_system
 
 pytestmark = pytest.mark.real
 
-COUPLED = {
-    "pytorch-2.6": {
-        "py-torch": "2.6.0",
-        "py-torchvision": "0.21.0",
-        "py-torchaudio": "2.6.0",
-        "py-triton": "3.2.0",
-        "nccl": "2.26.2-1",
-        "aws-ofi-nccl": "1.14.0",
-        "cuda": "12.6.0",
-        "cudnn": "9.2.0.82-12",
-        "cray-mpich": "8.1.32",
-        "python": "3.13.0",
-        "py-transformers": "4.48.3",
-        "gcc": "13.3.0",
-    },
-    "pytorch-2.9": {
-        "py-torch": "2.9.1",
-        "py-torchvision": "0.24.1",
-        "py-torchaudio": "2.9.1",
-        "py-triton": "3.5.1",
-        "nccl": "2.29.2-1",
-        "aws-ofi-nccl": "1.18.0",
-        "libfabric": "2.4.0-dev",
-        "nvshmem": "3.4.5",
-        "cuda": "12.9.1",
-        "cudnn": "9.8.0.87-12",
-        "cray-mpich": "9.0.0",
-        "python": "3.12.12",
-        "py-transformers": "4.57.0",
-        "gcc": "14.2.0",
-    },
-    "pytorch-2.10": {
-        "py-torch": "2.10.0",
-        "py-torchvision": "0.25.0",
-        "py-torchaudio": "2.10.0",
-        "py-triton": "3.6.0",
-        "nccl": "2.29.2-1",
-        "libfabric": "2.4.0-dev",
-        "cuda": "12.9.1",
-        "python": "3.12.13",
-    },
-}
-
 
 def lock_in(folder: Path) -> Lock:
     return read_lock(folder / "spack.lock", str(folder))
@@ -79,13 +36,6 @@ def test_a_recipe_that_ships_resolves_to_the_committed_versions(
 
     assert answer.code == 0, answer.stderr
     assert lock_in(Path("env")).versions() == lock_in(ROOT / "envs" / committed).versions()
-
-
-@pytest.mark.parametrize("recipe", COUPLED)
-def test_the_committed_lock_has_the_coupled_versions(recipe: str) -> None:
-    versions = lock_in(ROOT / "envs" / recipe / "clariden-gh200").versions()
-
-    assert {name: versions[name] for name in COUPLED[recipe]} == {n: [v] for n, v in COUPLED[recipe].items()}
 
 
 def test_the_committed_lock_for_rocm_is_of_one_rocm_and_without_cuda() -> None:

@@ -97,15 +97,6 @@ def test_the_uenv_client_loads_it_with_its_view(image: Path) -> None:
     assert os.listdir(MOUNT) == before
 
 
-def test_it_is_right_and_packing_it_again_gives_the_same_bytes(image: Path, place: Path, cli: Cli) -> None:
-    again = cli(*build_words("--store", place / "store", "-o", place / "again" / "hello.squashfs"))
-
-    assert again.code == 0, again.stderr
-    assert (place / "again" / "hello.squashfs").read_bytes() == image.read_bytes()
-    verified = cli("image", "verify", image)
-    assert verified.code == 0, verified.stderr
-
-
 def test_the_kernel_mounts_it_and_its_programs_run(image: Path) -> None:
     if os.geteuid() != 0:
         skip_without("root that may mount", "run the tests as root")

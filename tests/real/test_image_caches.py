@@ -21,7 +21,6 @@ pytestmark = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-COMPILED = ("zstd-1.5.6", "zlib-ng-2.2.2", "pigz-2.8")
 
 
 @pytest.fixture
@@ -59,28 +58,6 @@ def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(
     assert cli("diff", "first.squashfs", installed_hello().environment).code == 0
     verified = cli("image", "verify", "first.squashfs", "second.squashfs")
     assert verified.code == 0, verified.stderr
-
-
-def test_packages_that_nobody_signed_are_built_and_it_says_so(build: Cli, cache: Path, place: Path) -> None:
-    answer = build("--store", place / "new", "--cache", cache, "-o", "second.squashfs")
-
-    assert answer.code == 0, answer.stderr
-    warning = next(line for line in answer.stderr.splitlines() if "built, since the caches do not have them" in line)
-    assert "spack gpg trust" in warning
-    assert all(package in warning for package in COMPILED)
-
-
-def test_a_missing_key_is_said_before_anything_is_built(
-    build: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPACK_GNUPGHOME", str(place / "no-keys"))
-    answer = build("--store", place / "store", "-o", "first.squashfs", "--push", place / "cache")
-
-    assert answer.code == 4
-    assert "has no key to sign packages with" in answer.stderr
-    assert "--unsigned" in answer.stderr
-    assert not (place / "first.squashfs").exists()
-    assert not (place / "store").exists()
 
 
 def test_a_scope_names_the_cache_that_one_build_signs_and_fills_and_the_next_one_verifies_and_takes(

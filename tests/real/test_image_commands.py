@@ -313,26 +313,6 @@ def test_two_overlays_differ_by_version(place: Path, cli: Cli) -> None:
     assert cli("diff", before, before).code == 0
 
 
-def test_an_image_without_packages_is_not_said_to_be_the_same_as_another(place: Path, cli: Cli) -> None:
-    (place / "data").mkdir()
-    subprocess.run(["mksquashfs", "data", "data.squashfs", "-quiet", "-no-progress"], check=True)
-
-    answer = cli("diff", "data.squashfs", "data.squashfs")
-
-    assert answer.code == 2
-    assert "data.squashfs has no packages on record" in answer.stderr
-
-
-@pytest.mark.parametrize("verb", ["show", "verify"])
-def test_what_is_no_image_is_refused(place: Path, cli: Cli, verb: str) -> None:
-    (place / "text").write_text("years of work")
-
-    answer = cli("image", verb, "text")
-
-    assert answer.code == 2
-    assert "text is not a squashfs image" in answer.stderr
-
-
 def test_a_damaged_image_is_refused(place: Path, cli: Cli) -> None:
     image = overlay(place)
     content = bytearray(image.read_bytes())
@@ -409,13 +389,6 @@ def test_a_lock_has_a_bill_of_materials_before_anything_is_built(place: Path, cl
         from cyclonedx.validation.json import JsonStrictValidator
 
         assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(answer.stdout) is None
-
-
-@pytest.mark.parametrize("text", ["{}", "years of work", ""])
-def test_what_is_neither_image_nor_lock_has_no_bill(place: Path, cli: Cli, text: str) -> None:
-    (place / "file").write_text(text)
-
-    assert cli("image", "sbom", "file").code == 2
 
 
 def test_a_bill_of_materials_is_valid_and_the_same_each_time(place: Path, cli: Cli) -> None:

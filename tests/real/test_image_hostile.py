@@ -199,14 +199,3 @@ def test_a_signature_or_a_package_that_was_changed_is_not_taken(
     assert answer.code == 0, answer.stderr
     assert "built, since the caches do not have them" in answer.stderr
     assert "greeting-1.0" in answer.stderr
-
-
-def test_caches_that_are_not_there_or_do_not_answer_are_named(build: Build, place: Path) -> None:
-    gone, silent = place / "gone", "http://127.0.0.1:9/cache"
-
-    answer = build("--store", place / "store", "-o", "a.squashfs", "--cache", gone, "--cache", silent, "--json")
-
-    assert answer.code == 0, answer.stderr
-    assert f"there is no build cache at file://{gone}" in answer.stderr
-    assert "greeting-1.0" in answer.stderr
-    assert json.loads(answer.stdout)["packages"]["greeting"] == ["1.0"]
