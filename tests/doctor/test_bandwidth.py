@@ -207,14 +207,6 @@ def test_a_drawing_has_the_run_and_the_figures(cli: Cli, write: Write, place: Pa
     assert (place / "busbw.svg").read_bytes() == before
 
 
-@pytest.mark.parametrize("output", ["busbw.svg", "busbw.html"])
-def test_what_cannot_be_drawn_says_so(cli: Cli, write: Write, output: str, place: Path) -> None:
-    write("train.out", "step 1\n")
-
-    assert cli("doctor", "train.out", "-o", output).code == 2
-    assert not (place / output).exists()
-
-
 def test_the_tables_of_alps_are_told_apart(cli: Cli, write: Write) -> None:
     write("with.log", PRINTED.format(rows=WITH_HOOK))
     write("without.log", PRINTED.format(rows=WITHOUT_HOOK))

@@ -58,7 +58,7 @@ def write(folder: Path, ranks: dict[int, list[dict[str, Any]]], config: dict[str
     """Write the dump of each rank, as torch's own pickler does: protocol 2, no classes."""
     folder.mkdir(exist_ok=True)
     groups = {
-        name: {"name": name, "desc": "tensor" if name == "1" else "default_pg", "ranks": text}
+        name: {"name": name, "desc": {"1": "tensor", "7": "undefined"}.get(name, "default_pg"), "ranks": text}
         for name, text in (config or {"0": ALL}).items()
     }
     for rank, entries in ranks.items():
@@ -73,24 +73,166 @@ def found(cli: Cli, folder: Path, code: int = 1) -> list[tuple[str, str]]:
     return [(finding["id"], finding["detail"]) for finding in json.loads(answer.stdout)["findings"]]
 
 
-def test_a_rank_that_did_not_come_is_named_with_the_line_of_its_last_call(cli: Cli, place: Path) -> None:
-    waiting = [*done((1, 2, 3)), call(4)]
-
-    (name, detail) = found(cli, write(place / "d", {0: waiting, 1: waiting, 2: done((1, 2, 3)), 3: waiting}))[0]
-
-    assert name == "rank-behind"
-    assert detail == (
+PAIR: dict[str, Any] = {"process_group": ("1", "tensor"), "pg_id": 1}
+STAGES: dict[str, Any] = {"process_group": ("2", "pipe"), "pg_id": 2}
+TWO = {"0": "[0, 1]"}
+USUAL = [*done((1,)), call(2)]
+STEPS = range(1, 41)
+AHEAD = [*done((1, 2, 3)), *(call(number) for number in range(4, 100))]
+RECEIVE = {"is_p2p": True, "p2p_seq_id": 5}
+OF_A_LIBRARY = [
+    {"name": "<lambda>", "filename": "", "line": 0},
+    {"name": "step", "filename": "/env/lib/python3.12/site-packages/trainer/loop.py", "line": 31},
+]
+HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str]] = {
+    "a rank that did not come, with the line of its last call": (
+        {rank: [*done((1, 2, 3)), *([call(4)] if rank != 2 else [])] for rank in range(4)},
+        {},
+        "rank-behind",
         "rank 2 did not enter all_reduce ([8, 4] Float) number 4 of default_pg; its last call: all_reduce number 3 at "
-        "/home/me/train.py:120; 3 of 4 ranks wait there at /home/me/train.py:98"
-    )
+        "/home/me/train.py:120; 3 of 4 ranks wait there at /home/me/train.py:98",
+    ),
+    "a rank without a dump died": (
+        dict.fromkeys((0, 1, 3), USUAL),
+        {},
+        "rank-gone",
+        "rank 2 left none, 3 ranks did",
+    ),
+    "a rank that waits for another one is no cause": (
+        # rank 0 hangs; rank 1 waits for it in the pair, and so does not come to the others
+        {0: done((1,)), 1: [*done((1,)), call(1, **PAIR)], 2: USUAL, 3: USUAL},
+        {"0": ALL, "1": "[0, 1]"},
+        "rank-behind",
+        "rank 0 did not enter",
+    ),
+    "groups that are entered in another order": (
+        {0: [call(1)], 1: [call(1, **PAIR)]},
+        {"0": "[0, 1]", "1": "[0, 1]"},
+        "ranks-crossed",
+        "rank 1 waits in tensor and did not enter number 1 of default_pg, "
+        "rank 0 waits in default_pg and did not enter number 1 of tensor",
+    ),
+    "a rank whose recorder no longer has its calls of a group is not behind in it": (
+        # The recorder keeps the last 2,000 calls: many in one group push those of the others out. Rank 0 hangs, rank 1
+        # waits for it in the pair; what rank 1 called in the whole job is overwritten.
+        {
+            0: [*done(STEPS), *done(STEPS, **PAIR)],
+            1: [*done(range(9, 41), **PAIR), call(41, **PAIR)],
+            2: [*done(STEPS), call(41)],
+            3: [*done(STEPS), call(41)],
+        },
+        {"0": ALL, "1": "[0, 1]"},
+        "rank-behind",
+        "rank 0 did not enter all_reduce ([8, 4] Float) number 41 of default_pg",
+    ),
+    "however far the others ran ahead": (
+        # collectives are enqueued, hundreds of them, while one rank hangs; of each group the last 32 are kept
+        {0: AHEAD, 1: done((1, 2, 3)), 2: AHEAD, 3: AHEAD},
+        {},
+        "rank-behind",
+        "rank 1 did not enter call number 4 of default_pg; its last call: all_reduce number 3 at /home/me/train.py:120",
+    ),
+    "a group whose ranks gloo does not write down is of all": (
+        {0: [call(1)], 1: []},
+        {"": "[0, 1]"},
+        "rank-behind",
+        "rank 1 did not enter all_reduce ([8, 4] Float) number 1 of default_pg",
+    ),
+    "other sizes are right where a collective allows them": (
+        {rank: [call(1, "all_to_all", input_sizes=[[rank + 1]], output_sizes=[[4 - rank]])] for rank in range(4)},
+        {},
+        "ranks-wait",
+        "",
+    ),
+    "other sizes are no cause in a call that completed": (
+        # as in a gather of unequal parts, of which each rank writes down its own
+        {rank: [*done((1,), input_sizes=[[rank + 1]]), *([call(2)] if rank != 3 else [])] for rank in range(4)},
+        {},
+        "rank-behind",
+        "rank 3 did not enter all_reduce",
+    ),
+    "a group without a description has its number": (
+        # torch writes `undefined` for a group that nobody described (distributed_c10d.py, new_group)
+        {0: [call(1, process_group=("7", "undefined"), pg_id=7)], 1: []},
+        {"7": "[0, 1]"},
+        "rank-behind",
+        "rank 1 did not enter all_reduce ([8, 4] Float) number 1 of group 7",
+    ),
+    "the line of a library where all of a program is one, as with `python -m PACKAGE`": (
+        {0: [call(1, frames=OF_A_LIBRARY)], 1: []},
+        TWO,
+        "rank-behind",
+        "wait there at /env/lib/python3.12/site-packages/trainer/loop.py:31",
+    ),
+    "a receive that nobody sends": (
+        {0: [*done((1,)), call(0, "recv 0<-1", **RECEIVE)], 1: done((1,))},
+        TWO,
+        "rank-behind",
+        "rank 1 did not enter what answers recv 0<-1 ([8, 4] Float) of rank 0 at /home/me/train.py",
+    ),
+    "the end of a chain of receives": (
+        # a pipeline of ranks 1 to 3, which count from 0 in their group; rank 0 waits for rank 1 in another group
+        {
+            0: [call(1, **PAIR)],
+            1: [call(0, "recv 0<-1", record_id=0, **RECEIVE, **STAGES)],
+            2: [call(0, "recv 1<-2", record_id=0, **RECEIVE, **STAGES)],
+            3: [],
+        },
+        {"1": "[0, 1]", "2": "[1, 2, 3]"},
+        "rank-behind",
+        "rank 3 did not enter what answers recv 1<-2 ([8, 4] Float) of rank 2",
+    ),
+    **{
+        f"another {what}": (
+            {0: USUAL, 1: [*done((1,)), odd], 2: USUAL, 3: USUAL},
+            {},
+            "ranks-disagree",
+            f"number 2 of default_pg: rank 1 in {shown}",
+        )
+        for what, odd, shown in (
+            ("collective", call(2, "broadcast", line=7), "broadcast ([8, 4] Float) at /home/me/train.py:7"),
+            ("size", call(2, input_sizes=[[8, 5]], output_sizes=[[8, 5]]), "all_reduce ([8, 5] Float)"),
+            ("type", call(2, input_dtypes=["Half"], output_dtypes=["Half"]), "all_reduce ([8, 4] Half)"),
+        )
+    },
+}
+"""What hangs: the calls of each rank, the ranks of each group, the finding, and how its detail begins or ends."""
 
 
-def test_a_rank_without_a_dump_died(cli: Cli, place: Path) -> None:
-    waiting = [*done((1,)), call(2)]
+@pytest.mark.parametrize("case", HANGS)
+def test_the_rank_that_the_others_wait_for_is_named(cli: Cli, place: Path, case: str) -> None:
+    ranks, groups, name, words = HANGS[case]
 
-    assert found(cli, write(place / "d", {0: waiting, 1: waiting, 3: waiting})) == [
-        ("rank-gone", "rank 2 left none, 3 ranks did")
-    ]
+    (first, *others) = found(cli, write(place / "d", ranks, groups or {"0": ALL}))
+
+    assert first[0] == name
+    assert first[1].startswith(words) or first[1].endswith(words)
+    assert not others
+
+
+WELL = {
+    "all calls are completed": ({rank: done((1, 2)) for rank in range(4)}, ALL),
+    # what the others completed, this rank must have entered since
+    "a dump that is older than the others": (
+        {rank: done((1, 2) if rank == 1 else (1, 2, 3)) for rank in range(4)},
+        ALL,
+    ),
+    # gloo never writes that a call is completed (ProcessGroupGloo.cpp)
+    "gloo let go of the call": ({rank: [call(1, state="scheduled", retired=True)] for rank in (0, 1)}, "[0, 1]"),
+}
+
+
+@pytest.mark.parametrize("case", WELL)
+def test_dumps_of_a_run_that_is_well_have_no_finding(cli: Cli, place: Path, case: str) -> None:
+    ranks, group = WELL[case]
+
+    assert found(cli, write(place / "d", ranks, {"0": group}), code=0) == []
+
+
+def test_the_others_are_named_where_ranks_disagree(cli: Cli, place: Path) -> None:
+    ((_, detail),) = found(cli, write(place / "d", *HANGS["another size"][:1]))
+
+    assert "rank 0,2-3 in all_reduce ([8, 4] Float) at /home/me/train.py:98" in detail
 
 
 def test_a_rank_that_died_while_it_wrote_is_gone_too(cli: Cli, place: Path) -> None:
@@ -98,179 +240,6 @@ def test_a_rank_that_died_while_it_wrote_is_gone_too(cli: Cli, place: Path) -> N
     (folder / "flight_rank_2").write_bytes(b"")
 
     assert found(cli, folder) == [("rank-gone", "rank 2 left none that is whole, 3 ranks did")]
-
-
-@pytest.mark.parametrize(
-    ("odd", "shown"),
-    [
-        (call(2, "broadcast", line=7), "rank 1 in broadcast ([8, 4] Float) at /home/me/train.py:7"),
-        (call(2, input_sizes=[[8, 5]], output_sizes=[[8, 5]]), "rank 1 in all_reduce ([8, 5] Float)"),
-        (call(2, input_dtypes=["Half"], output_dtypes=["Half"]), "rank 1 in all_reduce ([8, 4] Half)"),
-    ],
-)
-def test_another_collective_size_or_type_is_named(cli: Cli, place: Path, odd: dict[str, Any], shown: str) -> None:
-    usual = [*done((1,)), call(2)]
-
-    ((name, detail),) = found(cli, write(place / "d", {0: usual, 1: [*done((1,)), odd], 2: usual, 3: usual}))
-
-    assert name == "ranks-disagree"
-    assert detail.startswith(f"number 2 of default_pg: {shown}")
-    assert "rank 0,2-3 in all_reduce ([8, 4] Float) at /home/me/train.py:98" in detail
-
-
-def test_other_sizes_are_right_where_a_collective_allows_them(cli: Cli, place: Path) -> None:
-    ranks = {rank: [call(1, "all_to_all", input_sizes=[[rank + 1]], output_sizes=[[4 - rank]])] for rank in range(4)}
-
-    assert [name for name, _ in found(cli, write(place / "d", ranks))] == ["ranks-wait"]
-
-
-def test_a_rank_that_waits_for_another_one_is_no_cause(cli: Cli, place: Path) -> None:
-    """Rank 0 hangs; rank 1 waits for it in the pair, and so does not come to the others."""
-    pair = {"process_group": ("1", "tensor"), "pg_id": 1}
-    ranks = {0: done((1,)), 1: [*done((1,)), call(1, **pair)], 2: [*done((1,)), call(2)], 3: [*done((1,)), call(2)]}
-
-    folder = write(place / "d", ranks, {"0": ALL, "1": "[0, 1]"})
-
-    ((name, detail),) = found(cli, folder)
-    assert name == "rank-behind"
-    assert detail.startswith("rank 0 did not enter")
-
-
-def test_groups_that_are_entered_in_another_order_are_named(cli: Cli, place: Path) -> None:
-    pair = {"process_group": ("1", "tensor"), "pg_id": 1}
-
-    ((name, detail),) = found(
-        cli, write(place / "d", {0: [call(1)], 1: [call(1, **pair)]}, {"0": "[0, 1]", "1": "[0, 1]"})
-    )
-
-    assert name == "ranks-crossed"
-    assert detail == (
-        "rank 1 waits in tensor and did not enter number 1 of default_pg, "
-        "rank 0 waits in default_pg and did not enter number 1 of tensor"
-    )
-
-
-def test_a_rank_whose_recorder_no_longer_has_its_calls_of_a_group_is_not_behind_in_it(cli: Cli, place: Path) -> None:
-    """The recorder keeps the last 2,000 calls: many in one group push those of the others out.
-
-    Rank 0 hangs, rank 1 waits for it in the pair; what rank 1 called in the whole job is overwritten.
-    """
-    pair, steps = {"process_group": ("1", "tensor"), "pg_id": 1}, range(1, 41)
-    waiting = [*done(steps), call(41)]
-    ranks = {
-        0: [*done(steps), *done(steps, **pair)],
-        1: [*done(range(9, 41), **pair), call(41, **pair)],
-        2: waiting,
-        3: waiting,
-    }
-
-    ((name, detail),) = found(cli, write(place / "d", ranks, {"0": ALL, "1": "[0, 1]"}))
-
-    assert name == "rank-behind"
-    assert detail.startswith("rank 0 did not enter all_reduce ([8, 4] Float) number 41 of default_pg")
-
-
-def test_a_rank_is_behind_however_far_the_others_ran_ahead(cli: Cli, place: Path) -> None:
-    """Collectives are enqueued, hundreds of them, while one rank hangs; of each group the last 32 are kept."""
-    ahead = [*done((1, 2, 3)), *(call(number) for number in range(4, 100))]
-
-    ((name, detail),) = found(cli, write(place / "d", {0: ahead, 1: done((1, 2, 3)), 2: ahead, 3: ahead}))
-
-    assert (name, detail) == (
-        "rank-behind",
-        "rank 1 did not enter call number 4 of default_pg; its last call: all_reduce number 3 at /home/me/train.py:120",
-    )
-
-
-def test_a_dump_that_is_older_than_the_others_accuses_no_rank(cli: Cli, place: Path) -> None:
-    """What the others completed, this rank must have entered since."""
-    newer = done((1, 2, 3))
-
-    assert found(cli, write(place / "d", {0: newer, 1: done((1, 2)), 2: newer, 3: newer}), code=0) == []
-
-
-def test_a_group_whose_ranks_gloo_does_not_write_down_is_of_all_ranks(cli: Cli, place: Path) -> None:
-    folder = write(place / "d", {0: [call(1)], 1: []}, {"": "[0, 1]"})
-
-    ((name, detail),) = found(cli, folder)
-
-    assert name == "rank-behind"
-    assert detail.startswith("rank 1 did not enter all_reduce ([8, 4] Float) number 1 of default_pg")
-
-
-def test_other_sizes_are_no_cause_in_a_call_that_completed(cli: Cli, place: Path) -> None:
-    """As in a gather of unequal parts, of which each rank writes down its own."""
-    ranks = {rank: [*done((1,), input_sizes=[[rank + 1]]), *([call(2)] if rank != 3 else [])] for rank in range(4)}
-
-    ((name, detail),) = found(cli, write(place / "d", ranks))
-
-    assert name == "rank-behind"
-    assert detail.startswith("rank 3 did not enter all_reduce")
-
-
-def test_a_group_without_a_description_is_named_by_its_number(cli: Cli, place: Path) -> None:
-    """torch writes `undefined` for a group that nobody described (distributed_c10d.py, new_group)."""
-    groups = {"7": {"name": "7", "desc": "undefined", "ranks": "[0, 1]"}}
-    of_group = {"process_group": ("7", "undefined"), "pg_id": 7}
-    (place / "d").mkdir()
-    for rank, entries in {0: [call(1, **of_group)], 1: []}.items():
-        data = {"version": "2.10", "pg_config": groups, "entries": entries}
-        (place / "d" / f"rank_{rank}").write_bytes(pickle.dumps(data, protocol=2))
-
-    ((_, detail),) = found(cli, place / "d")
-
-    assert detail.startswith("rank 1 did not enter all_reduce ([8, 4] Float) number 1 of group 7")
-
-
-def test_calls_that_gloo_let_go_of_are_no_waiting(cli: Cli, place: Path) -> None:
-    """Gloo never writes that a call is completed (ProcessGroupGloo.cpp)."""
-    over = [call(1, "all_reduce", state="scheduled", retired=True)]
-
-    assert found(cli, write(place / "d", {0: over, 1: over}, {"0": "[0, 1]"}), code=0) == []
-
-
-def test_the_line_is_that_of_a_library_where_all_of_a_program_is_one(cli: Cli, place: Path) -> None:
-    """As with `python -m PACKAGE`."""
-    frames = [
-        {"name": "<lambda>", "filename": "", "line": 0},
-        {"name": "step", "filename": "/env/lib/python3.12/site-packages/trainer/loop.py", "line": 31},
-    ]
-    waiting = [call(1, frames=frames)]
-
-    ((_, detail),) = found(cli, write(place / "d", {0: waiting, 1: []}, {"0": "[0, 1]"}))
-
-    assert detail.endswith("wait there at /env/lib/python3.12/site-packages/trainer/loop.py:31")
-
-
-def test_a_receive_that_nobody_sends_names_the_other_rank(cli: Cli, place: Path) -> None:
-    receive = call(0, "recv 0<-1", is_p2p=True, p2p_seq_id=5)
-
-    ((name, detail),) = found(cli, write(place / "d", {0: [*done((1,)), receive], 1: done((1,))}, {"0": "[0, 1]"}))
-
-    assert name == "rank-behind"
-    assert detail.startswith(
-        "rank 1 did not enter what answers recv 0<-1 ([8, 4] Float) of rank 0 at /home/me/train.py"
-    )
-
-
-def test_of_a_chain_of_receives_the_rank_at_its_end_is_named(cli: Cli, place: Path) -> None:
-    """A pipeline of ranks 1 to 3, which count from 0 in their group; rank 0 waits for rank 1 in another group."""
-    pair, stages = {"process_group": ("1", "tensor"), "pg_id": 1}, {"process_group": ("2", "pipe"), "pg_id": 2}
-    ranks = {
-        0: [call(1, **pair)],
-        1: [call(0, "recv 0<-1", is_p2p=True, p2p_seq_id=5, record_id=0, **stages)],
-        2: [call(0, "recv 1<-2", is_p2p=True, p2p_seq_id=5, record_id=0, **stages)],
-        3: [],
-    }
-
-    ((name, detail),) = found(cli, write(place / "d", ranks, {"1": "[0, 1]", "2": "[1, 2, 3]"}))
-
-    assert name == "rank-behind"
-    assert detail.startswith("rank 3 did not enter what answers recv 1<-2 ([8, 4] Float) of rank 2")
-
-
-def test_dumps_of_a_run_that_is_well_have_no_finding(cli: Cli, place: Path) -> None:
-    assert found(cli, write(place / "d", {rank: done((1, 2)) for rank in range(4)}), code=0) == []
 
 
 def test_a_pickle_that_names_a_function_is_refused(cli: Cli, place: Path) -> None:
@@ -332,13 +301,6 @@ def test_a_dump_in_json_is_read_too(cli: Cli, place: Path) -> None:
         "rank-behind",
         "rank 1 did not enter all_reduce ([8, 4] Float) number 1",
     )
-
-
-def test_a_folder_without_a_dump_is_said(cli: Cli, place: Path) -> None:
-    answer = cli("doctor", str(place))
-
-    assert answer.code == 2
-    assert "is a folder, and no dump of" in answer.stderr
 
 
 PROGRAM = """

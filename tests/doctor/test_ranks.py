@@ -222,13 +222,6 @@ def test_the_rank_is_the_schedulers(environ: dict[str, str], seen: tuple[int, in
     assert (here and (here.rank, here.size)) == seen
 
 
-def test_outside_of_a_job_the_ranks_have_to_be_named(cli: Cli) -> None:
-    answer = cli("doctor", "--ranks")
-
-    assert answer.code == 2
-    assert "hint: run it under srun, or name --folder" in answer.stderr
-
-
 def test_a_report_is_what_was_written() -> None:
     here = report(7, ("core-dumps-on", "x"), NCCL_NET="y")
 
