@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli, Write
+from tests.conftest import ROOT, Cli, Write
 from tests.image.test_store import SITE, environment, filled_store, image_of
-from tests.support.kept_images import ENVIRONMENT
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
 from uenvtool.env.install import run_post_install
@@ -20,6 +19,7 @@ from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
 pytestmark = needs("mksquashfs", "unsquashfs")
+ENVIRONMENT = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"
 SCRIPT = """\
 #!/bin/sh
 mkdir bin

@@ -90,19 +90,6 @@ def test_an_inherited_spec_keeps_what_the_child_does_not_name(write: Write) -> N
     assert str(torch.position).startswith("recipes/mine/recipe.yaml:3:")
 
 
-def test_a_variant_without_a_version_keeps_the_couplings(write: Write) -> None:
-    write(
-        "recipes/mine/recipe.yaml",
-        "extends: pytorch-2.6\ndescription: mine\ngroups: {python: {specs: [py-torch +ucc ~gloo]}}\n",
-    )
-
-    recipe = load_recipe("mine")
-
-    (torch,) = [root.spec for root in recipe.roots if root.spec.package == "py-torch"]
-    assert (str(torch.versions), torch.words["ucc"], torch.words["gloo"]) == ("2.6.0", "+ucc", "~gloo")
-    assert str(coupled_pins(recipe)["py-triton"][0].version) == "3.2.0"
-
-
 def test_replace_takes_the_place_of_the_inherited_spec(write: Write) -> None:
     write("recipes/base/recipe.yaml", SMALL.replace("hdf5@1.14 +mpi", "hdf5@1.14 +mpi +cxx"))
     write(

@@ -13,7 +13,6 @@ from uenvtool.knowledge.condition import can_hold_together, parse_condition
 from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.settings import recipe_facts
-from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import EXPECTED, UNSET, load_all
 
@@ -60,15 +59,6 @@ def test_what_a_variable_conflicts_with_is_known_and_says_so_too() -> None:
     for name, others in conflicts.items():
         for other in others:
             assert name in conflicts[other]
-
-
-def test_every_source_is_used() -> None:
-    tuning = load_all()
-    used = {name for variable in tuning.variables for name in variable.says}
-    used |= {found.source.name for found in tuning.workarounds.values()}
-    used |= {found.source.name for found in tuning.guards}
-
-    assert set(load_sources()) == used
 
 
 @pytest.mark.parametrize(

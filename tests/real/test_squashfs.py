@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.disks import make_read_only, mounted, small_disk
-from tests.support.kills import KILLED, chosen, command, killed_before, steps
+from tests.support.kills import command
 from tests.support.needs import needs
 from tests.support.overlays import pack_overlay as pack
 from tests.support.programs import program
@@ -301,25 +301,6 @@ sys.addaudithook(hook)
 with packed(folder, image, on_note=lambda text: None) as new:
     files.publish([files.Replacement(new=new.path, target=image.absolute())])
 """
-
-
-@pytest.mark.slow
-def test_a_run_that_is_killed_leaves_the_old_image_and_the_next_one_no_stray(venv: Path, image: Path) -> None:
-    old = sha256(image)
-    (venv / "more").write_bytes(random.Random(2).randbytes(3_000_000))
-    names = steps(venv, image.with_name("whole.squashfs"), places.MEMORY, code=PACK)
-    new = sha256(pack(venv, image.parent / "new" / image.name).path)
-    seen = set()
-
-    for step in chosen(names):
-        assert killed_before(step, venv, image, places.MEMORY, code=PACK) in (KILLED, 0), names[step - 1]
-        seen.add(sha256(image))
-
-    assert seen <= {old, new}
-    assert old in seen
-    time.sleep(0.2)  # the programs that it had started die with it
-    assert pack(venv, image).sha256 == new
-    assert strays(image.parent) == []
 
 
 def test_a_run_that_is_killed_while_mksquashfs_writes_takes_it_along(venv: Path, image: Path) -> None:

@@ -46,11 +46,6 @@ class Built:
         """The programs that build steps started, as they themselves say (`ran: NAME`)."""
         return [line.removeprefix("ran: ") for line in self.output.splitlines() if line.startswith("ran: ")]
 
-    @property
-    def cached(self) -> int:
-        """How many steps came from the cache."""
-        return self.output.count("--> Using cache")
-
 
 @dataclass
 class Builder:
