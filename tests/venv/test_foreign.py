@@ -156,17 +156,6 @@ def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: 
     ]
 
 
-def test_a_folder_whose_name_is_no_text_is_packed(wheels: Path, no_base: None, cli: Cli) -> None:
-    need("mksquashfs", "unsquashfs")
-    wheel(wheels, "alpha", "1.0")
-    name = os.fsdecode(b"v\xfe")
-
-    answers = [cli("venv", name, *words) for words in (["--no-base", "alpha"], ["--squash"], ["--update", "--squash"])]
-
-    assert [answer.code for answer in answers] == [0, 0, 0], answers[1].stderr
-    assert Path(f"{name}.squashfs").is_file()
-
-
 def test_a_folder_meta_of_another_tools_environment_is_not_left_out(cli: Cli, place: Path) -> None:
     need("mksquashfs", "unsquashfs")
     put(place, "env/pyvenv.cfg", "home = /usr/bin\n")

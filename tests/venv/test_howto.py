@@ -95,12 +95,6 @@ def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
     assert all("rename or move the image" in line.caveat for line in found.values())
 
 
-def test_a_caveat_of_several_runtimes_is_told_once() -> None:
-    told = list(howto.shown([{"use": name, "text": "run", "caveat": "mind it"} for name in ("one", "other")]))
-
-    assert told == ["one:\n  run", "other:\n  run", "  (mind it)"]
-
-
 def foreign(place: Path, mount: str = "/user-tools", **base: object) -> Path:
     """An image as uenvtool packs one, with other words in it: somebody else's."""
     need("mksquashfs", "unsquashfs")

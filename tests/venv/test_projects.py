@@ -105,14 +105,14 @@ def test_a_uv_lock_is_installed_with_its_sums_and_without_its_torch(
 def test_it_is_exactly_what_the_lock_says_and_an_old_one_is_refused(
     here: BaseHere, cli: Cli, write: Write, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\ndependencies = ["light"]\n'
-    write("pyproject.toml", project + '[dependency-groups]\ndev = ["plotter"]\n')
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     index(wheels, place / "index")
     lock = [find_uv(), "lock", "--quiet", "--no-python-downloads"]
     with served(place / "index") as url:
-        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        project = f'[[tool.uv.index]]\nurl = "{url}"\ndefault = true\n[project]\nname = "mine"\nversion = "1"\n'
+        project += 'requires-python = ">=3.10"\ndependencies = ["light"]\n'
+        write("pyproject.toml", project + '[dependency-groups]\ndev = ["plotter"]\n')
         subprocess.run(lock, check=True)
         first = cli("venv", "v", "--from", "uv.lock")
         had = inside("v")

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
-import tarfile
 from pathlib import Path
-from typing import ClassVar
 
 import pytest
-import tomlkit
 
 from tests.conftest import Cli, Loaded
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
@@ -92,23 +87,6 @@ def test_a_wheel_that_writes_outside_is_refused(
     assert not Path("/tmp/uenvtool-evil-file").exists()
 
 
-def test_a_source_archive_writes_nothing_outside(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
-    with tarfile.open(wheels / "evil-1.0.tar.gz", "w:gz") as archive:
-        for name in ("evil-1.0/pyproject.toml", *(f"evil-1.0/{'../' * depth}evil-file" for depth in range(1, 12))):
-            data = b"[project]\nname = 'evil'\nversion = '1.0'\n"
-            member = tarfile.TarInfo(name)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    before = {path.name for path in place.parent.iterdir()}
-
-    answer = cli("venv", "v", "evil")
-
-    assert answer.code in (1, 4), answer.stderr
-    assert not any(path.joinpath("evil-file").exists() for path in (place, *place.parents, Path("/dev/shm")))
-    assert {path.name for path in place.parent.iterdir()} == before
-    assert list(place.iterdir()) == []
-
-
 @pytest.mark.parametrize(
     "file",
     [
@@ -183,52 +161,6 @@ def test_an_index_that_fails_is_told_and_nothing_is_lost(
     assert answer.code == 4, answer.stderr
     assert "index" in answer.stderr
     assert snapshot(place) == before
-
-
-class Forgetful(Quiet):
-    """An index whose newest version is there for the first who asks, as when one of its mirrors lags behind."""
-
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        kind, _, name = self.path.strip("/").partition("/")
-        if kind == "files":
-            return self.answer(Path(self.directory, name).read_bytes())
-        found = sorted(Path(self.directory).glob(f"{name}-*.whl"))
-        shown = found if name not in self.asked else found[:-1]
-        self.asked.append(name)
-        sums = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in shown}
-        links = [f'<a href="/files/{name}#sha256={digest}">{name}</a>\n' for name, digest in sums.items()]
-        return self.answer("".join(links).encode())
-
-    def answer(self, content: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Cache-Control", "no-cache")
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content)
-
-    do_HEAD = do_GET
-
-
-def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
-    here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wheel(wheels, "small", "2.0", requires=("torch>=2.6",))
-    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
-        monkeypatch.delenv(name)
-
-    with served(wheels, Forgetful) as url:
-        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
-        answer = cli("venv", "v", "small")
-
-    assert answer.code == 0, answer.stderr
-    assert Forgetful.asked == ["small"]
-    assert [path.name for path in Path("v").glob("lib/python3*/site-packages/*.dist-info")] == ["small-2.0.dist-info"]
-    locked = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()["packages"]
-    assert [(each["version"], len(each["wheels"])) for each in locked] == [("2.0", 1)]
 
 
 def test_no_network_is_told_without_the_password_of_an_index(

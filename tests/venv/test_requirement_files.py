@@ -68,17 +68,6 @@ def test_files_that_name_themselves_are_read_once(small: Path, cli: Cli, write: 
     assert "small    1.0      installed  b.txt:1" in answer.stdout
 
 
-def test_a_line_without_end_is_told_with_its_place(cli: Cli, write: Write, no_base: None) -> None:
-    write("r.txt", f"small\nsmall ; {'(' * 3000}python_version > '3'{')' * 3000}\n")
-
-    answer = cli("venv", "v", "--no-base", "-r", "r.txt")
-
-    assert answer.code == 2, answer.stderr
-    assert "r.txt:2:1: " in answer.stderr
-    assert "nested" in answer.stderr
-    assert len(answer.stderr) < 1000
-
-
 @pytest.mark.parametrize(
     ("line", "text"),
     [

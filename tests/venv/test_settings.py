@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli, Loaded, Write
-from tests.support.overlays import wheel
+from tests.conftest import Write
 from uenvtool.venv.settings import read_settings, with_options
 
 
@@ -96,22 +95,3 @@ def test_a_percent_sign_in_a_password_is_kept(write: Write) -> None:
     path = write("pip.conf", "[global]\nindex-url = https://me:a%%40b%2F@host/simple\n")
 
     assert "https://me:a%%40b%2F@host/simple" in arguments({"PIP_CONFIG_FILE": str(path)})
-
-
-def test_the_users_index_and_find_links_are_used_for_real(
-    loaded: Loaded, wheels: Path, cli: Cli, place: Path,
-    monkeypatch: pytest.MonkeyPatch, write: Write,
-) -> None:  # fmt: skip
-    loaded("pythonpath")
-    monkeypatch.delenv("PIP_FIND_LINKS")
-    monkeypatch.delenv("PIP_NO_INDEX")
-    wheel(place / "simple" / "thing", "thing", "1.0")
-    (place / "simple" / "thing" / "index.html").write_text(
-        "<a href='thing-1.0-py3-none-any.whl'>thing-1.0-py3-none-any.whl</a>"
-    )
-    conf = write("pip.conf", f"[global]\nindex-url = {(place / 'simple').as_uri()}\n")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
-
-    answer = cli("venv", "v", "thing")
-
-    assert answer.code == 0, answer.stderr

@@ -24,7 +24,8 @@ METADATA_SUFFIXES = (".dist-info", ".egg-info")
 class Distribution:
     """An installed distribution: its name as written, version, requirements and commands.
 
-    requires: Requires-Dist texts. scripts: command -> module:function. metadata: its dist-info folder.
+    requires: Requires-Dist texts. metadata: its dist-info folder. extras, scripts (command -> module:function): of a
+    base's alone.
     """
 
     name: str
@@ -156,14 +157,11 @@ def installed(site: Path) -> dict[str, Distribution]:
     for item in metadata.distributions(path=[str(site)]):
         name = item.metadata["Name"]
         if name:
-            points = [point for point in item.entry_points if point.group == "console_scripts"]
             distribution = Distribution(
                 name=name,
                 version=item.version,
                 folder=str(site),
                 requires=tuple(item.requires or ()),
-                extras=tuple(item.metadata.get_all("Provides-Extra") or ()),
-                scripts={point.name: point.value for point in points},
                 metadata=str(getattr(item, "_path", "")),
             )
             found.setdefault(distribution.key, distribution)
