@@ -46,9 +46,6 @@ class Package:
     compiled: bool = False
     wrapped: bool = False
 
-    def __str__(self) -> str:
-        return f"{self.name}@{self.version}"
-
 
 @dataclass(frozen=True, slots=True)
 class Lock:
