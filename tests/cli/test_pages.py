@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 
 from tests.conftest import Cli, Write
-from uenvtool.core import console
 
 SCRIPT = "#!/bin/bash\nset -x cat $0\n"
 LOG = "Address already in use: port: 29500, code: -98, name: EADDRINUSE, message: address already in use\n"
@@ -19,8 +19,8 @@ RULE, FINDING, VARIABLE = (
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
+def terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _stream: True)  # pytest's own
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR")
 

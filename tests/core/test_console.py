@@ -18,6 +18,7 @@ from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7])[;m]")
 ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 
 SHOW = "from uenvtool.core import console; from uenvtool.core.result import Result; console.show"
@@ -84,16 +85,21 @@ def test_a_file_is_given_byte_for_byte() -> None:
     assert done.stdout == os.fsencode(text)
 
 
-def test_on_a_terminal_a_file_is_printable_too() -> None:
-    import pty
+@pytest.mark.usefixtures("narrow")
+def test_on_a_terminal_a_file_is_printable_too(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show(Result(file=ESCAPE))
 
-    code = f"{SHOW}(Result(file={ESCAPE!r}))"
-    controller, terminal = pty.openpty()
-    done = subprocess.run([sys.executable, "-c", code], stdout=terminal, check=False)
-    os.close(terminal)
+    assert "\x1b" not in capsys.readouterr().out
 
-    assert done.returncode == 0
-    assert b"\x1b" not in os.read(controller, 10_000)
+
+def test_no_color_takes_the_colours_of_what_typer_prints_too() -> None:
+    """On a terminal rich still sends bold and dim: https://no-color.org speaks of colours alone."""
+    help_of = "from uenvtool.cli import run; run(['--help'])"
+
+    coloured = COLOUR.search(terminal_gets(help_of, 80, NO_COLOR="")) is not None
+
+    assert coloured
+    assert COLOUR.search(terminal_gets(help_of, 80, NO_COLOR="1")) is None
 
 
 LIVE = """
@@ -120,6 +126,13 @@ def test_a_live_line_is_one_line_of_80_columns_with_all_that_counts_and_leaves_n
 
 def drawn_on_a_terminal(code: str, columns: int) -> tuple[list[str], str]:
     """The lines that code draws on a terminal, without what controls it, and what stays of the last one."""
+    *drawn, after = terminal_gets(code, columns).split("\x1b[2K")  # a line is drawn again where it was
+    shown = [CONTROL.sub("", text).strip("\r\n") for text in drawn]
+    return [line for line in shown if line.strip()], CONTROL.sub("", after).strip()
+
+
+def terminal_gets(code: str, columns: int, **env: str) -> str:
+    """What code sends to a terminal of so many columns."""
     import fcntl
     import pty
     import struct
@@ -128,27 +141,30 @@ def drawn_on_a_terminal(code: str, columns: int) -> tuple[list[str], str]:
     controller, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     variables = {name: text for name, text in os.environ.items() if name not in {"COLUMNS", "LINES"}}
-    done = subprocess.run(
-        [sys.executable, "-c", code], stderr=terminal, stdout=terminal, check=True, env={**variables, "TERM": "xterm"}
-    )
+    environ = {**variables, "TERM": "xterm", **env}
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=terminal, stdout=terminal, env=environ)
     os.close(terminal)
     written = b""
     with contextlib.suppress(OSError):  # so a terminal ends that nobody writes to
         while part := os.read(controller, 1 << 16):  # at most 4 KiB, and a busy machine draws more
             written += part
-    *drawn, after = written.decode().split("\x1b[2K")  # a line is drawn again where it was
-    assert done.returncode == 0
-    shown = [CONTROL.sub("", text).strip("\r\n") for text in drawn]
-    return [line for line in shown if line.strip()], CONTROL.sub("", after).strip()
+    assert process.wait() == 0
+    return written.decode()
 
 
+@pytest.fixture
+def narrow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 40 columns, without colours."""
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _stream: True)  # pytest's own
+    monkeypatch.setenv("COLUMNS", "40")
+
+
+@pytest.mark.usefixtures("narrow")
 def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = Table(headings=("severity", "what"), rows=[("broken", "x" * 200)], colours={"broken": "red"}, cut=True)
-    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("NO_COLOR")
     monkeypatch.delenv("TERM", raising=False)
 
     console.show(Result(tables=(table,)))
@@ -158,28 +174,6 @@ def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(
     assert CONTROL.sub("", row) == f"broken    {'x' * 29}…"
     assert CONTROL.sub("", heading).rstrip() == "severity  what"
     assert heading.startswith("\x1b[1m")
-
-
-def test_on_a_terminal_the_last_column_goes_on_below_itself(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = Table(headings=("name", "why"), rows=[("nccl", "what it says of itself, on any fabric --network=4")])
-    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
-    monkeypatch.setenv("COLUMNS", "38")
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    console.show(Result(tables=(table,)))
-
-    lines = ["name  why", "nccl  what it says of itself, on any", "      fabric --network=4"]
-    assert capsys.readouterr().out.splitlines() == lines
-
-
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal of 40 columns, without colours."""
-    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setenv("NO_COLOR", "1")
 
 
 @pytest.mark.usefixtures("narrow")
@@ -203,29 +197,20 @@ def test_on_a_terminal_lines_break_between_words_and_never_in_a_path_or_a_comman
 
 
 @pytest.mark.usefixtures("narrow")
-def test_on_a_terminal_columns_that_leave_no_room_get_narrower(capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_a_terminal_what_is_too_wide_goes_on_below_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("tqdm", "lightning, torchmetrics, transformers", ""), ("torch", "lightning, torchmetrics, you", "older")]
 
-    console.show(Result(tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
+    answer = "  why:    LL128 delivers wrong data on GH200 nodes"
 
-    assert capsys.readouterr().out.splitlines()[1:] == [
+    console.show(Result(text=answer, tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
+
+    below, *shown = capsys.readouterr().out.splitlines()
+    assert [below, shown.pop(0)] == ["  why:    LL128 delivers wrong data on", "          GH200 nodes"]
+    assert shown[2:] == [
         "tqdm   lightning, torchmetrics,",
         "       transformers",
         "torch  lightning, torchmetrics,    older",
         "       you",
-    ]
-
-
-@pytest.mark.usefixtures("narrow")
-def test_on_a_terminal_an_answer_goes_on_below_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
-    console.show(
-        Result(text="  why:    LL128 delivers wrong data on GH200 nodes\nno problem was found in the whole shell")
-    )
-
-    assert capsys.readouterr().out.splitlines() == [
-        "  why:    LL128 delivers wrong data on",
-        "          GH200 nodes",
-        "no problem was found in the whole shell",
     ]
 
 

@@ -89,7 +89,7 @@ def progress(title: str) -> Iterator[Step]:
         return ": ".join(processes.doing)
 
     beginning = kept("")
-    if not _is_terminal(sys.stderr):
+    if not sys.stderr.isatty():
         note(f"{title} ...")
         yield lambda step: note(f"  {step}") if kept(step) else None
         return
@@ -257,13 +257,9 @@ def _ended(text: str) -> str:
 
 def _columns(stream: TextIO) -> int:
     """Return how wide the terminal of a stream is, 0 if it is none."""
-    if not _is_terminal(stream):
+    if not stream.isatty():
         return 0
     columns = 0
     with contextlib.suppress(OSError, ValueError):
         columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns)
     return columns if columns > 0 else USUAL_COLUMNS
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return stream.isatty()
