@@ -39,7 +39,8 @@ lock.parse_lock = functools.cache(lock.parse_lock)
 EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
 ONE_EACH = ("faults", "fuzz")
-"""Folders of which a run takes the first test of each file; the others are `slow`, unless a file is named."""
+"""Folders of which a run takes the first test of each file, and those that hold a sentence of docs/security.md; the
+others are `slow`, unless a file is named."""
 WITH_PROGRAMS = "real"
 """The folder whose tests run real programs to the end, and wait for them: `slow`, unless a file is named."""
 __all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "wheels"]
@@ -68,11 +69,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is expensive, unless it is wanted."""
     if not any(argument.partition("::")[0].endswith(".py") for argument in config.args):
-        first: dict[Path, str] = {}
+        from tests.fuzz.test_security import TESTED_BY
+
+        promised, first = {*TESTED_BY.values()}, dict[Path, str]()
         for item in items:
             test = item.nodeid.partition("[")[0]
             folder = item.path.parent.name
-            if folder == WITH_PROGRAMS or (folder in ONE_EACH and first.setdefault(item.path, test) != test):
+            is_chosen = test in promised or first.setdefault(item.path, test) == test
+            if folder == WITH_PROGRAMS or (folder in ONE_EACH and not is_chosen):
                 item.add_marker("slow")
     named = config.getoption("markexpr") or ""
     unwanted = [mark for mark in EXPENSIVE if not (config.getoption(mark) or mark in named)]

@@ -115,12 +115,11 @@ def test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one(place: 
         raise AssertionError("it never came to its end")
 
 
-@pytest.mark.slow
 def test_edits_at_once_are_all_in_the_file(place: Path) -> None:
     recipe = place / "recipes" / "mine" / "recipe.yaml"
     recipe.parent.mkdir(parents=True)
     recipe.write_text(SMALL)
-    packages = [f"package-{number}" for number in range(6)]
+    packages = [f"package-{number}" for number in range(4)]
 
     runs = [
         subprocess.Popen([sys.executable, "-m", "uenvtool", "edit", "mine", "--add", name], stdout=subprocess.DEVNULL)
