@@ -118,15 +118,17 @@ def test_a_record_has_its_old_content_if_nothing_could_be_written(
 ) -> None:
     if before:
         (place / "record").write_text(before)
-    stage = atomic._stage
 
-    def full(target: Path, data: bytes, mode: int) -> Path:
-        if target.name == "a":
+    synced, sync = [], os.fsync
+
+    def full(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == 2:  # of the file, behind the record
             raise OSError(errno.ENOSPC, "No space left on device")
-        return stage(target, data, mode)
+        sync(descriptor)
 
     with monkeypatch.context() as patched:
-        patched.setattr(atomic, "_stage", full)
+        patched.setattr(os, "fsync", full)
         with pytest.raises(ToolFailed, match="No space left"):
             write_all(place, [*BEFORE, ("a", "new"), *AFTER])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from uenvtool.core.errors import did_you_mean, unknown
 from uenvtool.failure import failure
 
@@ -36,3 +38,9 @@ def test_a_folder_that_may_not_be_entered_is_shown_by_a_command() -> None:
     told = str(failure(PermissionError(13, "Permission denied", "/data/my set/x")))
 
     assert "hint: `namei -l '/data/my set/x'` shows which folder" in told
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ImportError("libtorch.so: failed to map segment from shared object")])
+def test_a_limit_of_memory_is_told_and_not_to_be_reported(error: Exception) -> None:
+    assert "error: there is not enough memory\nhint: `ulimit -v`" in str(failure(error))
+    assert "please report" in str(failure(ImportError("libtorch.so: cannot open shared object file")))

@@ -136,18 +136,15 @@ def test_a_record_without_end_is_told(place: Path) -> None:
 def test_a_full_disk_leaves_the_old_files_and_the_old_record(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generate(place, {"a": "1", "b/c": "2"})
     before = snapshot(place)
-    written = []
+    synced, sync = [], os.fsync
 
-    def full(path: Path, data: bytes, mode: int) -> Path:
-        written.append(path)
-        if len(written) == 4:
+    def full(descriptor: int) -> None:
+        synced.append(descriptor)
+        if len(synced) == 4:
             raise OSError(28, "No space left on device")
-        return stage(path, data, mode)
+        sync(descriptor)
 
-    from uenvtool.core.files import atomic
-
-    stage = atomic._stage
-    monkeypatch.setattr(atomic, "_stage", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Exception, match="No space left"):
         generate(place, {"a": "3", "d/e": "4", "f": "5"})
 
@@ -171,10 +168,14 @@ def drift(folder: Path, **more: Sequence[str]) -> str:
     return str(found.value)
 
 
-def test_the_same_bytes_are_no_drift(tmp_path: Path) -> None:
+def test_the_same_bytes_are_no_drift_and_a_run_that_did_not_end_is_told(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("one\n")
+    (tmp_path / RECORD).write_text(Record(files={"a": digest("one\n"), "gone": digest("")}).text())
 
     check_generated(tmp_path, {"a": "one\n"}, again="make it")
+    (tmp_path / RECORD).write_text(Record(writing={"a": digest("one\n")}).text())
+    with pytest.raises(AnswerIsNo, match="a run that wrote here did not end"):
+        check_generated(tmp_path, {"a": "one\n"}, again="make it")
 
 
 def test_a_drift_is_a_diff_with_what_makes_it_anew(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.samples import sampled, share
-from uenvtool.core import console, processes
 
 STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
 """A shell program that ignores what asks it to end, and so does what it starts; a kill leaves no empty file of it."""
@@ -123,6 +122,16 @@ def test_a_second_signal_leaves_nothing_behind_either(place: Path, pause: float,
     assert all_ended(place)
 
 
+def test_a_program_has_time_to_clean_up(place: Path) -> None:
+    tidy = "trap 'sleep 0.2; touch cleaned; exit 1' TERM; echo $$ > grandchild; echo $$ > child; sleep 99 & wait"
+    process = started(IN_MAIN.replace("{program!r}", repr(tidy)), place)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) == 130
+    assert (place / "cleaned").exists()
+
+
 def test_what_was_ignored_at_the_start_stays_ignored(place: Path) -> None:
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + IN_MAIN.replace(
         "{program!r}", "'touch begun; sleep 1; exit 7'"
@@ -183,21 +192,23 @@ def test_ctrl_c_gives_no_traceback_while_the_tool_loads(place: Path) -> None:
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
+AT_WORK = """
+import sys
+from uenvtool.core import console, processes
+sys.argv = ["/opt/bin/uenvtool", "venv", "my env", "six"]
+with console.progress("overlay my env") as on_step:
+    on_step("resolving")
+    on_step("installing")
+processes.tell_interrupted()
+"""
+
+
 @pytest.mark.parametrize(("started_by", "before"), [("", ""), ("uenv run image --", "uenv run image -- ")])
-def test_of_interrupted_work_it_says_how_far_it_came_and_what_goes_on_with_it(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], started_by: str, before: str
-) -> None:
-    monkeypatch.setattr(processes, "_state", processes._Interruption())
-    monkeypatch.setattr(processes, "doing", [])
-    monkeypatch.setattr(sys, "argv", ["/opt/bin/uenvtool", "venv", "my env", "six"])
-    monkeypatch.setenv("UENVTOOL_STARTED_BY", started_by)
-    with console.progress("overlay my env") as on_step:
-        on_step("resolving")
-        on_step("installing")
+def test_of_interrupted_work_it_says_how_far_it_came_and_what_goes_on_with_it(started_by: str, before: str) -> None:
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "UENVTOOL_STARTED_BY": started_by}
+    done = subprocess.run([sys.executable, "-c", AT_WORK], env=environ, capture_output=True, text=True, check=True)
 
-    processes.tell_interrupted()
-
-    assert capfd.readouterr().err.splitlines()[-3:] == [
+    assert done.stderr.splitlines()[-3:] == [
         "interrupted: overlay my env: installing",
         "hint: nothing is half written; this goes on:",
         f"  {before}uenvtool venv 'my env' six",

@@ -53,7 +53,7 @@ class Record:
         """Return the record as its file holds it."""
         texts = {name: value for name, value in self.more.items() if isinstance(value, str)}
         data: dict[str, Any] = {"generator": "uenvtool", **texts, "files": dict(sorted(self.files.items()))}
-        data |= {name: value for name, value in self.more.items() if name not in texts}
+        data |= self.more
         if self.writing:
             data["writing"] = dict(sorted(self.writing.items()))
         return json.dumps(data, indent=1) + "\n"
@@ -145,7 +145,7 @@ def refuse_foreign(
     *,
     reserved: Collection[str] = (),
     tolerated: Collection[str] = TOLERATED,
-    force: bool = False,
+    force: bool,
 ) -> None:
     """Refuse to replace or remove what is not the tool's, or was changed since the tool wrote it.
 
