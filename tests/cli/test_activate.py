@@ -109,15 +109,6 @@ def test_an_image_and_a_script_never_disagree(cli: Cli, place: Path, committed: 
     assert ("NCCL_NET_PLUGIN" in removed) == (load_system(system).fabric == "slingshot")
 
 
-def test_the_script_of_a_recipe_is_what_eval_takes(cli: Cli, place: Path) -> None:
-    (place / "ours").write_text(cli("activate", "--system", "clariden").stdout)
-
-    ran = run("bash", f'eval "$(cat {place}/ours)"\nSNAP\n', LOADED)
-
-    assert ran.env["NCCL_NET"] == "AWS Libfabric"
-    assert not [name for name in ran.env if name.startswith("ue_")]
-
-
 def test_json_says_what_when_and_why(cli: Cli) -> None:
     given = ["--nccl", "2.29.2", "--system", "clariden", "--runtime", "uenv", "--shell", "json"]
 

@@ -58,10 +58,6 @@ def test_a_request_has_what_the_words_say() -> None:
     assert order == wanted
 
 
-def test_what_is_not_said_is_at_its_default() -> None:
-    assert ordered("a") == Order(name="a")
-
-
 @pytest.mark.parametrize(
     "order",
     [
@@ -73,19 +69,3 @@ def test_what_is_not_said_is_at_its_default() -> None:
 )
 def test_the_words_of_a_request_give_it_again(order: Order) -> None:
     assert ordered(*given(order)) == order
-
-
-def test_the_help_has_what_the_fields_say() -> None:
-    text = CliRunner().invoke(APP, ["--help"]).output
-
-    for words in ("Make it.", "-o, --output DIR", "Where to.", "How long.", "--dry-run", "--json"):
-        assert words in text
-    assert "--no-dry-run" not in text
-    assert "known" not in text
-
-
-@pytest.mark.parametrize(
-    "words", [["a", "--form", "wide"], ["a", "-n", "0"], [], ["a", "--known", "b"], ["a", "python"]]
-)
-def test_what_no_field_takes_is_refused(words: list[str]) -> None:
-    assert CliRunner().invoke(APP, words).exit_code == 2

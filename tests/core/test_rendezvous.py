@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from tests.activation.test_ranks import STEP
-from tests.conftest import ROOT, Cli
+from tests.conftest import Cli
 from tests.job.test_make import JOBS, TRAIN, script
 from uenvtool.activation.template import rank_program
 
@@ -30,10 +30,3 @@ def test_a_job_gives_a_task_the_rank_and_port_that_an_activation_gives_it(cli: C
     of_job = shown(["bash", "-uc", f'MASTER_ADDR=n; {port}\n{launch}\nexec "$@"', "rank", *SHOW])
 
     assert of_job == shown(["sh", "-uc", rank_program(), *SHOW]) == "6 2 8 4 14711\n"
-
-
-@pytest.mark.parametrize("words", ["% 20000", "=$SLURM_LOCALID", '="$SLURM_LOCALID"'])
-def test_no_template_writes_it_again(words: str) -> None:
-    folders = [ROOT / "uenvtool" / "job" / "templates", ROOT / "uenvtool" / "activation"]
-
-    assert [path.name for folder in folders for path in folder.rglob("*.*sh") if words in path.read_text()] == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -162,16 +161,3 @@ def matches(shown: str, output: str) -> bool:
     pieces = re.split(r"^\.\.\.$", shown, flags=re.MULTILINE)
     pattern = r"[\s\S]*".join(r"\s+".join(re.escape(word) for word in piece.split()) for piece in pieces)
     return re.fullmatch(rf"\s*{pattern}\s*", output) is not None
-
-
-@pytest.mark.parametrize(
-    ("shown", "output", "same"),
-    [
-        ("a b\nc", "a b c\n", True),
-        ("a\n...\nz\n", "a\nb\nz\n", True),
-        ("a\n", "a\nb\n", False),
-        ("a.c\n", "abc\n", False),
-    ],
-)
-def test_what_is_shown_is_compared_by_words(shown: str, output: str, same: bool) -> None:
-    assert matches(textwrap.dedent(shown), output) == same

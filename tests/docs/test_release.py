@@ -19,7 +19,6 @@ from packaging.utils import canonicalize_name
 
 from tests.support.needs import skip_without
 from tests.support.project import ROOT
-from tests.support.pythons import VERSIONS
 from tests.support.toml import loads
 from uenvtool import __version__
 
@@ -48,30 +47,6 @@ def test_each_is_as_its_schema_wants(name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_file_of_the_hosting_service_is_checked() -> None:
-    there = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.yml")}
-
-    assert there == {name for name in SCHEMAS if name.startswith(".github/")}
-
-
-def steps(workflow: str, job: str) -> list[str]:
-    """The commands of a job of GitHub's."""
-    jobs = yaml.safe_load((ROOT / f".github/workflows/{workflow}.yml").read_text())["jobs"]
-    return [step["run"] for step in jobs[job]["steps"] if "run" in step]
-
-
-def test_a_change_waits_for_the_quick_tests_and_the_night_runs_all_on_every_python() -> None:
-    gitlab = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
-    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())["jobs"]
-
-    assert steps("tests", "tests") == gitlab["quick"]["script"] == ["tools/test"]
-    assert steps("nightly", "pythons") == gitlab["pythons"]["script"] == ["tools/test"]
-    assert steps("nightly", "all")[0].endswith(".ci/run")
-    assert gitlab["all"]["script"] == [".ci/run"]
-    assert nightly["pythons"]["strategy"]["matrix"]["python"] == list(VERSIONS)
-    assert gitlab["pythons"]["parallel"]["matrix"] == [{"PYTHON": list(VERSIONS)}]
-
-
 @pytest.mark.parametrize("tag", ["v0.0.1", __version__])
 def test_a_tag_that_is_not_the_version_releases_nothing(tag: str) -> None:
     ran = subprocess.run([ROOT / "tools/release", tag], capture_output=True, text=True, check=False)
@@ -85,10 +60,6 @@ def test_every_version_is_the_same() -> None:
 
     assert re.search(r"^## \[(.+?)\]", changes, re.MULTILINE)[1] == __version__  # type: ignore[index]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
-
-
-def test_an_issue_asks_for_what_doctor_sees() -> None:
-    assert "uenvtool doctor --json" in (ROOT / ".github/ISSUE_TEMPLATE/fault.yml").read_text()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The documentation as a site: built without a warning, complete, without a network, searched in a real browser."""
+"""The documentation as a site: built without a warning, complete, and without a network."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.browser import Page, open_browser
 from tests.support.project import ROOT
-from tests.support.web import served
 from uenvtool.cli import COMMANDS
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.rule import load_rules
@@ -37,12 +34,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert (done.returncode, done.stderr) == (0, "")
     return folder
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_browser() as found:
-        yield found
 
 
 def test_every_rule_finding_variable_and_command_has_a_page(site: Path) -> None:
@@ -84,35 +75,3 @@ def test_the_picture_is_what_the_program_prints(site: Path) -> None:
     done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_the_search_finds_a_variable(site: Path, page: Page) -> None:
-    found = "document.querySelector('.md-search-result__list a[href*=\"variables/NCCL_CROSS_NIC.html\"]') != null"
-
-    with served(site) as url:
-        page.show(f"{url}/index.html?q=NCCL_CROSS_NIC")
-        page.wait(found)
-
-        assert [asked for asked in page.requested if not asked.startswith((url, "data:", "blob:"))] == []
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_a_page_is_light_or_dark_as_the_reader_has_it_now(site: Path, page: Page, tmp_path: Path, dark: bool) -> None:
-    image = pytest.importorskip("PIL.Image", reason="needs pillow: pip install pillow")
-
-    with served(site) as url:
-        page.show(f"{url}/index.html", dark=not dark)
-        page.show(f"{url}/index.html", dark=dark)
-        shot = page.picture(tmp_path / "page.png")
-
-    with image.open(shot) as picture:
-        colours = picture.convert("RGB")
-        assert (sum(colours.getpixel((20, 700))) < 3 * 90) == dark
-        assert colours.resize((64, 40)).getcolors(maxcolors=20) is None  # there are more
-
-
-def test_a_page_fits_a_telephone(site: Path, page: Page) -> None:
-    with served(site) as url:
-        page.show(f"{url}/reference/variables/NCCL_PROTO.html", width=390, height=800)
-
-        assert page.value("document.documentElement.scrollWidth") <= 390
