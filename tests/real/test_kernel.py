@@ -12,6 +12,7 @@ import pytest
 
 from tests.real.test_uenv import Stack, stack, uenvtool
 from tests.support.needs import needs
+from tests.support.pythons import newest
 
 __all__ = ["stack", "uenvtool"]
 nbclient = pytest.importorskip("nbclient", reason="no nbclient: pip install nbclient ipykernel")
@@ -34,19 +35,13 @@ print(notebook.cells[0].outputs[0]["text"])
 def with_ipykernel(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
     """The wheels of ipykernel are to be had, as from an index."""
     pytest.importorskip("ipykernel")
-    words = [sys.executable, "-m", "pip", "download", "-q", "-d", stack.wheels, "--python-version", python_of(stack)]
+    words = [sys.executable, "-m", "pip", "download", "-q", "-d", stack.wheels, "--python-version", newest()]
     ran = subprocess.run(
         [*map(str, words), "--only-binary=:all:", "ipykernel"], capture_output=True, text=True, check=False
     )
     if ran.returncode != 0:
         pytest.skip("no index has ipykernel here")
     return stack
-
-
-def python_of(stack: Stack) -> str:
-    from tests.support.pythons import newest
-
-    return newest()
 
 
 @pytest.mark.slow

@@ -52,8 +52,6 @@ def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Lo
         made = base(tmp_path / "base", layout, pythons()[version], version)
         for name, value in made.environment.items():
             monkeypatch.setenv(name, value)
-        if layout in ("conda", "module"):  # this machine may be a container itself
-            monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
         return made
 
     return load

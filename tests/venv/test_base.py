@@ -48,7 +48,6 @@ def test_another_environment_that_is_activated_is_no_part_of_a_base(activated: P
 def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
     activated: Path, container: str, is_base: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
     if container:
         monkeypatch.setenv("APPTAINER_CONTAINER", container)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,22 +76,7 @@ def test_a_shell_runs_one_command_in_an_overlay(kernels: Path, cli: Cli, place: 
     ]
 
     ran = subprocess.run(
-        ["python3", "-m", "uenvtool", "shell", "v", "--", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=here(),
+        [sys.executable, "-m", "uenvtool", "shell", "v", "--", *words], capture_output=True, text=True, check=False
     )
 
     assert ran.stdout.split() == ["1.0", str(place / "v"), str(place / "v")], ran.stderr
-
-
-def here() -> dict[str, str]:
-    """The environment, with this checkout's own Python first."""
-    import sys
-
-    return {
-        **os.environ,
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
-    }

@@ -268,11 +268,8 @@ def test_constraints_of_the_user_hold(
     assert found["metrics"]["version"] == "1.5"
 
 
-def test_a_base_without_anything_gives_a_plain_environment_and_says_so(
-    no_base: None, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_base_without_anything_gives_a_plain_environment_and_says_so(no_base: None, wheels: Path, cli: Cli) -> None:
     wheel(wheels, "alone", "1.0")
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
 
     answer = cli("venv", "v", "alone")
 

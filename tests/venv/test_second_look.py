@@ -26,8 +26,7 @@ class TestNoBase:
     """No torch is installed where one of the system was meant."""
 
     @pytest.fixture
-    def torch(self, no_base: None, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
+    def torch(self, no_base: None, wheels: Path) -> None:
         wheel(wheels, "torch", "2.9.0")
         wheel(wheels, "light", "1.0", requires=("torch",))
 
