@@ -129,17 +129,6 @@ def test_an_image_of_our_own_has_what_activate_sets_for_its_kind() -> None:
     assert {name: named.get(name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("verb", [("activate",), ("job", "--account", "a", "--image", "x/v1:v1")])
-def test_two_workarounds_that_contradict_each_other_are_refused(cli: Cli, verb: tuple[str, ...]) -> None:
-    workarounds = ("--workaround", "mpich-hang", "--workaround", "mpich-hang-disabled")
-
-    answer = cli(*verb, "--system", "clariden", *workarounds, *(("--", "true") if verb[0] == "job" else ()))
-
-    assert answer.code == 2
-    assert "--workaround mpich-hang sets" in answer.stderr
-    assert "hint: choose one of them; known: " in answer.stderr
-
-
 def test_what_is_of_none_of_a_systems_node_types_is_not_set_there(cli: Cli) -> None:
     answer = cli("activate", "--system", "beverin")  # which has nodes of two types
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shells import ALL, COMMANDS, PATH, run, script
-from uenvtool.activation.shells import shells
+from tests.support.shells import ALL, PATH, run, script
+from uenvtool.activation.activate import text
+from uenvtool.knowledge.settings import settings_for
 
 VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
 
@@ -98,5 +99,13 @@ def test_of_several_views_the_one_with_a_python_is_the_base(shell: str, venv: Pa
     assert "NCCL_PROTO" not in ran.env
 
 
-def test_the_shells_are_those_that_are_tested() -> None:
-    assert set(shells()) == {"bash", "zsh"} <= set(COMMANDS)
+@pytest.mark.parametrize("shell", ALL)
+def test_a_script_of_a_recipe_finds_the_base_though_it_looks_for_no_library(
+    shell: str, venv: Path, tmp_path: Path
+) -> None:
+    ours = tmp_path / "ours"
+    ours.write_text(text(settings_for("clariden", recipe="pytorch-2.9"), shell.partition("-")[0], "a command"))
+
+    ran = run(shell, f"source {ours}\nSNAP\n", {**VIEW, "UENVTOOL_VENV": str(venv)})
+
+    assert ran.env["PYTHONUSERBASE"] == "/nowhere/env/default"

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.samples import share
 from tests.support.shells import ALL, Ran, run, script
-from uenvtool.activation.template import RANK, rank_program
-from uenvtool.core import rendezvous
-from uenvtool.core.filling import filled
+from uenvtool.activation.template import rank_program
 
 STEP = {
     "SLURM_JOB_ID": "4711",
@@ -155,10 +153,3 @@ def test_where_there_is_no_slurm_there_is_no_such_program(shell: str, system: st
     ran = run(shell, f"source {script(system)}\nSNAP\n", {"UENVTOOL_QUIET": "1"})
 
     assert "UENVTOOL_RANK" not in ran.env
-
-
-def test_the_program_in_a_script_is_the_file() -> None:
-    words = {"RANK": rendezvous.RANK_OF_TASK, "TASKS": rendezvous.TASKS_OF_NODE, "PORT": rendezvous.PORT_OF_STEP}
-    text = filled(RANK.read_text(), **words)
-
-    assert " ".join(rank_program().split()) == " ".join(text.split())

@@ -71,21 +71,5 @@ def test_a_new_runtime_reads_the_forms_that_its_file_names(cli: Cli) -> None:
     assert "box reads dotenv" in edf.stderr
 
 
-@pytest.mark.usefixtures("box")
-def test_a_new_runtime_is_listed_validated_and_explained(cli: Cli) -> None:
-    assert "box" in cli("list", "runtimes").stdout
-    assert cli("validate", "runtimes/box.yaml").code == 0
-    assert "BOXED" in cli("explain", "--system", "mine", "--runtime", "box").stdout
-
-
-def test_what_is_wrong_in_a_runtime_is_said_with_its_place(cli: Cli, write: Write) -> None:
-    write("runtimes/box.yaml", RUNTIME.replace("[dotenv]", "[dotenw]"))
-
-    answer = cli("validate", "runtimes/box.yaml")
-
-    assert answer.code != 0
-    assert "runtimes/box.yaml:5:" in answer.stderr + answer.stdout
-
-
 def test_the_runtimes_say_what_shows_them() -> None:
     assert {name for name in available(KIND) if not load_runtime(name).signs} == {"none", "local"}

@@ -14,7 +14,7 @@ from tests.support.needs import needs
 from tests.support.samples import WHOLE, sampled
 from tests.support.shells import ALL, COMMANDS, activated, run, script
 from uenvtool.activation.shells import shells
-from uenvtool.activation.template import RANK, sections
+from uenvtool.activation.template import RANK
 
 UENV = {"UENV_VIEW": "/user-environment:pytorch:default"}
 CONTAINER = {"container": "enroot"}
@@ -401,53 +401,9 @@ def test_the_program_for_ranks_is_one_of_any_posix_shell() -> None:
     assert answer.stdout == ""
 
 
-def test_each_section_of_the_template_is_valid_in_its_own_language(tmp_path: Path) -> None:
-    for name, text in sections(shells()["bash"].template).items():
-        section = tmp_path / name
-        section.write_text(re.sub("@[A-Z]+@", "a", text))
-        answer = subprocess.run(["bash", "-n", str(section)], capture_output=True, text=True, check=False)
-        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", ""), name
-
-
 def test_the_bash_script_uses_nothing_newer_than_4_2() -> None:
     guarded = '[[ ${BASH_VERSINFO[0]-0}${BASH_VERSINFO[1]-0} -lt 44 ]] || eval "ue_old=\\${$1@a}"\n'
     newer = re.compile(r"\$\{[^}]*@[A-Za-z]\}|EPOCH|local -n|declare -n|mapfile -d|wait -n|printf '%\(")
     for path in SCRIPTS:
         assert guarded in path.read_text()
         assert not newer.search(path.read_text().replace(guarded, "")), path
-
-
-class TestAReader:
-    def test_finds_the_first_setting_within_25_lines(self) -> None:
-        for path in SCRIPTS:
-            lines = path.read_text().splitlines()
-            first = next(number for number, line in enumerate(lines, 1) if re.match(r" *ue_\w+ [A-Z_]{4}", line))
-            assert first <= 25, path
-
-    def test_finds_no_line_over_120_characters(self) -> None:
-        long = [
-            f"{path}:{n}"
-            for path in SCRIPTS
-            for n, line in enumerate(path.read_text().splitlines(), 1)
-            if len(line) > 120
-        ]
-        assert long == []
-
-    @pytest.mark.parametrize(("name", "most"), [("clariden.sh", 225), ("local.sh", 62)])
-    def test_finds_a_short_script(self, name: str, most: int) -> None:
-        assert len((ROOT / "activate" / name).read_text().splitlines()) < most
-
-    def test_finds_each_source_once_and_no_condition_twice(self) -> None:
-        for path in SCRIPTS:
-            lines = path.read_text().splitlines()
-            titles = [line for line in lines if "CSCS documentation" in line]
-            assert len(titles) <= 1, path
-            table = lines[: next(number for number, line in enumerate(lines) if line in ("}", "end", "goto ue_done"))]
-            conditions = [line.strip() for line in table if line.strip().startswith("if ")]
-            assert len(conditions) == len(set(conditions)), path
-
-    def test_finds_the_name_value_reason_and_source_of_a_setting_in_a_row(self) -> None:
-        for path in SCRIPTS:
-            if path.stem == "clariden":
-                row = next(line for line in path.read_text().splitlines() if "ue_default NCCL_CROSS_NIC" in line)
-                assert re.search(r"ue_default NCCL_CROSS_NIC 1 +# rings may use several .* \[docs-2026\]$", row)

@@ -560,23 +560,6 @@ def test_explain_takes_rules_and_variables_together(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\0\1", "this is no text"),
-        (None, "no such file"),
-        (b"#!/usr/bin/env python3\nprint(1)\n", "this is a Python program"),
-    ],
-)
-def test_what_is_no_script_is_refused(cli: Cli, write: Write, place: Path, content: bytes | None, message: str) -> None:
-    file = write("job.sh", content) if content is not None else place / "job.sh"
-
-    answer = cli("check", file)
-
-    assert answer.code == 2
-    assert f"job.sh:1:1: {message}" in answer.stderr
-
-
-@pytest.mark.parametrize(
     "text",
     ['"', "'", "$(", "${", "`", "a\\", "srun bash -c \"'", "<<X", "((", "\\\n", "x=$(y", '"$(' * 500, "( " * 3000,
      "bash -c 'bash -c \"bash -c x\"'", "#SBATCH", "#SBATCH -", "[", "x = [", 'mounts = ["'],

@@ -126,13 +126,6 @@ def test_the_exit_code_says_if_there_is_an_error_or_a_warning(
     assert cli("check", *options, write("job.sh", text)).code == code
 
 
-def test_a_rule_that_does_not_exist_is_an_error_of_use(cli: Cli, write: Write) -> None:
-    answer = cli("check", "--select", "set-x-cut", write("job.sh", JOB))
-
-    assert answer.code == 2
-    assert "set-x-cat" in answer.stderr
-
-
 def test_diff_shows_what_fix_would_change_and_changes_nothing(cli: Cli, write: Write) -> None:
     file = write("job.sh", LATE)
 

@@ -90,10 +90,3 @@ def test_a_rank_that_is_not_there_is_said_with_those_that_are(world: World, slur
     assert ran.returncode == 1
     assert "no rank 9" in ran.stderr
     assert "0, 1, 2, 3, 4, 5, 6, 7" in ran.stderr
-
-
-def test_a_job_that_does_not_run_is_said(world: World, slurm: Slurm) -> None:
-    ran = attach(world, slurm, "999999")
-
-    assert ran.returncode == 1, ran.stderr
-    assert "job 999999 does not run" in ran.stderr

@@ -108,7 +108,6 @@ RUN = {
     "Lightning, torchrun": (LIGHTNING, "python train.py", ("--launcher", "torchrun")),
     "HF Trainer": (TRAINER, "python train.py", ()),
     "accelerate launch": (ACCELERATE, "accelerate launch train.py", ()),
-    "python -m accelerate": (ACCELERATE, "python -m accelerate.commands.launch train.py", ()),
     "deepspeed": (DDP, "deepspeed train.py", ()),
     "accelerate launch, deepspeed below it": (DDP, "accelerate launch --use_deepspeed train.py", ()),
     "fabric run": (DDP, "fabric run --accelerator=cpu train.py", ()),
@@ -120,7 +119,6 @@ RUN = {
     "a script with torchrun": (DDP, "bash run.sh", ()),
     "a module": (DDP, "python -m pkg", ()),
     "a variable before it": (DDP, "OMP_NUM_THREADS=3 python train.py", ()),
-    "a variable before torchrun": (DDP, "OMP_NUM_THREADS=3 torchrun train.py", ()),
 }
 PACKAGES = {
     "Lightning": "lightning", "HF": "transformers", "accelerate": "accelerate", "deepspeed": "deepspeed",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
@@ -162,17 +161,6 @@ def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
         assert {env["MASTER_PORT"] for env in ranks} == {str(10000 + int(number) % 20000)}
 
 
-@pytest.mark.slow
-def test_each_job_of_an_array_has_its_own_port(site: Site) -> None:
-    path = site.job(sys.executable, str(MEET), options=("--option", "--array=0-1", "--nodes", "1"))
-
-    code, output = site.run(path)
-
-    assert code == 0, output
-    assert len({env["MASTER_PORT"] for env in said(output)}) == 2
-    assert {env["sum"] for env in said(output)} == {"6"}
-
-
 def test_a_rank_that_fails_fails_the_job_with_its_exit_code(site: Site) -> None:
     code, output = site.run(site.job("bash", "-c", '[ "$RANK" != 5 ] || exit 7'))
 
@@ -196,25 +184,6 @@ def test_the_signal_before_the_limit_reaches_the_training_and_the_job_is_queued_
     site.slurm.run("scancel", "--batch", "--signal=USR1", number)  # what the limit would send, two minutes before
 
     until(lambda: len(list(place.glob("checkpoint-*"))) == 4, site)
-    until(lambda: "Restarts=1" in site.slurm.run("scontrol", "show", "job", number).stdout, site)
-    site.slurm.run("scancel", number)
-
-
-@pytest.mark.slow
-def test_slurm_itself_sends_the_signal_before_the_limit(site: Site, place: Path) -> None:
-    """A limit of three minutes: the signal is due after one, and Slurm looks at its jobs now and then."""
-    train = place / "train.py"
-    train.write_text(CHECKPOINTING)
-    path = site.job(sys.executable, str(train), options=("--requeue", "--nodes", "1", "--time", "3"))
-    assert "#SBATCH --signal=B:USR1@120" in path.read_text()
-    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
-
-    for _ in range(3):
-        with contextlib.suppress(AssertionError):
-            until(lambda: len(list(place.glob("checkpoint-*"))) == 4, site)
-            break
-
-    assert len(list(place.glob("checkpoint-*"))) == 4, site.written()
     until(lambda: "Restarts=1" in site.slurm.run("scontrol", "show", "job", number).stdout, site)
     site.slurm.run("scancel", number)
 
@@ -269,29 +238,6 @@ def test_any_words_reach_the_program_through_sbatch_and_srun(site: Site, place: 
 
     assert code == 0, output
     assert [json.loads((place / f"argv-{rank}").read_text()) == words for rank in range(4)] == [True] * 4
-
-
-@pytest.mark.slow
-def test_the_ranks_of_torchrun_meet_with_a_real_torch(site: Site) -> None:
-    python = torch_python()
-
-    path = site.job(python, str(MEET), "--torch", options=("--launcher", "torchrun"))
-    code, output = site.run(path, env={"PATH": f"{Path(python).parent}:/usr/bin:/bin"})
-
-    ranks = said(output)
-    assert code == 0, output
-    assert [env["RANK"] for env in ranks] == [str(i) for i in range(RANKS)]
-    assert [env["LOCAL_RANK"] for env in ranks] == [str(i % 4) for i in range(RANKS)]
-    assert {env["sum"] for env in ranks} == {str(sum(range(RANKS)))}
-    assert sorted(env["SLURMD_NODENAME"] for env in ranks) == ["n1"] * 4 + ["n2"] * 4
-
-
-@pytest.mark.slow
-def test_the_ranks_of_srun_meet_with_a_real_torch(site: Site) -> None:
-    code, output = site.run(site.job(torch_python(), str(MEET), "--torch"))
-
-    assert code == 0, output
-    assert {env["sum"] for env in said(output)} == {str(sum(range(RANKS)))}
 
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun"])
