@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,11 +12,12 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.conftest import Cli, Loaded
-from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.overlays import LAYOUTS, BaseHere, base, clean_environment, install, run, seen, wheel
 from tests.support.programs import program
 from tests.support.pythons import newest, pythons
-from uenvtool.venv.base import Distribution
-from uenvtool.venv.overlay import add_base_commands, python_wrapper
+from uenvtool.venv.base import Distribution, read_base
+from uenvtool.venv.overlay import add_base_commands, create, python_wrapper
+from uenvtool.venv.where import find
 
 LOOK = """
 import importlib.metadata, json, sys
@@ -148,6 +150,16 @@ def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHe
     assert len(completed.stderr.splitlines()) == 1
     assert "uenv start /images/stack.squashfs --view=default" in completed.stderr
     assert run([folder / "bin" / "tool-look"], clean_environment()).stderr == completed.stderr
+
+
+def test_a_home_with_another_standard_library_is_left_for_the_next(loaded: Loaded, place: Path) -> None:
+    here = loaded("pythonpath")
+    other = base(place, "conda", here.python, here.version)
+    found = read_base(find(None, os.environ), os.environ)
+
+    create(place / "v", replace(found, homes=(f"{other.root}/bin", *found.homes)))
+
+    assert f"home = {found.homes[0]}\n" in (place / "v/pyvenv.cfg").read_text()
 
 
 @pytest.mark.parametrize("name", ["@MISSING@", "@BASE@", "it's", "a b", '"', "@SITE@"])
