@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, Cli
-from tests.support import toml
 from tests.support.shells import ALL, COMMANDS, run
 from uenvtool.core.files.generated import digest
 from uenvtool.knowledge.system import load_system
@@ -92,15 +91,6 @@ def test_json_says_what_when_and_why(cli: Cli) -> None:
         "source": "docs-2026",
         "since": "2026-08",
     }
-
-
-def test_an_edf_is_for_the_container_engine(cli: Cli) -> None:
-    answer = cli("activate", "--system", "clariden", "--shell", "edf")
-
-    table = toml.loads(answer.stdout)["env"]
-    assert table["NCCL_PROTO"] == "^LL128"
-    assert "NCCL_NET" not in table  # its hook sets it
-    assert "TRITON_HOME" not in table  # which fails there
 
 
 @pytest.mark.parametrize("shell", [*COMMANDS, "dotenv", "edf"])

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.conftest import ROOT, Cli, Write
 from tests.container.recipes import project
@@ -218,38 +217,6 @@ def test_build_sh_builds_with_podman_and_imports_into_a_striped_folder(site: Sit
     assert "lfs setstripe -E 4M -c 1 -E 64M -c 4 -E -1 -c -1 -S 4M" in site.log
     assert "enroot import -x mount -o" in site.log
     assert "podman build --file Containerfile --tag mine:1-alps6-" in site.log
-
-
-def test_the_edf_is_toml_and_names_the_file_that_build_sh_makes(site: Site) -> None:
-    edf = loads(Path("containers/mine/mine.toml").read_text())
-
-    assert edf["image"] == "${SCRATCH}/ce-images/mine+1-alps6.sqsh"
-    assert edf["entrypoint"] is True
-    assert edf["env"]["NCCL_NET_PLUGIN"] == ""
-    assert "FI_PROVIDER" not in edf["env"], "the image sets it"
-
-
-def test_the_pipeline_has_the_stages_and_the_fields_that_gitlab_knows(site: Site, cli: Cli, write: Write) -> None:
-    write("recipes/app/container.yaml", '{"description": "x", "from": "mine", "pip": ["tqdm"]}')
-    cli("container", "app", "--system", "clariden")
-
-    pipelines = {name: yaml.safe_load(Path(f"containers/{name}/gitlab-ci.yml").read_text()) for name in ("mine", "app")}
-
-    assert (
-        pipelines["mine"]["stages"] == pipelines["app"]["stages"] == ["build", "test", "apps", "test-apps", "publish"]
-    )
-    stages = {name: [job["stage"] for job in each.values() if "stage" in job] for name, each in jobs(pipelines).items()}
-    assert stages == {"mine": ["build", "test", "publish"], "app": ["apps", "test-apps", "publish"]}
-    assert pipelines["app"]["app build"]["needs"] == [{"job": "mine test", "optional": True}]
-    known = {"extends", "stage", "tags", "needs", "rules", "script"}
-    assert all(set(job) <= known for each in jobs(pipelines).values() for job in each.values())
-
-
-def jobs(pipelines: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The jobs of each pipeline."""
-    return {
-        name: {job: value for job, value in each.items() if isinstance(value, dict)} for name, each in pipelines.items()
-    }
 
 
 class Fetching:

@@ -79,15 +79,6 @@ class TestFrontier:
         assert ran.stdout == "of the environment\n"
 
 
-class TestPerlmutter:
-    def test_what_podman_hpc_sets_is_set(self, cli: Cli) -> None:
-        ours = variables(job(cli, "-s", "perlmutter", "-A", "m1"))
-        theirs = {"FI_CXI_DISABLE_HOST_REGISTER": "1", "FI_MR_CACHE_MONITOR": "userfaultfd", "NCCL_CROSS_NIC": "1"}
-
-        assert (theirs | {"NCCL_SOCKET_IFNAME": "hsn", "NCCL_NET_GDR_LEVEL": "PHB"}).items() <= ours.items()
-        assert "NCCL_PROTO" not in ours  # LL128 is wrong on GH200, which these are not
-
-
 PBS = """
 description: Derecho, of which each job is one of PBS.
 site: NCAR
