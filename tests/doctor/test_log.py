@@ -234,14 +234,6 @@ def test_what_a_program_only_warns_of_is_a_cause_where_the_log_has_no_other(
     assert [(one.known.severity, one.known.id) for one in read(log).findings] == found
 
 
-def test_a_gzip_file_of_60000_members_is_read_in_one_go() -> None:
-    packed = gzip.compress(b"step 1\n") * 60_000 + gzip.compress(b"cxil_map: write error\n")
-
-    (found,) = read(packed).findings
-
-    assert (found.known.id, found.place) == ("cxil-map", "log0:60001")
-
-
 def test_a_pipe_is_a_log(cli: Cli, place: Path) -> None:
     pipe = place / "pipe"
     os.mkfifo(pipe)

@@ -70,29 +70,6 @@ def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, enviro
     assert report["facts"]["ranks"] == "6 of 8 on n[1-3]"
 
 
-ENDS_DIE = """\
-#!/bin/bash
-case $SLURM_PROCID in 0 | 7) exit 0 ;; esac
-exec uenvtool doctor --ranks --wait 5 "$@"
-"""
-
-
-@pytest.mark.slow
-def test_with_the_first_and_the_last_rank_dead_one_of_the_others_reports(
-    slurm: Slurm, environ: dict[str, str], place: Path
-) -> None:
-    (place / "rank.sh").write_text(ENDS_DIE)
-    words = ["srun", "--nodes=4", "--ntasks-per-node=2", "--chdir", str(place), "./rank.sh", "--json"]
-
-    ran = slurm.run(*words, env=environ, cwd=place, timeout=120)
-
-    report = json.loads(ran.stdout)  # one report, or this fails
-    silent = [finding for finding in report["findings"] if finding["id"] == "rank-silent"]
-    assert [(finding["detail"], finding["nodes"]) for finding in silent] == [("rank 0,7", "n[1,4]")], ran.stderr
-    assert report["facts"]["ranks"] == "6 of 8 on n[1-4]"
-    assert ran.returncode == 1
-
-
 def doctor(slurm: Slurm, environ: dict[str, str], place: Path, *options: str) -> tuple[int, dict[str, object], str]:
     """The exit code, the report and the messages of doctor, outside of a job."""
     env = {name: environ[name] for name in ("PATH", "UENVTOOL_ROOT")}
@@ -144,11 +121,8 @@ def test_a_job_without_output_is_looked_at_as_far_as_it_goes(
     ]
 
 
-@pytest.mark.parametrize("job", ["999999", "x; reboot"])
-def test_a_job_that_slurm_does_not_know_is_bad_input(
-    slurm: Slurm, environ: dict[str, str], place: Path, job: str
-) -> None:
-    code, _, messages = doctor(slurm, environ, place, "--job", job)
+def test_a_job_that_slurm_does_not_know_is_bad_input(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
+    code, _, messages = doctor(slurm, environ, place, "--job", "999999")
 
     assert code == 2
     assert "hint:" in messages
