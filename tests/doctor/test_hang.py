@@ -164,6 +164,12 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         "rank-behind",
         "wait there at /env/lib/python3.12/site-packages/trainer/loop.py:31",
     ),
+    "no line where no Python called": (
+        {0: [call(1, frames=[])], 1: []},
+        TWO,
+        "rank-behind",
+        "it called nothing yet; 1 of 2 ranks wait there",
+    ),
     "a receive that nobody sends": (
         {0: [*done((1,)), call(0, "recv 0<-1", **RECEIVE)], 1: done((1,))},
         TWO,

@@ -7,7 +7,7 @@ import io
 import shutil
 import tarfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from tests.support.overlays import wheel
 from tests.support.trees import snapshot
 from tests.support.web import served
 
+Look = Callable[[], dict[str, object]]
 NAMES = ["../../../evil", "../../../../../../../../../../tmp/uenvtool-evil", "/tmp/uenvtool-evil", "bin/../../evil"]
 FILES = [*NAMES, "pyvenv.cfg", "../../../pyvenv.cfg", "x-1.0.data/data/bin/python", "x-1.0.data/data/pyvenv.cfg"]
 FILES += ["x-1.0.data/data/../../evil", "x-1.0.data/scripts/../../evil", "x-1.0.data/data/.uenvtool/uenvtool.json"]
@@ -87,7 +88,7 @@ SOURCES = {
 
 
 @pytest.fixture
-def outside(place: Path) -> Callable[[], dict[str, object]]:
+def outside(place: Path) -> Look:
     """What lies beside the overlay, and may not change."""
     (place / "victim").write_text("mine")
 
@@ -98,14 +99,12 @@ def outside(place: Path) -> Callable[[], dict[str, object]]:
     return look
 
 
-def chosen(items: object, count: int) -> list[object]:
-    found = list(items)  # type: ignore[call-overload]
+def chosen(items: Iterable[str], count: int) -> list[str]:
+    found = list(items)
     return found if CASES else found[:: max(1, len(found) // count)]
 
 
-def assert_contained(
-    cli: Cli, url: str, look: Callable[[], dict[str, object]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def assert_contained(cli: Cli, url: str, look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
     """The overlay is made or refused, and nothing else is there."""
     monkeypatch.delenv("PIP_NO_INDEX", raising=False)
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
@@ -122,51 +121,53 @@ def assert_contained(
         assert not Path(name).exists(), answer
 
 
+PACKAGES: dict[str, Callable[[Path], Path]] = {
+    **{
+        f"a wheel with {name!r}": lambda wheels, name=name: wheel(wheels, "x", "1.0", files={name: "evil\n"})
+        for name in chosen(FILES, 3)
+    },
+    **{
+        f"a wheel with {case}": lambda wheels, case=case: rewritten(wheel(wheels, "x", "1.0"), *REPLACED[case])
+        for case in chosen(REPLACED, 3)
+    },
+    **{
+        f"a source: {case}": lambda wheels, case=case: source(wheels / "x-1.0.tar.gz", SOURCES[case])
+        for case in chosen(SOURCES, 3)
+    },
+}
+"""What breaks out, or says what is not so."""
+
+
 @pytest.mark.usefixtures("no_base")
-class TestIndex:
-    @pytest.mark.parametrize("name", chosen(FILES, 3))
-    def test_a_wheel_with_such_a_file(
-        self, name: str, cli: Cli, wheels: Path, place: Path, outside, monkeypatch
-    ) -> None:
-        served_as(place / "index", wheel(wheels, "x", "1.0", files={name: "evil\n"}))
-        with served(place / "index") as url:
-            assert_contained(cli, url, outside, monkeypatch)
-
-    @pytest.mark.parametrize("case", chosen(REPLACED, 3))
-    def test_a_wheel_that_says_what_is_not_so(
-        self, case: str, cli: Cli, wheels: Path, place: Path, outside, monkeypatch
-    ) -> None:
-        served_as(place / "index", rewritten(wheel(wheels, "x", "1.0"), *REPLACED[case]))
-        with served(place / "index") as url:
-            assert_contained(cli, url, outside, monkeypatch)
-
-    @pytest.mark.parametrize("case", chosen(SOURCES, 3))
-    def test_a_source_that_breaks_out(
-        self, case: str, cli: Cli, wheels: Path, place: Path, outside, monkeypatch
-    ) -> None:
-        served_as(place / "index", source(wheels / "x-1.0.tar.gz", SOURCES[case]))
-        with served(place / "index") as url:
-            assert_contained(cli, url, outside, monkeypatch)
-
-    @pytest.mark.parametrize("damage", ["wrong sum", "cut", "no archive", "page", "file link"])
-    def test_an_index_that_lies(self, damage: str, cli: Cli, wheels: Path, place: Path, outside, monkeypatch) -> None:
-        path = wheel(wheels, "x", "1.0")
-        served_as(place / "index", path, "#sha256=" + "0" * 64 if damage == "wrong sum" else "")
-        content, page = path.read_bytes(), place / "index/x/index.html"
-        if damage in ("cut", "no archive"):
-            (place / "index" / path.name).write_bytes(content[: len(content) // 2] if damage == "cut" else b"x" * 500)
-        if damage == "page":
-            page.write_text("\x1b[31m<a href='javascript:alert(1)'>x-1.0-py3-none-any.whl</a><a>" + "<a " * 10_000)
-        if damage == "file link":
-            page.write_text("<a href='file:///etc/passwd'>x-1.0-py3-none-any.whl</a>")
-        with served(place / "index") as url:
-            assert_contained(cli, url, outside, monkeypatch)
-            assert not Path("v").exists()
-
-
-def test_damaged_locks(
-    cli: Cli, wheels: Path, no_base: None, place: Path, outside: Callable[[], dict[str, object]]
+@pytest.mark.parametrize("case", PACKAGES)
+def test_a_package_that_breaks_out_lands_in_the_overlay_or_nowhere(
+    case: str, cli: Cli, wheels: Path, place: Path, outside: Look, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    served_as(place / "index", PACKAGES[case](wheels))
+    with served(place / "index") as url:
+        assert_contained(cli, url, outside, monkeypatch)
+
+
+@pytest.mark.usefixtures("no_base")
+@pytest.mark.parametrize("damage", ["wrong sum", "cut", "no archive", "page", "file link"])
+def test_an_index_that_lies(
+    damage: str, cli: Cli, wheels: Path, place: Path, outside: Look, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = wheel(wheels, "x", "1.0")
+    served_as(place / "index", path, "#sha256=" + "0" * 64 if damage == "wrong sum" else "")
+    content, page = path.read_bytes(), place / "index/x/index.html"
+    if damage in ("cut", "no archive"):
+        (place / "index" / path.name).write_bytes(content[: len(content) // 2] if damage == "cut" else b"x" * 500)
+    if damage == "page":
+        page.write_text("\x1b[31m<a href='javascript:alert(1)'>x-1.0-py3-none-any.whl</a><a>" + "<a " * 10_000)
+    if damage == "file link":
+        page.write_text("<a href='file:///etc/passwd'>x-1.0-py3-none-any.whl</a>")
+    with served(place / "index") as url:
+        assert_contained(cli, url, outside, monkeypatch)
+        assert not Path("v").exists()
+
+
+def test_damaged_locks(cli: Cli, wheels: Path, no_base: None, place: Path, outside: Look) -> None:
     wheel(wheels, "x", "1.0")
     assert cli("venv", "v", "x", "--no-base").code == 0
     lock = Path("v/.uenvtool/pylock.toml").read_text()

@@ -112,26 +112,6 @@ READERS = [
     ["explain", "NCCL_NET"],
     ["check", "job.sh"],
 ]
-
-
-@pytest.mark.parametrize("words", READERS, ids=" ".join)
-def test_commands_that_read_start_no_program_and_write_no_file(
-    cli: Cli, write: Write, place: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: object, **__: object) -> None:
-        raise AssertionError("a program was started")
-
-    write("recipes/mine/recipe.yaml", SMALL)
-    write("job.sh", "#!/bin/bash\ntouch ran\n$(touch ran)\nsrun python train.py\n")
-    before = snapshot(place.parent)
-    monkeypatch.setattr(subprocess, "Popen", refused)
-
-    answer = cli(*words)
-
-    assert answer.code in (0, 1), answer.stderr
-    assert snapshot(place.parent) == before
-
-
 WRITERS = [
     ["activate", "--system", "clariden"],
     ["activate", "--write", "-o", "out"],
@@ -143,15 +123,33 @@ WRITERS = [
 ]
 
 
-@pytest.mark.parametrize("words", WRITERS, ids=" ".join)
-def test_commands_that_write_alone_start_no_program(
-    cli: Cli, write: Write, words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program can be started."""
+
     def refused(*_: object, **__: object) -> None:
         raise AssertionError("a program was started")
 
-    write("recipes/mine/recipe.yaml", SMALL)
     monkeypatch.setattr(subprocess, "Popen", refused)
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+def test_commands_that_read_start_no_program_and_write_no_file(
+    cli: Cli, write: Write, place: Path, words: list[str], no_program: None
+) -> None:
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("job.sh", "#!/bin/bash\ntouch ran\n$(touch ran)\nsrun python train.py\n")
+    before = snapshot(place.parent)
+
+    answer = cli(*words)
+
+    assert answer.code in (0, 1), answer.stderr
+    assert snapshot(place.parent) == before
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=" ".join)
+def test_commands_that_write_alone_start_no_program(cli: Cli, write: Write, words: list[str], no_program: None) -> None:
+    write("recipes/mine/recipe.yaml", SMALL)
 
     answer = cli(*words)
 
