@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import signal
@@ -10,39 +9,18 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import needs, samples
+from tests.support import needs
 from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
 from uenvtool.cli import run
-from uenvtool.knowledge import finding, lock, rule, tuning
-from uenvtool.knowledge.locate import Location
 
-T = TypeVar("T")
-
-
-def bound_once(load: Callable[[Location], T]) -> Callable[[Location], T]:
-    """A reader of knowledge that gives what ships again: a thousand commands of this process read it."""
-    kept = functools.cache(lambda location, _shown: load(location))
-    return lambda location: kept(location, location.shown) if location.is_built_in else load(location)
-
-
-for module in (finding, rule, tuning):
-    module._load = bound_once(module._load)
-lock.parse_lock = functools.cache(lock.parse_lock)
-
-EXPENSIVE = ("slow", "build", "solve")
-"""Marks of tests that run only if an option of that name is given."""
-ONE_EACH = ("faults", "fuzz")
-"""Folders of which a run takes the first test of each file, and those that hold a sentence of docs/security.md; the
-others are `slow`, unless a file is named."""
-WITH_PROGRAMS = "real"
-"""The folder whose tests run real programs to the end, and wait for them: `slow`, unless a file is named."""
+LEFT_OUT = ("slow", "nightly", "build", "solve")
+"""Marks of tests that run only if an option of that name is given; pyproject.toml says what each is for."""
 __all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "wheels"]
 
 
@@ -57,29 +35,14 @@ for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or und
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    for mark in EXPENSIVE:
+    for mark in LEFT_OUT:
         parser.addoption(f"--{mark}", action="store_true", help=f"run the tests that are marked {mark} too")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Say how much of products of random cases is run, before they are read."""
-    samples.WHOLE = config.getoption("--slow")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is expensive, unless it is wanted."""
-    if not any(argument.partition("::")[0].endswith(".py") for argument in config.args):
-        from tests.fuzz.test_security import TESTED_BY
-
-        promised, first = {*TESTED_BY.values()}, dict[Path, str]()
-        for item in items:
-            test = item.nodeid.partition("[")[0]
-            folder = item.path.parent.name
-            is_chosen = test in promised or first.setdefault(item.path, test) == test
-            if folder == WITH_PROGRAMS or (folder in ONE_EACH and not is_chosen):
-                item.add_marker("slow")
+    """Leave out what is marked so, unless it is wanted by its option or by `-m`."""
     named = config.getoption("markexpr") or ""
-    unwanted = [mark for mark in EXPENSIVE if not (config.getoption(mark) or mark in named)]
+    unwanted = [mark for mark in LEFT_OUT if not (config.getoption(mark) or mark in named)]
     left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
     if left_out:
         gone = set(left_out)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
-from tests.support.samples import share
 from tests.support.shells import ALL, run
 from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
@@ -28,7 +27,7 @@ HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=share(100))
+@settings(max_examples=20)
 @given(value=VALUES)
 def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
     quoted = shells()[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")

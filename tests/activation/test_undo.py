@@ -7,7 +7,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.project import ROOT
-from tests.support.samples import share
 from tests.support.shells import ALL, run, script
 from uenvtool.knowledge.tuning import load_all
 
@@ -38,7 +37,7 @@ CHANGED = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=share(60))
+@settings(max_examples=12)
 @given(env=ENVIRONMENTS)
 @example(env={"SLURM_GPUS_ON_NODE": "a\nb"})
 @example(env={"SLURM_TASKS_PER_NODE": ""})
@@ -58,7 +57,7 @@ def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: di
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=share(30))
+@settings(max_examples=6)
 @given(env=ENVIRONMENTS)
 @example(env={"LD_LIBRARY_PATH": "0{"})
 def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_too(
@@ -80,7 +79,7 @@ def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_to
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=share(20))
+@settings(max_examples=4)
 @given(one=st.sampled_from(SYSTEMS), other=st.sampled_from(SYSTEMS), env=ENVIRONMENTS)
 @example(one="clariden", other="rcp", env={})
 @example(one="rcp", other="clariden", env={})

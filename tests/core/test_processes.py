@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.samples import sampled, share
+from tests.support.samples import sampled
 
 STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
 """A shell program that ignores what asks it to end, and so does what it starts; a kill leaves no empty file of it."""
@@ -160,7 +160,7 @@ main()
 def test_ctrl_c_at_any_moment_gives_no_traceback(place: Path) -> None:
     chance = random.Random(1)
     ends = set()
-    for _ in range(share(50)):
+    for _ in range(10):
         when = chance.uniform(0.001, 0.4)
         command = [sys.executable, "-c", AT_ANY_MOMENT, str(when), "list"]
         done = subprocess.run(

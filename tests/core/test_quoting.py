@@ -11,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
-from tests.support.samples import share
 from tests.support.shells import run
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
@@ -48,7 +47,7 @@ def test_a_dockerfile_ends_no_value_early_and_expands_nothing(value: str) -> Non
     assert re.sub(r"\\(.)", r"\1", quoted[1:-1], flags=re.DOTALL) == value
 
 
-@settings(max_examples=share(60))
+@settings(max_examples=12)
 @given(value=VALUES)
 @example(value="it's\n\\n")
 def test_a_command_in_a_comment_is_one_line_that_bash_reads_as_it_was(value: str) -> None:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT, SMALL, Cli, Write
-from tests.support.samples import share
 from uenvtool.core.errors import BadInput
 from uenvtool.env.edit import edited
 from uenvtool.env.plan import plan_environment
@@ -192,7 +191,7 @@ def recipes(draw: st.DrawFn) -> tuple[str, list[str]]:
     return newline.join(lines) + draw(st.sampled_from(["", newline])), packages
 
 
-@settings(max_examples=share(150))
+@settings(max_examples=30)
 @given(recipes(), names, st.sampled_from(["add", "remove", "pin"]))
 def test_what_is_not_touched_stays_byte_for_byte(recipe: tuple[str, list[str]], name: str, action: str) -> None:
     text, packages = recipe

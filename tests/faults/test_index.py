@@ -148,6 +148,7 @@ def test_a_package_that_breaks_out_lands_in_the_overlay_or_nowhere(
         assert_contained(cli, url, outside, monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_base")
 @pytest.mark.parametrize("damage", ["wrong sum", "cut", "no archive", "page", "file link"])
 def test_an_index_that_lies(
@@ -167,6 +168,7 @@ def test_an_index_that_lies(
         assert not Path("v").exists()
 
 
+@pytest.mark.slow
 def test_damaged_locks(cli: Cli, wheels: Path, no_base: None, place: Path, outside: Look) -> None:
     wheel(wheels, "x", "1.0")
     assert cli("venv", "v", "x", "--no-base").code == 0

@@ -86,6 +86,7 @@ def test_build(place: Path) -> None:
                 assert_recorded()
 
 
+@pytest.mark.slow
 def test_edit(place: Path) -> None:
     recipe = place / "recipes/small/recipe.yaml"
     recipe.parent.mkdir(parents=True)
@@ -107,6 +108,7 @@ def test_edit(place: Path) -> None:
                 assert strays(place) == []
 
 
+@pytest.mark.slow
 def test_container(place: Path) -> None:
     source = (ROOT / "recipes/ngc-pytorch-25.06/container.yaml").read_text()
     described = next(line for line in source.splitlines() if line.startswith("description: "))
@@ -157,6 +159,7 @@ def torch_here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
 def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
     need("mksquashfs", "unsquashfs")
@@ -187,6 +190,7 @@ def stand_in(path: Path, code: str) -> Path:
     return program(path, f"#!{sys.executable}\nimport sys\n{code}\n").parents[1]
 
 
+@pytest.mark.slow
 def test_image(environment: Installable, place: Path) -> None:
     """Packed from a store that is installed: a stand-in is Spack."""
     need("mksquashfs", "unsquashfs")

@@ -57,6 +57,7 @@ def test_an_overlay_of_many_files(loaded: Loaded, cli: Cli, wheels: Path, place:
     print(f"{200_000 // SCALE} files, {memory} MB")
 
 
+@pytest.mark.slow
 def test_a_large_log(place: Path) -> None:
     chance, size = random.Random(1), (1 << 30) // SCALE
     line = "[rank{}]: step {} loss {:.4f} NCCL INFO Channel {} : via NET/Socket/0\n"
@@ -76,6 +77,7 @@ def test_a_large_log(place: Path) -> None:
     print(f"{size >> 20} MB, {memory} MB")
 
 
+@pytest.mark.slow
 def test_two_builds_on_one_store(environment: Installable, place: Path) -> None:
     need("mksquashfs", "unsquashfs")
     store, program = filled_store(place / "store", environment, when=1e9), place / "spack/bin/spack"

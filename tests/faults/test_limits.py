@@ -126,6 +126,7 @@ def set_quota(folder: Path, more: int | None) -> None:
     btrfs("qgroup", "limit", "none" if more is None else str(int(used) + more), group, disk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(list(COMMANDS), 1))
 def test_a_real_quota(name: str, place: Path) -> None:
     """btrfs refuses new names too, not only bytes: what is there is old or new, and the next run ends as ever."""
@@ -151,6 +152,7 @@ def test_a_real_quota(name: str, place: Path) -> None:
         assert refused, "the quota was never spent"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(list(COMMANDS), 2))
 def test_a_network_that_loses_the_answer_to_a_rename(name: str, recipe: Path, place: Path, shim: Path) -> None:
     """The rename is done and answered with an error: the next run ends as ever."""
@@ -164,6 +166,7 @@ def test_a_network_that_loses_the_answer_to_a_rename(name: str, recipe: Path, pl
         recipe.write_text(SMALL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(list(COMMANDS), 1))
 def test_clocks_that_jump(name: str, recipe: Path, place: Path) -> None:
     need("faketime")
@@ -229,6 +232,7 @@ def test_a_full_disk_keeps_what_was_written_before(name: str, place: Path) -> No
         assert refused, "the disk was never full"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_disk_without_inodes_keeps_what_was_written_before(name: str, place: Path) -> None:
     with small_disk(place / "disk", "8m", inodes=100) as disk:
@@ -244,6 +248,7 @@ def test_a_disk_without_inodes_keeps_what_was_written_before(name: str, place: P
         assert refused, "there was always one left"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["FAULT_SYNC", "FAULT_CLOSE"])
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_disk_that_refuses_late_keeps_what_was_written_before(
@@ -267,6 +272,7 @@ LIMITS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", some(list(COMMANDS), 1))
 def test_little_memory_few_files_and_small_ones(name: str, recipe: Path, place: Path) -> None:
     """Python itself may not start; what is there is as it was, or new."""
@@ -326,6 +332,7 @@ def enemies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+@pytest.mark.slow
 def test_enemies_in_tmp(torch_here: BaseHere, place: Path, enemies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need("mksquashfs", "unsquashfs")
     monkeypatch.setenv("UV_LINK_MODE", "copy")

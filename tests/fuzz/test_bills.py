@@ -12,7 +12,6 @@ from cyclonedx.validation.json import JsonStrictValidator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.samples import share
 from uenvtool.core.errors import BadInput
 from uenvtool.image.sbom import sbom
 
@@ -39,7 +38,7 @@ LOCKS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=share(500))
+@settings(max_examples=100)
 @given(LOCKS)
 @pytest.mark.slow
 def test_a_hostile_lock_gives_a_valid_bill_or_is_refused(lock: object) -> None:

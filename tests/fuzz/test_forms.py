@@ -234,6 +234,7 @@ def test_systems_in_jobs(system: str, runtime: str, place: Path, programs: dict[
         run_all(texts, place, programs)
 
 
+@pytest.mark.slow
 def test_the_field_that_is_shell_does_run(place: Path, programs: dict[str, str]) -> None:
     """Else the tests here would see nothing."""
     tree = load_extended(locate(SYSTEM, "olivia"), SYSTEM).tree.plain()
@@ -245,12 +246,14 @@ def test_the_field_that_is_shell_does_run(place: Path, programs: dict[str, str])
         run_all(job_of("mine", "apptainer"), place, programs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("runtime", "system"), PLACES[:3])
 def test_runtimes_in_jobs(runtime: str, system: str, place: Path, programs: dict[str, str]) -> None:
     for _, texts in tried(RUNTIME, runtime, place, 8, lambda: job_of(system, runtime)):
         run_all(texts, place, programs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["torchrun", "deepspeed", "llamafactory"])
 def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str]) -> None:
     command = load_launcher(launcher).command.split()
@@ -265,6 +268,7 @@ def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str])
         run_all(texts, place, programs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["x touch ran", "$(touch ran)", "`touch ran`", "x; touch ran", '"x', "a\\", "${A:-b}"])
 def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Path) -> None:
     tree = load_extended(locate(LAUNCHER, "llamafactory"), LAUNCHER).tree.plain()
@@ -274,6 +278,7 @@ def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Pa
             load_launcher(str(place / "mine.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("tuning", "system"), [("slingshot", "clariden"), ("roce", "rcp")])
 def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path, programs: dict[str, str]) -> None:
     (place / "run").mkdir()
@@ -291,6 +296,7 @@ def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path
                 assert not list(place.rglob("ran")), (field, form)
 
 
+@pytest.mark.slow
 def test_recipes_in_environments(place: Path) -> None:
     def made() -> dict[str, str]:
         environment = plan_environment(load_recipe("mine"), load_system("clariden"), "gh200")
@@ -329,6 +335,7 @@ def in_root(root: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(inside, env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"), [(CONTAINER, "ngc-pytorch-25.06"), (COMPONENT, "ucx"), (COMPONENT, "libfabric")]
 )
@@ -355,6 +362,7 @@ def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, pl
         assert not list(empty_root.rglob("ran")), field
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     [

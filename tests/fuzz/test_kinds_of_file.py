@@ -58,6 +58,7 @@ def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_bas
         assert not any(path.name in ("v", "out") for path in place.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uenvtool.json", "pylock.toml", "image", "files.json"])
 @pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
 def test_what_is_no_file_in_an_overlays_records_does_not_hang(cli: Cli, place: Path, name: str, kind: str) -> None:
@@ -75,6 +76,7 @@ def test_what_is_no_file_in_an_overlays_records_does_not_hang(cli: Cli, place: P
         assert "hint: " in answer.stderr, answer.stderr
 
 
+@pytest.mark.slow
 def test_pipes_in_a_loaded_image_do_not_hang(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mount/meta/env.json", "mount/env/v/pyvenv.cfg"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +88,7 @@ def test_pipes_in_a_loaded_image_do_not_hang(cli: Cli, tmp_path: Path, monkeypat
     assert cli("activate", "--system", "clariden").code == 0
 
 
+@pytest.mark.slow
 def test_a_script_to_check_comes_from_a_pipe(write: Write) -> None:
     command = [
         sys.executable,

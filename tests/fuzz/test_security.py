@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Cli, Write
+from tests.conftest import LEFT_OUT, ROOT, SMALL, Cli, Write
 from tests.support.needs import need
 from tests.support.overlays import wheel
 from tests.support.programs import program
@@ -332,4 +333,6 @@ def test_every_sentence_has_a_test() -> None:
     assert [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)] == sorted(TESTED_BY)
     for test in TESTED_BY.values():
         path, _, name = test.partition("::")
-        assert f"def {name}(" in (ROOT / path).read_text(), test
+        module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+        marks = [*getattr(module, "pytestmark", []), *getattr(getattr(module, name), "pytestmark", [])]
+        assert not {mark.name for mark in marks} & {*LEFT_OUT}, f"{test} does not run by default"

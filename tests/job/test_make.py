@@ -18,7 +18,6 @@ from tests.conftest import ROOT, Cli, Write
 from tests.job.stand_ins import packed_overlay, recorded
 from tests.support.goldens import same_as_goldens
 from tests.support.needs import needs
-from tests.support.samples import share
 
 UENV = ("--system", "clariden", "--account", "g123", "--recipe", "pytorch-2.6")
 CE = ("--system", "clariden", "--runtime", "ce", "--account", "g123", "--image", "nvcr.io#nvidia/pytorch:25.06-py3")
@@ -295,7 +294,7 @@ def test_torchrun_gets_a_command_as_it_takes_it(cli: Cli, command: str, shown: s
 ANY = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 
-@settings(max_examples=share(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(ANY, min_size=1, max_size=4))
 def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
     """The array of a job, as bash reads it, is the words of the command line."""

@@ -14,7 +14,7 @@ from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock
 from uenvtool.knowledge.system import load_system
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def lock_in(folder: Path) -> Lock:

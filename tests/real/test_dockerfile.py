@@ -17,7 +17,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.settings import settings_for
 
-pytestmark = [pytest.mark.real, *needs("buildah")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("buildah")]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 
 RANK = """\
 #!/bin/bash
@@ -55,7 +55,6 @@ def environ(place: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
 def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
     words = ["srun", "--nodes=4", "--ntasks-per-node=2", "--wait=20", "--chdir", str(place), "./rank.sh", "--json"]
 
@@ -89,7 +88,6 @@ exit 3
 """
 
 
-@pytest.mark.slow
 def test_a_job_is_looked_at_by_its_id(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
     (place / "job.sh").write_text(SCRIPT)
     sent = slurm.run("sbatch", "--parsable", "--wait", "job.sh", env=environ, cwd=place)

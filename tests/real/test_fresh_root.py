@@ -13,6 +13,7 @@ from tests.support.project import ROOT
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.slow,
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a clone: run the tests in one"),
     *needs("unshare", "git", "setpriv"),
 ]

@@ -23,7 +23,7 @@ from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.yamltree import read
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 GROWTH = Path(__file__).parent / "growth"
 
 

@@ -15,7 +15,7 @@ from tests.support import peers
 from tests.support.needs import need, skip_without
 from tests.support.web import Quiet, served
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 SECRET = "a-secret-that-nobody-prints"
 
 

@@ -19,7 +19,7 @@ from tests.support.overlays import pack_overlay
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, UenvView, env_json
 from uenvtool.image.verify import BUILD_FOLDERS, BuildPathScanner
 
-pytestmark = [pytest.mark.real, *needs("mksquashfs")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs")]
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
 

@@ -14,7 +14,7 @@ from tests.support.needs import skip_without
 from tests.support.project import CACHE
 from tests.support.pythons import PYENV
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("single-file")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("single-file")]
 WHEELS = CACHE / "wheels-of-single-file"
 
 
@@ -104,7 +104,6 @@ def test_another_command_of_that_name_is_not_replaced(home: Path) -> None:
     assert (home / ".local/bin/uenvtool").read_text() == "mine"
 
 
-@pytest.mark.slow
 def test_it_installs_without_a_network_again_over_a_dead_one_and_goes_away(home: Path, place: Path) -> None:
     wheels = shutil.copytree(WHEELS, place / "wheels") if WHEELS.is_dir() else place
     if not list(wheels.glob("uenvtool-*.whl")):

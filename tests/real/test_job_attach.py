@@ -14,7 +14,7 @@ from tests.docs.world import LABEL, World, made
 from tests.support import peers
 from tests.support.slurm import Slurm, running_slurm
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 WAITS = """\
 import os, pathlib, time, subprocess
 subprocess.Popen(["sleep", "100"])  # what a rank starts has its variables too

@@ -17,7 +17,7 @@ from tests.real.test_job_slurm import Site, site, torch_python, until, wait_for
 from tests.support.needs import skip_without
 
 __all__ = ["site"]
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 SCRIPTS = {
     block.text.split()[1].rstrip(":"): block.text
     for block in read_blocks()
@@ -95,7 +95,7 @@ def attach(port: int) -> None:
                     break
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_editor_attaches_to_rank_0(site: Site, place: Path) -> None:
     folder = beside_torch("debugpy", "pip install debugpy into that environment")
     put(place, train_py="import os\nopen('trained-' + os.environ['RANK'], 'w').close()\n")
@@ -135,7 +135,7 @@ print("served by", len(bundles), "GPUs of", len(nodes), "nodes", flush=True)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_ray_has_its_head_and_workers_and_a_server_over_two_nodes(site: Site, place: Path) -> None:
     folder = beside_torch("ray", "pip install ray into that environment")
     put(place)
@@ -169,7 +169,7 @@ print("rank", os.environ["RANK"], "is", peer.recv(10).decode(), flush=True)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_server_stays_up_while_ranks_run_and_ends_with_them(site: Site, place: Path) -> None:
     folder = Path(torch_python()).parent
     put(place, server_py=SERVER, train_py=CLIENT)

@@ -21,7 +21,7 @@ from tests.support.needs import skip_without
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 MEET = Path(__file__).parent.parent / "support" / "meet.py"
 TORCH = "UENVTOOL_TEST_TORCH_PYTHON"
 RANKS = 8
@@ -147,7 +147,7 @@ def test_a_test_of_the_network_ends_with_a_verdict(
     assert said in output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
     path = site.job(sys.executable, str(MEET))
     jobs = [site.slurm.run("sbatch", "--parsable", str(path), cwd=site.place).stdout.strip() for _ in range(2)]
@@ -227,7 +227,7 @@ def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, la
 CHARACTERS = " \t\n\"'`$(){}[]<>|&;*?!#~\\-=%@:,./0aZé\u2028\U0001f600"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_any_words_reach_the_program_through_sbatch_and_srun(site: Site, place: Path) -> None:
     chance = random.Random(15)
     words = ["".join(chance.choices(CHARACTERS, k=chance.randrange(12))) for _ in range(300)]
@@ -340,7 +340,7 @@ def steps(place: Path) -> str:
     return (place / "steps-0").read_text() if (place / "steps-0").exists() else ""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_job_that_its_limit_ends_is_done_after_three_runs(site: Site, place: Path) -> None:
     """Slurm itself sends the signal: the limit of a job that runs comes two minutes later than it looks at it."""
     (place / "train.py").write_text(STEPS)

@@ -12,7 +12,7 @@ from tests.docs.world import LABEL, World, made
 from tests.support import peers
 from tests.support.slurm import Slurm, running_slurm
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 JOB = "uenvtool job --account a01 --time 5 -o train.sh"
 SHOW = """\
 import os, sys, einops

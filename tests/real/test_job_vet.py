@@ -11,7 +11,7 @@ import pytest
 from tests.real.test_job_slurm import MEET, RANKS, Site, said, site, torch_python
 
 __all__ = ["site"]
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 NVIDIA_SMI = """\
 #!/bin/sh
 case $SLURMD_NODENAME in
@@ -73,7 +73,7 @@ def test_a_job_ends_before_training_if_too_few_nodes_pass(site: Site) -> None:
     assert not said(output)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_node_that_is_silent_is_not_used(site: Site) -> None:
     code, output = run(site, "--spare", "1", SILENT="n2", VET_SECONDS="60")
 
@@ -89,7 +89,7 @@ if os.environ.get("SLURMD_NODENAME") == "n2" and "SLURM_PROCID" in os.environ:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("launcher", ["srun", "torchrun"])
 def test_a_node_whose_all_reduce_hangs_is_not_used_with_a_real_torch(site: Site, place: Path, launcher: str) -> None:
     python = torch_python()

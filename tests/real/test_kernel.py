@@ -13,11 +13,12 @@ import pytest
 from tests.real.test_uenv import Stack, stack, uenvtool
 from tests.support.needs import needs
 from tests.support.pythons import newest
+from tests.support.samples import sampled
 
 __all__ = ["stack", "uenvtool"]
 nbclient = pytest.importorskip("nbclient", reason="no nbclient: pip install nbclient ipykernel")
 nbformat = pytest.importorskip("nbformat")
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm"), *needs("mksquashfs")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm"), *needs("mksquashfs")]
 CELL = (
     "import inbase, tool, subprocess, sys, os\n"
     "out = subprocess.run(['python', '-c', 'import tool; print(tool.__version__)'], capture_output=True, text=True)\n"
@@ -44,8 +45,7 @@ def with_ipykernel(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
     return stack
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", sampled([True, False]))
 def test_a_notebook_imports_from_the_overlay_and_the_base(
     with_ipykernel: Stack, uenvtool: list[str], place: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
 ) -> None:

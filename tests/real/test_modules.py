@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Cli
 from tests.support.needs import skip_without
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 INITS = (Path("/usr/share/lmod/lmod/init/bash"), Path("/usr/share/modules/init/bash"))
 JOBS = [
     ("frontier", "conda"),

@@ -17,7 +17,7 @@ from tests.support.project import ROOT
 from tests.support.pythons import newest, pythons
 from tests.support.slurm import Slurm
 
-pytestmark = [pytest.mark.real, *needs("mksquashfs"), pytest.mark.xdist_group("slurm")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs"), pytest.mark.xdist_group("slurm")]
 __all__ = ["init"]
 LOOK = """
 import os, sys, inbase, tool, torch

@@ -18,7 +18,7 @@ from tests.support.needs import needs
 from tests.support.overlays import BaseHere, clean_environment, install, seen, unpack, wheel
 from tests.venv.test_precedence import RIGHT, fill_base, looks, tool_wheel, versions_and_layouts
 
-pytestmark = [pytest.mark.real, *needs("mksquashfs")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs")]
 
 
 @pytest.fixture
@@ -33,7 +33,6 @@ def stack(loaded: Loaded, wheels: Path) -> Callable[..., BaseHere]:
     return load
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version_and_layout", versions_and_layouts(quick=1))
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
     stack: Callable[..., BaseHere], cli: Cli, place: Path, version_and_layout: tuple[str, str]
@@ -73,7 +72,6 @@ def test_the_image_carries_what_the_uenv_client_reads(stack: Callable[..., BaseH
     assert "mounts = " not in answer.stderr  # its base, a uenv, is not there in a container
 
 
-@pytest.mark.slow
 def test_the_same_inputs_give_the_same_image(
     stack: Callable[..., BaseHere], cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +88,6 @@ def test_the_same_inputs_give_the_same_image(
     assert sums[0] == sums[1]
 
 
-@pytest.mark.slow
 def test_an_image_alone_is_updated_and_the_old_one_kept(
     stack: Callable[..., BaseHere],
     cli: Cli,
@@ -113,7 +110,7 @@ def test_an_image_alone_is_updated_and_the_old_one_kept(
     assert (new["mount"], old["mount"]) == ("/my/tools", "/my/tools")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_unpacked_image_is_an_overlay_again(
     stack: Callable[..., BaseHere],
     cli: Cli,

@@ -15,7 +15,7 @@ from tests.support.overlays import BaseHere, base, clean_environment, install, r
 from tests.support.pythons import newest, pythons
 from tests.support.samples import sampled
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 VENDORS = "2.6.0a0+d883142"
 TORCH_2_6 = (  # Requires-Dist of torch 2.6.0 on PyPI for this platform, with the ones of its CUDA libraries
     "filelock",
@@ -140,7 +140,7 @@ def test_a_real_wheel_built_for_numpy_1_is_told_from_its_binary(
     assert ("h5py 3.10.0 is built for numpy 1" in answer.stderr) == bool(code)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, real_torch: Path
 ) -> None:

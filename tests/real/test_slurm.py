@@ -14,7 +14,7 @@ from tests.support.slurm import Slurm
 from uenvtool.activation.activate import text
 from uenvtool.knowledge.settings import settings_for
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""
 SCRIPT = ROOT / "activate" / "clariden.sh"
 UENV = {"UENV_VIEW": "/nowhere:pytorch:default", "UENVTOOL_ROOT": "/nowhere"}

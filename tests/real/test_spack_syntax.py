@@ -16,7 +16,7 @@ from tests.real.conftest import RealSpack
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Version, versions
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 VERSIONS = [
     *["1", "1.2", "1.2.0", "1.2.3", "1.10", "2.6.0", "2.26.2-1", "2.26.10-1", "9.2.0.82-12", "9.10.2.21-12"],

@@ -30,7 +30,7 @@ from uenvtool.image import bytecode, read
 from uenvtool.venv.image import MOUNT
 from uenvtool.venv.info import image_data
 
-pytestmark = [pytest.mark.real, *needs("mksquashfs")]
+pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs")]
 RECORD = {
     "format": 1,
     "base": {"name": "pytorch/v2.6.0", "python": "/base/bin/python", "version": "3.12.1", "folders": []},

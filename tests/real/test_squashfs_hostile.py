@@ -22,6 +22,7 @@ from uenvtool.venv.info import image_data
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
 ]
 ROOT = Path(__file__).parents[2]

@@ -19,6 +19,7 @@ from uenvtool.image.tree import Tree, walk
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
 ]
 KEPT, REPLACED, LEFT_OUT, ADDED, LINK = "kept", "replaced", "left out", "added", "link"

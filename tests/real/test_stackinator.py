@@ -13,7 +13,7 @@ from tests.support import peers
 from tests.support.needs import skip_without
 from tests.support.samples import sampled
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 READ = """
 import sys, pathlib, yaml

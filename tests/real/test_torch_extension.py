@@ -17,6 +17,7 @@ from tests.support.overlays import clean_environment, run, wheel
 PYTHON = Path(os.environ.get("UENVTOOL_TEST_TORCH_PYTHON") or "/nonexistent")
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.slow,
     pytest.mark.skipif(
         not PYTHON.exists(),
         reason="needs a real torch: `pip install torch setuptools wheel ninja packaging` into a venv, and name its "
@@ -59,7 +60,7 @@ def used(folder: str) -> str:
     return run([f"{folder}/bin/python", "-c", USE], clean_environment()).stdout.strip()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_extension_is_built_on_the_bases_torch_and_made_again(no_base: None, cli: Cli, source: Path) -> None:
     made = cli("venv", "v", "--base", PYTHON, "--no-build-isolation", "tinyop")
     again = cli("venv", "w", "--base", PYTHON, "--from", "v/.uenvtool/pylock.toml")
@@ -72,7 +73,7 @@ def test_an_extension_is_built_on_the_bases_torch_and_made_again(no_base: None, 
     assert installed == ["tinyop-1.0.dist-info"]  # the tools of the build are not in it
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_module_that_a_real_torch_cannot_load_is_a_conflict(
     no_base: None, cli: Cli, wheels: Path, place: Path
 ) -> None:

@@ -22,6 +22,7 @@ from tests.support.uenv import uenv_image
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.slow,
     pytest.mark.xdist_group("slurm"),  # one Slurm a machine
     *needs("mksquashfs"),
 ]

@@ -1,4 +1,4 @@
-"""Products of which a run takes a sample, and a run with `--slow` all."""
+"""Products of cases, of which a run takes a few and the nightly run all."""
 
 from __future__ import annotations
 
@@ -8,26 +8,18 @@ from typing import Any
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-WHOLE = False
-"""Whether everything is run: `--slow`, which CI gives; tests/conftest.py sets it before any test is read."""
-
-
-def share(count: int) -> int:
-    """Return a fifth of so many random cases, or all of them in a run with `--slow`."""
-    return count if WHOLE else max(count // 5, 1)
-
 
 def sampled(values: Iterable[Any], keep: int = 1) -> list[ParameterSet]:
-    """Parameters of which all but the first `keep` are marked `slow`."""
+    """Parameters of which all but the first `keep` are marked `nightly`."""
     found = [value if isinstance(value, ParameterSet) else pytest.param(value) for value in values]
-    return [*found[:keep], *(value._replace(marks=(*value.marks, pytest.mark.slow)) for value in found[keep:])]
+    return [*found[:keep], *(value._replace(marks=(*value.marks, pytest.mark.nightly)) for value in found[keep:])]
 
 
 def pairwise(rows: Sequence[Any], columns: Sequence[Any], each: int = 2) -> list[ParameterSet]:
-    """Parameters of a product: each row with so many columns in turn, so that every one comes; the rest is `slow`."""
+    """Parameters of a product: each row with so many columns in turn, so that every one comes, the rest at night."""
     taken = {(row, (row * each + step) % len(columns)) for row in range(len(rows)) for step in range(each)}
     return [
-        pytest.param(rows[row], columns[column], marks=() if (row, column) in taken else pytest.mark.slow)
+        pytest.param(rows[row], columns[column], marks=() if (row, column) in taken else pytest.mark.nightly)
         for row in range(len(rows))
         for column in range(len(columns))
     ]
