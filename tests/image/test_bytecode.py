@@ -70,15 +70,19 @@ def test_bytecode_does_not_depend_on_what_was_compiled_before_it(version: str, t
     assert alone == {name: forwards[name] for name in alone}
 
 
-def test_the_number_of_workers_does_not_matter(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    python, names = Path(sys.executable), bytecode.sources(tree, tree)
-    monkeypatch.setattr(bytecode, "FEWEST_FILES", 1)
-    monkeypatch.setattr(bytecode, "workers", lambda: 1)
-    one = gathered(python, tree, names, tmp_path / "a")
+def test_the_number_of_workers_does_not_matter(tree: Path, tmp_path: Path) -> None:
+    for number in range(2 * bytecode.FEWEST_FILES):
+        (tree / f"m{number}.py").write_text(f"x = {number}\n")
+    python, names, processors = Path(sys.executable), bytecode.sources(tree, tree), os.sched_getaffinity(0)
+    several = gathered(python, tree, names, tmp_path / "a")
 
-    monkeypatch.setattr(bytecode, "workers", lambda: 4)
+    os.sched_setaffinity(0, [min(processors)])
+    try:
+        one = gathered(python, tree, dict(reversed(names.items())), tmp_path / "b")
+    finally:
+        os.sched_setaffinity(0, processors)
 
-    assert gathered(python, tree, dict(reversed(names.items())), tmp_path / "b") == one
+    assert one == several
 
 
 def test_two_folders_give_the_same_bytes_and_neither_is_named(tree: Path, tmp_path: Path) -> None:
