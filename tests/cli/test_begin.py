@@ -128,25 +128,9 @@ def test_the_shell_completes_values(line: str, completed: list[str]) -> None:
     assert set(completed) <= set(done.stdout.split())
 
 
-@pytest.mark.parametrize("words", [["build", "hello", "--colour"], ["bild"], ["build"], ["explain", "--system"]])
-def test_a_wrong_command_line_is_an_error_with_a_hint(cli: Cli, words: list[str]) -> None:
-    answer = cli(*words)
-    of = f" {words[0]}" if words[0] != "bild" else ""
-
-    assert answer.code == 2
-    assert answer.stderr.startswith("error: ")
-    assert f"`uenvtool{of} --help` shows what it takes" in answer.stderr.partition("hint: ")[2]
-
-
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(cli: Cli) -> None:
     answer = cli("--debug", "build", "nosuch")
 
     assert answer.code == 2
     assert "Traceback" in answer.stderr
     assert answer.stderr.rstrip().splitlines()[-2].startswith("error: unknown recipe 'nosuch'")
-
-
-def test_a_group_alone_lacks_a_command(cli: Cli) -> None:
-    alone = cli("image")
-
-    assert (alone.code, alone.stderr.splitlines()[0]) == (2, "error: Missing command")

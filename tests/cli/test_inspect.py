@@ -135,11 +135,6 @@ def test_a_lock_that_has_what_its_recipe_asks_for_differs_by_what_the_recipe_lea
     assert [each["package"] for each in found if each["change"] == "removed"] == ["ucx"]  # for other networks
 
 
-def test_diff_of_what_is_not_there_is_refused(cli: Cli) -> None:
-    assert cli("diff", "pytorch-2.6", "nothing").code == 2
-    assert cli("diff", "pytorch-2.6", "./nothing.lock").code == 2
-
-
 @pytest.mark.parametrize("name", ["recipe", "system", "published"])
 def test_a_schema_is_a_valid_draft_2020_12_schema_with_a_description_everywhere(cli: Cli, name: str) -> None:
     schema = json.loads(cli("schema", name).stdout)
@@ -174,10 +169,3 @@ def test_a_stackinator_recipe_has_mpi_and_compilers_in_their_fields(cli: Cli, re
     assert {"py-torch", "nccl", "aws-ofi-nccl"} <= set(packages)
     assert environment["views"]["default"]["uenv"]["env_vars"]["set"]
     assert cli("build", recipe, "--system", "clariden", "--format", version, "-o", "out", "--check").code == 0
-
-
-def test_stackinator_needs_a_compiler(cli: Cli) -> None:
-    answer = cli("build", "hello", "--system", "clariden", "--format", "stackinator")
-
-    assert answer.code == 2
-    assert "names no compiler" in answer.stderr

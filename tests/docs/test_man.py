@@ -30,7 +30,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def read(page: Path | str, *words: str | Path, **env: str) -> str:
     if not shutil.which("man"):
-        skip_without("man", "apt-get install man-db groff")
+        skip_without("man", "apt-get install man-db")
     wanted = ["man", *map(str, words), str(page)]
     more = {"MANWIDTH": "80", "LC_ALL": "C.UTF-8", **env}
     done = subprocess.run(wanted, capture_output=True, text=True, check=False, env={**os.environ, **more})
@@ -67,17 +67,6 @@ def test_mandoc_has_no_complaint(pages: Path) -> None:
     ]
 
     assert COMPLAINTS.sub("", "".join(found)) == ""
-
-
-def test_groff_has_no_warning(pages: Path) -> None:
-    if not shutil.which("groff"):
-        skip_without("groff", "apt-get install groff")
-
-    done = subprocess.run(
-        ["groff", "-ww", "-man", "-Tutf8", *sorted(pages.iterdir())], capture_output=True, text=True, check=False
-    )
-
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_text_that_roff_would_obey_is_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
