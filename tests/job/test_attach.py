@@ -20,12 +20,13 @@ from tests.conftest import Cli
         ),
         ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", 1, "error: job 12 does not run"),
         ("", 1, "error: job 12 does not run"),
+        ("echo 1", 4, "error: no step can be started in job 12: busy"),
     ],
 )
 def test_a_silent_slurm_is_not_a_job_that_does_not_run(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, squeue: str, code: int, said: str
 ) -> None:
-    for name, text in (("squeue", squeue), ("srun", "exit 9")):
+    for name, text in (("squeue", squeue), ("srun", "echo busy >&2; exit 9")):
         (place / name).write_text(f"#!/bin/sh\n{text}\n")
         (place / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")

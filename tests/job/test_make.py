@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -139,6 +140,15 @@ def test_two_constraints_hold_together(cli: Cli, write: Write) -> None:
     write("systems/mine.yaml", f"description: Mine.\nextends: perlmutter\n{large}")
 
     assert "#SBATCH --constraint=gpu&hbm80g" in script(cli, "--system", "mine", "--account", "p", "--large", *TRAIN)
+
+
+def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:
+    for word in ("0.1", "a\x1bb", "é"):
+        files = written(cli, *PODS, "--", "python", "train.py", word)
+
+        scripts, _ = yaml.safe_load_all(files["train.yaml"])
+
+        assert scripts["data"] == {name: files[name].rstrip("\n") + "\n" for name in ("train.sh", "train.activate.sh")}
 
 
 def pod(place: Path, *env: str) -> subprocess.CompletedProcess[str]:
