@@ -49,6 +49,8 @@ def test_a_second_index_in_pips_file_and_in_the_requirements_are_one_strategy() 
 
     assert both.count("--extra-index-url") == 1  # that of the file is read by uv
     assert both.count("--index-strategy") == 1
+    assert "--prerelease" not in both
+    assert with_options(user, {"--pre": [""]}).arguments[-2:] == ("--prerelease", "allow")
 
 
 def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write: Write) -> None:
