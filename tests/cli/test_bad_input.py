@@ -120,6 +120,7 @@ def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> N
     assert answer.stdout == ""
 
 
+@pytest.mark.slow
 def test_words_by_chance_are_never_an_unexpected_error(cli: Cli, place: Path) -> None:
     chance = random.Random(3)
     words = [*COMMANDS, *(f"--{name}" for name in ("system", "json", "check", "output", "all", "diff", "from", "add"))]

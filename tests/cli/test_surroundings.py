@@ -65,12 +65,14 @@ def test_home_can_be_anything(kind: str, tmp_path: Path, forbidden: Path, place:
     assert answers(place, HOME=value, XDG_CONFIG_HOME=value).endswith(f"{[0] * len(COMMANDS)}\n")
 
 
+@pytest.mark.slow
 def test_the_current_folder_can_be_gone(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
 
     assert answers(tmp_path / "gone", GONE=str(tmp_path / "gone")).endswith(f"{[0] * len(COMMANDS)}\n")
 
 
+@pytest.mark.slow
 def test_the_current_folder_can_be_forbidden(tmp_path: Path, forbidden: Path) -> None:
     code = f"import os; os.chdir({str(tmp_path / 'here')!r}); os.chmod('.', 0)\n{ALL}"
     (tmp_path / "here").mkdir()

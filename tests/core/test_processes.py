@@ -95,7 +95,14 @@ def is_alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
-@pytest.mark.parametrize("code", [IN_MAIN, IN_THREADS, BUSY], ids=["main", "threads", "busy"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(IN_MAIN, id="main"),
+        pytest.param(IN_THREADS, id="threads"),
+        pytest.param(BUSY, id="busy", marks=pytest.mark.slow),
+    ],
+)
 def test_one_signal_ends_it_with_children_that_do_not_want_to(place: Path, code: str, number: int) -> None:
     process = started(code, place)
     began = time.monotonic()

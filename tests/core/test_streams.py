@@ -52,6 +52,7 @@ def test_a_reader_that_is_not_there_or_leaves_is_no_error(place: Path, words: st
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", sampled(["ascii:strict", "utf-8:strict", "ascii", "latin-1:strict"]))
 def test_any_encoding_of_the_terminal_shows_any_text(place: Path, encoding: str) -> None:
     (place / "recipes" / "mine").mkdir(parents=True)

@@ -34,6 +34,7 @@ SCHEMAS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_each_is_as_its_schema_wants(name: str) -> None:
     program = Path(sys.executable).parent / "check-jsonschema"

@@ -128,10 +128,10 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
 @pytest.mark.parametrize(
     ("alive", "silent", "nodes"),
     [
-        ([0, 1], "rank 2-7", "n[3-8]"),
-        ([1, 2, 3, 4, 5, 6, 7], "rank 0", "n1"),
         ([1, 2, 3, 4, 5, 6], "rank 0,7", "n[1,8]"),
-        ([3], "rank 0-2,4-7", "n[1-3,5-8]"),
+        pytest.param([0, 1], "rank 2-7", "n[3-8]", marks=pytest.mark.slow),
+        pytest.param([1, 2, 3, 4, 5, 6, 7], "rank 0", "n1", marks=pytest.mark.slow),
+        pytest.param([3], "rank 0-2,4-7", "n[1-3,5-8]", marks=pytest.mark.slow),
     ],
 )
 def test_whichever_ranks_are_dead_one_of_the_others_reports(
