@@ -10,11 +10,11 @@ import pytest
 
 from uenvtool.core.session import CurrentJob, LoadedView
 from uenvtool.doctor.here import faults
-from uenvtool.doctor.snapshot import Disks, Folder, Libraries, MpiUser, PythonHere, PythonPackage, Snapshot, Tuned
+from uenvtool.doctor.snapshot import Disks, Folder, Libraries, MpiUser, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import concrete_systems, load_system
-from uenvtool.venv.health import Health
+from uenvtool.venv.health import Health, PythonHere, PythonPackage
 
 KNOWN = load_findings().findings
 JOB = CurrentJob(scheduler="slurm", id="17")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from uenvtool.core import quoting
 from uenvtool.doctor.finding import Fault
-from uenvtool.doctor.snapshot import Disks, Folder, PythonHere, Snapshot
+from uenvtool.doctor.snapshot import Disks, Folder, Snapshot
+from uenvtool.venv.health import PythonHere
 
 MOUNTS = Path("/proc/self/mountinfo")
 SHARED = ("lustre", "gpfs", "beegfs", "nfs", "nfs4", "ceph", "wekafs", "cifs")

@@ -14,11 +14,12 @@ from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, wo
 from uenvtool.doctor.libraries import PLUGIN, libraries_here, search_path, wrong_libraries
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
-from uenvtool.doctor.python import python_here, wrong_overlay, wrong_packages
+from uenvtool.doctor.python import wrong_overlay, wrong_packages
 from uenvtool.doctor.secrets import without_secrets
-from uenvtool.doctor.snapshot import PythonHere, Snapshot
+from uenvtool.doctor.snapshot import Snapshot
 from uenvtool.doctor.variables import absent_paths, left_from_host, tuned_here, wrong_variables
 from uenvtool.knowledge.finding import Known, load_findings
+from uenvtool.venv.health import PythonHere, python_here
 
 CHECKS = (
     wrong_variables,
@@ -41,7 +42,8 @@ def examine_here(
     environ: Mapping[str, str], *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
 ) -> Examination:
     """Return what is wrong in this shell. Raises BadInput for names that do not exist."""
-    python, printed = python_here(environ)
+    is_rank = "SLURM_PROCID" in environ  # each of many would read the libraries whole
+    python, printed = python_here(environ, read_libraries=not is_rank)
     folders, gone = search_path(environ)
     views = loaded_views(environ)
     folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]

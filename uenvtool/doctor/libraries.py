@@ -16,7 +16,8 @@ from uenvtool.core import processes
 from uenvtool.core.elf import Needs, needs_of
 from uenvtool.core.errors import UenvtoolError
 from uenvtool.doctor.finding import Fault
-from uenvtool.doctor.snapshot import Libraries, MpiUser, PythonHere, Snapshot
+from uenvtool.doctor.snapshot import Libraries, MpiUser, Snapshot
+from uenvtool.venv.health import PythonHere
 
 PLUGIN, MPI = "libnccl-net", "libmpi"
 PATTERNS = {PLUGIN: "libnccl-net*.so*", MPI: "libmpi.so*"}

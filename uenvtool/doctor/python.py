@@ -1,72 +1,18 @@
-"""The Python that a command of this shell gets, the packages on its path, and which of them win and should not."""
+"""What is wrong with the packages of this shell's Python: those that win and should not, and what no longer fits."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator
 
-from uenvtool.core.errors import UenvtoolError
-from uenvtool.core.words import canonical, listed
+from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Fault
-from uenvtool.doctor.snapshot import PythonHere, PythonPackage, Snapshot
-from uenvtool.venv.base import METADATA_SUFFIXES, probe
-from uenvtool.venv.health import Health, health
+from uenvtool.doctor.snapshot import Snapshot
+from uenvtool.venv.health import PythonHere, PythonPackage
 
 MOST_SHOWN = 2
 _OF_PYTHON = re.compile(r"/python(3\.\d+)(?:/|\Z)")
-Answer = tuple[PythonHere | None, str]
-"""The Python of a shell, None if it does not start, and what it prints when it starts."""
-
-
-def python_here(environ: Mapping[str, str]) -> Answer:
-    """Return the Python of this shell."""
-    program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
-    if program is None:
-        return None, ""
-    env = {**environ, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        data, completed = probe(program, env, "paths")
-    except UenvtoolError as error:
-        return None, str(error)
-    if data is None:
-        return None, completed.stderr or "it prints nothing"
-    environment = data["prefix"] if data["prefix"] != data["base_prefix"] else ""
-    folders = tuple(map(str, data["folders"]))
-    here = PythonHere(
-        version=str(data["version"]),
-        folders=folders,
-        packages=tuple(_packages(folders)),
-        user_site=str(data["user_site"] or ""),
-        environment=str(environment),
-        its_folder=next((folder for folder in folders if environment and folder.startswith(f"{environment}/")), ""),
-        overlay=_overlay(str(environment), folders, environ),
-    )
-    return here, completed.stderr
-
-
-def _overlay(environment: str, folders: Sequence[str], environ: Mapping[str, str]) -> Health:
-    if not environment:
-        return Health()
-    is_rank = "SLURM_PROCID" in environ  # each of many would read the libraries whole
-    return health(Path(environment), folders, read_libraries=not is_rank)
-
-
-def _packages(folders: Sequence[str]) -> Iterator[PythonPackage]:
-    """Yield the distributions of the folders by the names of their metadata, as pip writes them."""
-    for folder in folders:
-        try:
-            names = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        for name in names:
-            stem, suffix = os.path.splitext(name)
-            if suffix in METADATA_SUFFIXES and "-" in stem:
-                distribution, _, version = stem.partition("-")
-                version = version.partition("-py")[0] if suffix == ".egg-info" else version
-                yield PythonPackage(name=canonical(distribution), version=version, folder=folder)
 
 
 def wrong_packages(here: Snapshot) -> Iterator[Fault]:

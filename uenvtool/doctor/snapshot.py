@@ -7,43 +7,7 @@ from dataclasses import dataclass, field
 
 from uenvtool.core.session import CurrentJob, LoadedView
 from uenvtool.knowledge.tuning import Guard, Need, Setting
-from uenvtool.venv.health import Health
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PythonPackage:
-    """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
-
-    name: str
-    version: str
-    folder: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PythonHere:
-    """The Python that a command of this shell gets.
-
-    folders: its package folders in their order. packages: in that order, hidden ones too. user_site: the user's own
-    folder, if it counts. environment: the virtual environment, if it is one; its_folder: where that has its packages.
-    overlay: what is wrong with that environment.
-    """
-
-    version: str
-    folders: tuple[str, ...]
-    packages: tuple[PythonPackage, ...]
-    user_site: str = ""
-    environment: str = ""
-    its_folder: str = ""
-    overlay: Health = field(default_factory=Health)
-
-    @property
-    def minor(self) -> str:
-        """The version that compiled packages are for, such as 3.12."""
-        return ".".join(self.version.split(".")[:2])
-
-    def versions(self, name: str) -> list[PythonPackage]:
-        """Return all of a package that lie on the path, the one that wins first."""
-        return [package for package in self.packages if package.name == name]
+from uenvtool.venv.health import PythonHere
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,12 +12,13 @@ from uenvtool.core.session import loaded_views
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.libraries import found_in
-from uenvtool.doctor.snapshot import PythonHere, Snapshot, Tuned
+from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.runtime import Runtime, Sign
 from uenvtool.knowledge.settings import runtimes_of, settings_for
 from uenvtool.knowledge.system import load_system, recognised
 from uenvtool.knowledge.tuning import Guard, Setting
+from uenvtool.venv.health import PythonHere
 
 NOT_KNOWN = "variables: unrecognised machine, --system names it"
 NOT_LOADED = "variables: no uenv or container of {system} is loaded, --runtime names one"

@@ -1,14 +1,16 @@
-"""What is wrong with an environment on a base, by its files alone: what doctor asks about an overlay."""
+"""What doctor asks about the Python of a shell: its packages, and what is wrong with its environment by the files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, UenvtoolError
 from uenvtool.core.words import canonical
-from uenvtool.venv.base import Distribution, installed
+from uenvtool.venv.base import METADATA_SUFFIXES, Distribution, installed, probe
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.info import image_of, is_older, repack_command
 from uenvtool.venv.overlay import CONFIG
@@ -32,11 +34,92 @@ class Health:
     for_other_torch: tuple[str, ...] = ()
 
 
-def health(environment: Path, folders: Sequence[str], *, read_libraries: bool) -> Health:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PythonPackage:
+    """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
+
+    name: str
+    version: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PythonHere:
+    """The Python that a command of this shell gets.
+
+    folders: its package folders in their order. packages: in that order, hidden ones too. user_site: the user's own
+    folder, if it counts. environment: the virtual environment, if it is one; its_folder: where that has its packages.
+    overlay: what is wrong with that environment.
+    """
+
+    version: str
+    folders: tuple[str, ...]
+    packages: tuple[PythonPackage, ...]
+    user_site: str = ""
+    environment: str = ""
+    its_folder: str = ""
+    overlay: Health = field(default_factory=Health)
+
+    @property
+    def minor(self) -> str:
+        """The version that compiled packages are for, such as 3.12."""
+        return ".".join(self.version.split(".")[:2])
+
+    def versions(self, name: str) -> list[PythonPackage]:
+        """Return all of a package that lie on the path, the one that wins first."""
+        return [package for package in self.packages if package.name == name]
+
+
+def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[PythonHere | None, str]:
+    """Return the Python of a shell, None if there is none or it does not start, and what it prints when it starts.
+
+    It is started once, without importing a package. read_libraries: read the compiled modules of an overlay whole,
+    which takes seconds.
+    """
+    program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
+    if program is None:
+        return None, ""
+    env = {**environ, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        data, completed = probe(program, env, "paths")
+    except UenvtoolError as error:
+        return None, str(error)
+    if data is None:
+        return None, completed.stderr or "it prints nothing"
+    environment = data["prefix"] if data["prefix"] != data["base_prefix"] else ""
+    folders = tuple(map(str, data["folders"]))
+    here = PythonHere(
+        version=str(data["version"]),
+        folders=folders,
+        packages=tuple(_packages(folders)),
+        user_site=str(data["user_site"] or ""),
+        environment=str(environment),
+        its_folder=next((folder for folder in folders if environment and folder.startswith(f"{environment}/")), ""),
+        overlay=_health(Path(environment), folders, read_libraries=read_libraries) if environment else Health(),
+    )
+    return here, completed.stderr
+
+
+def _packages(folders: Sequence[str]) -> Iterator[PythonPackage]:
+    """Yield the distributions of the folders by the names of their metadata, as pip writes them."""
+    for folder in folders:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            stem, suffix = os.path.splitext(name)
+            if suffix in METADATA_SUFFIXES and "-" in stem:
+                distribution, _, version = stem.partition("-")
+                version = version.partition("-py")[0] if suffix == ".egg-info" else version
+                yield PythonPackage(name=canonical(distribution), version=version, folder=folder)
+
+
+def _health(environment: Path, folders: Sequence[str], *, read_libraries: bool) -> Health:
     """Look at a virtual environment, an overlay or another; nothing of it is imported or run.
 
-    folders: the package folders of its Python in their order, its own and its base's. read_libraries: read the
-    compiled modules whole, which takes seconds; of an environment without a base nothing is read.
+    folders: the package folders of its Python in their order, its own and its base's. Of an environment without a base
+    no library is read.
     """
     overrides = frozenset(_overrides(environment))
     image = image_of(environment) if (environment / RECORD_FOLDER).is_dir() else None
