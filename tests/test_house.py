@@ -1,4 +1,4 @@
-"""Six rules of the house that a reader would have to remember; those about names are ruff's, see pyproject.toml."""
+"""Seven rules of the house that a reader would have to remember; those about names are ruff's, see pyproject.toml."""
 
 from __future__ import annotations
 
@@ -89,6 +89,17 @@ def test_a_room_knows_only_what_it_may(room: str) -> None:
         if name.startswith("uenvtool.") and name.split(".")[1] not in KNOWS[room] | {room}
     }
     assert strangers == set()
+
+
+DOORS = {"uenvtool.activation.activate", "uenvtool.check.submission", "uenvtool.venv.health"}
+"""What doctor knows of the rooms beside it: one module each."""
+
+
+def test_doctor_reaches_each_room_through_one_module() -> None:
+    rooms = tuple(f"uenvtool.{room}." for room in KNOWS["doctor"] - {"core", "knowledge"})
+    imported = {name for path in (ROOT / "uenvtool" / "doctor").rglob("*.py") for name in imports_of(path)}
+
+    assert {name for name in imported if name.startswith(rooms)} == DOORS
 
 
 def test_every_room_is_in_the_table() -> None:

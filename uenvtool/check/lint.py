@@ -73,13 +73,13 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rule for name, rule in rules.items() if not wanted or name in wanted)
 
 
-def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, str] | None = None) -> list[Flaw]:
-    """Return every flaw of a batch script or EDF. name: its name in messages. system: the one that it is for.
+def flaws(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> list[Flaw]:
+    """Return every flaw of a batch script or EDF. system: the one that it is for.
 
     given: the variables that it is started with, which it need not set.
     """
-    source = dataclasses.replace(read_source(text, name), given=given or {})
-    return without_secrets(text, _flaws(source, load_rules().values(), system))
+    source = dataclasses.replace(source, given=given)
+    return without_secrets(source.text, _flaws(source, load_rules().values(), system))
 
 
 def _flaws(source: CheckedFile, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Flaw]:

@@ -10,10 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from uenvtool.check.findings import read_source
-from uenvtool.check.lint import flaws, recipe_of, runtime_of
-from uenvtool.check.parts import CheckedFile
-from uenvtool.check.script import options_of
+from uenvtool.check.submission import Submission, submission
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.files import examine_files
 from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
@@ -62,25 +59,29 @@ def examine_job(
     if not _JOB.match(job):
         raise BadInput(f"{job!r} is not the id of a job", hint="name it as squeue does, for example 123456")
     record = job_record(job)
-    script = read_source(record.script, SCRIPT) if record.script else None
-    options = dict(_options(record, script))
+    submitted = submission(record.script, SCRIPT, system, record.environment or {}, record.facts.get("SubmitLine", ""))
+    options = dict(submitted.options)
+    if "Network" in record.facts:
+        options[NETWORK] = record.facts["Network"]
     outputs = [
-        path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if os.path.isfile(path)
+        path for path in dict.fromkeys(map(Path, _outputs(record, submitted, options))) if os.path.isfile(path)
     ]  # a name may be too long
     nodes = list(expanded(record.facts.get("NodeList", "")))
-    files = [*outputs, *_dumps(record, script)]
+    files = [*outputs, *_dumps(record, submitted)]
     logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
-    findings = [*found.values(), *_flaws(record, system, found)]
+    findings = [*found.values(), *_flaws(submitted, found)]
     facts = list(_facts(record.facts))
     unseen = [*logs.unseen, *record.unseen]
     if record.environment is not None:
-        tuned, why_not = _tuned(record.environment, script, system=system, runtime=runtime, recipe=recipe)
-        wrong = as_findings(_environment_faults(record.environment, script, tuned, options), load_findings().findings)
+        tuned, why_not = _tuned(record.environment, submitted, system=system, runtime=runtime, recipe=recipe)
+        wrong = as_findings(
+            _environment_faults(record.environment, submitted, tuned, options), load_findings().findings
+        )
         findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in wrong]
         facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
         unseen += [why_not] if why_not else []
-    image, given = _image(options), _variables(record.environment or {}, script)
+    image, given = _image(options), _variables(record.environment or {}, submitted)
     runs = tuple(dataclasses.replace(run, image=image, variables={**given, **run.variables}) for run in logs.runs)
     return Examination(
         findings=tuple(worst_first(findings)),
@@ -108,41 +109,28 @@ def _image(options: Mapping[str, str]) -> str:
     return next((options[name] for name in IMAGES if options.get(name)), "")
 
 
-def _variables(environ: Mapping[str, str], script: CheckedFile | None) -> dict[str, str]:
+def _variables(environ: Mapping[str, str], submitted: Submission) -> dict[str, str]:
     """Return what a job set for its network: what was there before stays where the script gives a default."""
     found = {name: value for name, value in environ.items() if SAME.fullmatch(name)}
-    for part in script.parts if script else ():
+    for part in submitted.parts:
         is_default = f"${{{part.name}" in part.text and part.name in environ
         if part.kind == "variable" and SAME.fullmatch(part.name) and not is_default:
             found[part.name] = part.text
     return {name: without_secrets(found[name]) for name in sorted(found)}
 
 
-def _options(record: JobRecord, script: CheckedFile | None) -> Iterator[tuple[str, str]]:
-    """Yield the options that the job was submitted with; of two the last counts, as it does for sbatch."""
-    for part in script.parts if script else ():
-        if part.kind == "directive":
-            yield part.name, part.text
-    for name, value in (record.environment or {}).items():
-        if name.startswith("SBATCH_"):
-            yield name.removeprefix("SBATCH_").lower().replace("_", "-"), value
-    yield from options_of(record.facts.get("SubmitLine", ""))
-    if "Network" in record.facts:
-        yield "network", record.facts["Network"]
-
-
-def _outputs(record: JobRecord, script: CheckedFile | None, options: Mapping[str, str]) -> Iterator[str]:
+def _outputs(record: JobRecord, submitted: Submission, options: Mapping[str, str]) -> Iterator[str]:
     named = [record.facts[name] for name in ("StdOut", "StdErr") if name in record.facts]
     named = named or [options[name] for name in ("output", "error") if options.get(name)]
     yield from output_paths(named, record.facts)
-    steps = [part.text for part in script.parts if part.kind == "command" and part.name == "srun"] if script else []
+    steps = [part.text for part in submitted.parts if part.kind == "command" and part.name == "srun"]
     patterns = [match[1] for text in steps if (match := _STEP_OUTPUT.match(text))]
     yield from output_paths(patterns, record.facts) if patterns else ()
 
 
-def _dumps(record: JobRecord, script: CheckedFile | None) -> Iterator[Path]:
+def _dumps(record: JobRecord, submitted: Submission) -> Iterator[Path]:
     """Yield what the flight recorders wrote, where the script or the variables of the job name a place for it."""
-    own = {part.name: part.text for part in script.parts if part.kind == "variable"} if script else {}
+    own = {part.name: part.text for part in submitted.parts if part.kind == "variable"}
     own = {"PWD": ".", "SLURM_SUBMIT_DIR": ".", **own}
     for name in DUMP_FILES:
         pattern = own.get(name) or (record.environment or {}).get(name, "")
@@ -163,10 +151,9 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
     return [Finding(known=known[FAILED], detail=detail)]
 
 
-def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:
+def _flaws(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
     """Yield the flaws of the script, as `uenvtool check` finds them, but for hints."""
-    given = record.environment
-    for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
+    for flaw in submitted.flaws:
         if flaw.rule.id not in known and flaw.severity != HINT:
             same = {name: getattr(flaw.rule, name) for name in ("id", "what", "fix", "source", "position")}
             severity = BROKEN if flaw.severity == ERROR else RISK
@@ -176,7 +163,7 @@ def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Ite
 
 def _tuned(
     environ: Mapping[str, str],
-    script: CheckedFile | None,
+    submitted: Submission,
     *,
     system: str | None,
     runtime: str | None,
@@ -188,10 +175,15 @@ def _tuned(
     """
     seen = None if system else recognised(environ) or recognised(os.environ)
     name = system or (seen[0] if seen else None)
-    shown = runtime or (runtime_of(script) if script else None)
-    known = recipe or (recipe_of(script) if script else None)
     try:
-        return tuned_here(environ, system=name, runtime=shown, recipe=known, folders=(), python=None)
+        return tuned_here(
+            environ,
+            system=name,
+            runtime=runtime or submitted.runtime,
+            recipe=recipe or submitted.recipe,
+            folders=(),
+            python=None,
+        )
     except BadInput as error:
         if system or runtime or recipe:
             raise
@@ -199,16 +191,16 @@ def _tuned(
 
 
 def _environment_faults(
-    environ: Mapping[str, str], script: CheckedFile | None, tuned: Tuned | None, options: Mapping[str, str]
+    environ: Mapping[str, str], submitted: Submission, tuned: Tuned | None, options: Mapping[str, str]
 ) -> Iterator[Fault]:
     """Yield what is wrong with the variables that a job was submitted with, but for those that its script sets itself.
 
     What is missing is a matter of the script. options: those of sbatch.
     """
-    own = set(_set_by(script)) if script else set()
+    own = set(_set_by(submitted))
     environ = {name: value for name, value in environ.items() if name not in own}
     if tuned:
-        activates = script is not None and _ACTIVATES.search(script.text) is not None
+        activates = _ACTIVATES.search(submitted.text) is not None
         settings = [setting for setting in tuned.settings if setting.policy == DEFAULT or not activates]
         tuned = dataclasses.replace(tuned, settings=tuple(setting for setting in settings if setting.name not in own))
     cores = options.get(CORES, "")
@@ -221,8 +213,8 @@ def _environment_faults(
     )
 
 
-def _set_by(script: CheckedFile) -> Iterator[str]:
-    for part in script.parts:
+def _set_by(submitted: Submission) -> Iterator[str]:
+    for part in submitted.parts:
         if part.kind == "variable":
             yield part.name
         elif part.kind == "command" and part.name == "unset":
