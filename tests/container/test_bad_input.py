@@ -44,7 +44,9 @@ def test_everything_locked_is_written(cli: Cli, write: Write) -> None:
     answer = cli("container", "mine", "--locked")
 
     assert answer.code == 0, answer.stderr
-    assert f"ARG BASE=example.org/base:1@sha256:{SHA256}" in Path("containers/mine/Containerfile").read_text()
+    text = Path("containers/mine/Containerfile").read_text()
+    assert f"ARG BASE=example.org/base:1@sha256:{SHA256}" in text
+    assert f'org.opencontainers.image.base.digest="sha256:{SHA256}"' in text
 
 
 @pytest.mark.parametrize("package", ["-r /etc/passwd", "--index-url=x y", "a b", ""])

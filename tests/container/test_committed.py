@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Cli, Write
-from tests.container.recipes import project
+from tests.container.recipes import project, recipe
 from uenvtool.knowledge.kinds import CONTAINER
 
 SHIPPED = sorted(path.parent.name for path in (ROOT / "recipes").glob("*/container.yaml"))
@@ -43,6 +43,17 @@ def test_a_changed_file_is_a_drift_and_is_replaced_with_force_alone(cli: Cli, wr
     assert "was changed since uenvtool wrote it" in refused.stderr
     assert forced.code == 0
     assert path.read_text() == before
+
+
+@pytest.mark.parametrize(("option", "named"), [([], ""), (["-o", "own place"], " -o 'own place'")])
+def test_the_hint_of_a_drift_makes_the_files_where_they_lie(
+    cli: Cli, write: Write, option: list[str], named: str
+) -> None:
+    project(write, {"part": {}})
+    cli("container", "mine", *option)
+    write("recipes/mine/container.yaml", recipe(pip=["metatrain"]))
+
+    assert f"hint: `uenvtool container mine{named}`" in cli("container", "mine", *option, "--check").stderr
 
 
 def test_a_folder_of_downloads_beside_the_files_stays(cli: Cli, write: Write) -> None:
