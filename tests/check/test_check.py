@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.seeds import written
+from uenvtool.check.findings import read_source
+from uenvtool.check.lint import runtime_of
 from uenvtool.knowledge.rule import load_rules
 
 Cli = Callable[..., Answer]
@@ -43,6 +45,23 @@ def rules(data: list[dict[str, object]]) -> set[object]:
 @pytest.mark.parametrize(("number", "containing"), SEEDS)
 def test_the_flaws_of_each_seed_are_found_and_no_other(cli: Cli, place: Path, number: int, containing: str) -> None:
     assert rules(found(cli, written(place, number, containing))) == SEEDS[number, containing]
+
+
+@pytest.mark.parametrize(
+    ("lines", "runtime"),
+    [
+        ("#SBATCH --environment=x\nls", "ce"),
+        ("#SBATCH --uenv=a/1\nsrun --environment=x true", "ce"),
+        ("#SBATCH --view=default\napptainer exec a.sif true", "uenv"),
+        ("singularity exec a.sif true", "apptainer"),
+        ("runai submit x\napptainer exec a.sif true", "apptainer"),
+        ("runai submit x", "runai"),
+        ("echo $PET_NNODES", "runai"),
+        ("echo runai  # PET_NNODES", None),
+    ],
+)
+def test_a_script_shows_its_runtime_and_of_several_the_one_that_tells_most(lines: str, runtime: str | None) -> None:
+    assert runtime_of(read_source(f"#!/bin/bash\n{lines}\n", "job.sh")) == runtime
 
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --cpus-per-task=8\n#SBATCH --time=1:0:0\nulimit -c 0\n"

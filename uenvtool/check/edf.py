@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from uenvtool.check.parts import CheckedFile, Part
+from uenvtool.knowledge.runtime import script_runtimes
 
 _LINE = re.compile(r"^[ \t]*(?:\[(?P<table>[^\]\n]+)\]|(?P<key>[\w.\"-]+)[ \t]*=[ \t]*)", re.MULTILINE)
 _STRING = re.compile(r"\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
@@ -14,7 +15,8 @@ _BARE = re.compile(r"[^\s#,\]][^#\n]*")
 
 def read_edf(text: str, shown: str) -> CheckedFile:
     """Return the entries of an EDF: each key with its table, each item of a list."""
-    return CheckedFile(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=frozenset({"edf", "ce"}))
+    kinds = frozenset(("edf", *(runtime.name for runtime in script_runtimes() if "edf" in runtime.forms)))
+    return CheckedFile(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=kinds)
 
 
 def _entries(text: str) -> Iterator[Part]:

@@ -22,12 +22,10 @@ from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
-from uenvtool.knowledge.runtime import load_runtime
+from uenvtool.knowledge.runtime import load_runtime, script_runtimes
 from uenvtool.knowledge.settings import Settings, facts_of, recipe_of_label, runtimes_of, settings_of
 from uenvtool.knowledge.system import System, concrete_systems, load_system
 
-RUNTIMES = ("ce", "uenv", "apptainer", "runai")
-"""Of a file that shows signs of several, the first counts: a uenv can be loaded beside a container."""
 MAX_BYTES = 20_000_000
 MAX_TRAINING_BYTES = 2_000_000
 """A training program is not longer; what is longer is not read."""
@@ -202,7 +200,7 @@ def _with_runtime(runtime: str) -> tuple[System, ...]:
 
 def runtime_of(source: CheckedFile) -> str | None:
     """Return the runtime that a script shows; None if it shows none."""
-    return next((name for name in RUNTIMES if name in source.kinds), None)
+    return next((runtime.name for runtime in script_runtimes() if runtime.name in source.kinds), None)
 
 
 def recipe_of(source: CheckedFile) -> str | None:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
 from uenvtool.check.words import body, commands
+from uenvtool.core.words import grouped
+from uenvtool.knowledge.runtime import script_runtimes
 
 SHORT_OPTIONS = {
     "A": "account",
@@ -68,7 +70,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Checke
         shown=shown,
         text=whole,
         parts=tuple(_with_exports(parts)),
-        kinds=_kinds(own, parts),
+        kinds=_kinds(parts),
         inner=tuple(_written_script(text, piece, offsets, whole, shown) for piece in heredocs),
         foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
     )
@@ -255,21 +257,13 @@ def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], where: W
             yield _variable(value, places[i], where, exported=True)
 
 
-def _kinds(text: str, parts: Sequence[Part]) -> frozenset[str]:
-    found = {"script"}
-    for part in parts:
-        if part.kind == "directive":
-            found |= {"slurm"} | ({"uenv"} if part.name in ("uenv", "view") else set())
-            found |= {"ce"} if part.name == "environment" else set()
-        elif part.kind == "command":
-            name = part.name.removeprefix("| ")
-            found |= {"slurm"} if name == "srun" else set()
-            found |= {"apptainer"} if name in ("apptainer", "singularity") else set()
-            found |= {"runai"} if name == "runai" else set()
-            if name == "srun":
-                found |= {"ce"} if re.search(r"--environment\b", part.text) else set()
-                found |= {"uenv"} if re.search(r"--uenv\b", part.text) else set()
-                found |= {"apptainer"} if re.search(r"\b(apptainer|singularity)\b", part.text) else set()
-    if re.search(r"\b(PET_NNODES|RUNAI_NUM_OF_GPUS)\b", text):
-        found.add("runai")
-    return frozenset(found)
+def _kinds(parts: Sequence[Part]) -> frozenset[str]:
+    by_kind = grouped((part.kind, part) for part in parts)
+    found = {
+        runtime.name
+        for runtime in script_runtimes()
+        if any(look.matches(part.name, part.text) for look in runtime.in_script for part in by_kind.get(look.kind, ()))
+    }
+    if "directive" in by_kind or any(part.name.removeprefix("| ") == "srun" for part in by_kind.get("command", ())):
+        found.add("slurm")
+    return frozenset(found | {"script"})

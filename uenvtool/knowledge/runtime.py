@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,7 @@ from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
+from uenvtool.knowledge.rule import Look
 
 VIEWS, SYSTEM = "views", "system"
 """Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""
@@ -65,7 +67,8 @@ class JobUse:
 class Runtime:
     """One runtime, as its file in `knowledge/runtimes/` describes it.
 
-    container: one is inside a container where it shows. images: the kinds of images that show themselves.
+    container: one is inside a container where it shows. in_script: what shows it in a batch script.
+    images: the kinds of images that show themselves.
     base: of overlays, by what it puts on PATH. libraries: VIEWS or SYSTEM. forms: the files of variables that it reads.
     mount: how a squashfs image is mounted. paths: a regular expression for a character that a path must not have there.
     limits: what it cannot do. common: sites that are not known here have it too.
@@ -75,6 +78,7 @@ class Runtime:
     description: str
     container: bool = False
     signs: tuple[Sign, ...] = ()
+    in_script: tuple[Look, ...] = ()
     images: dict[str, Sign] = field(default_factory=dict)
     libraries: Literal["views", "system"]
     base: BaseUse | None = None
@@ -105,3 +109,13 @@ def known_images() -> list[str]:
 def all_runtimes() -> list[Runtime]:
     """Return every runtime, in the order of their names."""
     return [load_runtime(str(location.path)) for location in usable_files(RUNTIME).values()]
+
+
+@functools.cache
+def script_runtimes() -> tuple[Runtime, ...]:
+    """Return the runtimes that a batch script can show, in the order in which they count where it shows several.
+
+    What only some sites have tells more than what any site may have, and a uenv can be loaded beside a container.
+    """
+    shown = (runtime for runtime in all_runtimes() if runtime.in_script)
+    return tuple(sorted(shown, key=lambda runtime: (runtime.common, not runtime.container, runtime.name)))
