@@ -135,10 +135,8 @@ def _settings(system: str | None, source: CheckedFile) -> Settings | None:
     systems = _systems(system, runtime)
     if not systems:
         return None
-    images = source.of("entry", "image")
-    image = "alps" if any(re.search(r"alps\d", image.text) for image in images) else None  # by the tag
     netstack = _netstack(source, _system(system) if system else None)
-    facts = {"image": image, "netstack": netstack, **_versions(source, systems[0])}
+    facts = {"image": _image_kind(source, runtime, systems), "netstack": netstack, **_versions(source, systems[0])}
     directives = {part.name: part.text for part in source.of("directive")}
     if directives.get("nodes", directives.get("ntasks")) == "1":  # without either, sbatch may be given more
         facts["nodes"] = "1"
@@ -175,6 +173,14 @@ def _scheduler(system: str | None, source: CheckedFile) -> Facts:
     slurm = {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
     is_exclusive = bool(systems) and all(found.scheduler.exclusive for found in systems)
     return {**slurm, "exclusive": "yes" if is_exclusive else None}
+
+
+def _image_kind(source: CheckedFile, runtime: str | None, systems: Sequence[System]) -> str | None:
+    """Return the kind of an EDF's image, where its name is one of those with their own network stack."""
+    extended = [found for system in systems if (found := system.jobs.of(runtime or "").extended)]
+    images = [part.text for part in source.of("entry", "image")]
+    is_extended = any(found.image.search(image) for found in extended for image in images)
+    return load_runtime(runtime).extended_kind if runtime and is_extended else None
 
 
 def _netstack(source: CheckedFile, system: System | None) -> str | None:

@@ -195,7 +195,7 @@ def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) 
         facts={
             **(facts_of(known, system, uarch) if known else {}),
             "nodes": str(plan.nodes),
-            **({"image": "alps"} if plan.extended else {}),
+            **({"image": plan.runtime.extended_kind} if plan.extended else {}),
         },
         workarounds=plan.request.workaround,
         recipe=plan.request.recipe or shown or "",

@@ -91,6 +91,11 @@ class Runtime:
     job: JobUse = field(default_factory=lambda: JobUse(scheduler=""))
     chain: tuple[Location, ...]
 
+    @property
+    def extended_kind(self) -> str | None:
+        """Return the kind of an image that brings its own network stack: the first of `images`."""
+        return next(iter(self.images), None)
+
 
 def load_runtime(name: str) -> Runtime:
     """Return the runtime of that name or path. Raises BadInput with every problem found."""
