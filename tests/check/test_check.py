@@ -283,6 +283,8 @@ QUIET = {
     + "export MASTER_PORT=29500\npython t.py\n",
     "a fixed port where nodes are exclusive": "#SBATCH --uenv=x/v2.9:v1\n#SBATCH -N 1\nsource activate/x.sh\n"
     "export MASTER_PORT=29500\n",
+    "a rank of nodes for a launcher": TWO + "srun bash -c 'export RANK=$SLURM_LOCALID; "
+    "torchrun --nnodes=2 --nproc-per-node=4 --node_rank=$SLURM_NODEID --master_addr=$M t.py'\n",
     "the world by an old name": FOUR + "export WORLD_SIZE=$SLURM_NPROCS\nsrun -c 8 python t.py\n",
     "the world as a product": FOUR
     + "export WORLD_SIZE=$((SLURM_NNODES * SLURM_NTASKS_PER_NODE))\nsrun -c 8 python t.py\n",
@@ -384,6 +386,15 @@ def test_what_is_right_in_an_edf_is_left_alone(cli: Cli, write: Write, case: str
 
 MISSED = {
     "rank-from-wrong-variable, of WORLD_SIZE": FOUR + "export WORLD_SIZE=$SLURM_NNODES\nsrun -c 8 python train.py\n",
+    "rank-from-wrong-variable, the node's": FOUR + "export RANK=$SLURM_NODEID\nsrun -c 8 python t.py\n",
+    "rank-from-wrong-variable, the node's in a step": FOUR
+    + "srun -c 8 bash -c 'LOCAL_RANK=$SLURM_NODEID; python t.py --local $LOCAL_RANK'\n",
+    "rank-from-wrong-variable, of the node": FOUR + "export RANK=${SLURM_LOCALID}\nsrun -c 8 python t.py\n",
+    "rank-from-wrong-variable, of the node in a step": FOUR
+    + "srun -c 8 bash -c 'RANK=$SLURM_LOCALID; python t.py --rank $RANK'\n",
+    "rank-from-wrong-variable, of the job": FOUR + "export LOCAL_RANK=$SLURM_PROCID\nsrun -c 8 python t.py\n",
+    "rank-from-wrong-variable, of the job in a step": FOUR
+    + "srun -c 8 bash -c 'LOCAL_RANK=$SLURM_PROCID; python t.py --local $LOCAL_RANK'\n",
     "typographic, a quote": ONE + "#SBATCH --comment=\u201ca b\u201d\n",
     "failure-hidden, wait": FOUR + "srun python a.py &\nsrun python b.py &\nwait\n",
     "failure-hidden, tee": "torchrun train.py 2>&1 | tee log\nexit $?\n",

@@ -1,4 +1,4 @@
-"""The searches that a rule can name: what no pattern of one part of a file can tell."""
+"""The searches that a rule can name: what no pattern of one part of a file can tell; each says why it is no row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _USES_ALL_GPUS = re.compile(
 
 
 def fixed_port(context: Context) -> Iterator[Hit]:
-    """Yield rendezvous ports that are the same in each job, where jobs can share a node."""
+    """Yield rendezvous ports that are the same in each job, where jobs can share a node.
+
+    No row: the port stands in the words of a launcher, or in a variable that they use.
+    """
     picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
     if picks_its_own and all(picks_its_own):
         return
@@ -86,7 +89,10 @@ def _first_node_only(context: Context) -> Iterator[Hit]:
 
 
 def node_alone(context: Context) -> Iterator[Hit]:
-    """Yield launchers on several nodes without the address of the others, and leaders that are each node itself."""
+    """Yield launchers on several nodes without the address of the others.
+
+    No row: the launchers' files say which options have the address, and what is the default.
+    """
     yield from _first_node_only(context)
     for launch in context.launches:
         begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0].rpartition("/")[2]) else 1
@@ -104,10 +110,6 @@ def node_alone(context: Context) -> Iterator[Hit]:
             reason = f"{own[1] or own[2]} is another one on each node" if own else ""
         if reason:
             yield at(launch.part, reason)
-    for part in context.source.of("variable", "MASTER_ADDR"):
-        is_itself = not part.path and re.fullmatch(r"localhost|127\.0\.0\.1", part.text)
-        if is_itself and any(map(on_several_nodes, context.launches)):
-            yield at(part, f"{part.text} is each node itself")
 
 
 _OWN_ON_EACH = re.compile(
@@ -117,7 +119,10 @@ _OWN_ON_EACH = re.compile(
 
 
 def ends_at_once(context: Context) -> Iterator[Hit]:
-    """Yield a step in the background that the end of the script ends."""
+    """Yield a step in the background that the end of the script ends.
+
+    No row: it depends on what stands behind the last step.
+    """
     last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
     for launch in context.launches:
         step = _outer(launch)
@@ -129,7 +134,10 @@ def ends_at_once(context: Context) -> Iterator[Hit]:
 
 
 def one_gpu_for_all(context: Context) -> Iterator[Hit]:
-    """Yield a GPU that the batch script names for all ranks of a node."""
+    """Yield a GPU that the batch script names for all ranks of a node.
+
+    No row: the whole line tells if a step gets the variable, and the launch its tasks.
+    """
     several = [launch for launch in context.launches if launch.step is not None and (launch.shape.tasks or 1) > 1]
     for part in context.source.of("variable") if several else ():
         is_named = part.exported and part.scope == BATCH and not part.path
@@ -146,7 +154,10 @@ _ONE_DEVICE = re.compile(r"\d|\$\{?SLURM_(LOCALID|PROCID)\}?")
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:
-    """Yield one process on a node with several GPUs, where its program shows that it takes one, as torchrun's do."""
+    """Yield one process on a node with several GPUs, where its program shows that it takes one, as torchrun's do.
+
+    No row: the training program is read.
+    """
     for launch in context.launches:
         shape = launch.shape
         is_one = launch.program in (PYTHON, TORCHRUN) and launch.ranks == 1 and (shape.tasks or 2) == 1
@@ -161,7 +172,10 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
-    """Yield programs that take the GPU of their local rank where each task sees one GPU alone."""
+    """Yield programs that take the GPU of their local rank where each task sees one GPU alone.
+
+    No row: the training program is read.
+    """
     for launch in context.launches:
         shape = launch.shape
         if launch.step is None or shape.gpus_per_task != 1 or (shape.tasks or 1) < 2 or launch.program != PYTHON:
@@ -175,7 +189,10 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
 
 
 def lost_exit_code(context: Context) -> Iterator[Hit]:
-    """Yield what loses the exit code of training: the last command of a script, `wait`, or a pipe."""
+    """Yield what loses the exit code of training: the last command of a script, `wait`, or a pipe.
+
+    No row: it depends on what runs before and behind.
+    """
     if "slurm" in context.source.kinds:
         yield from _last_command(context)
         yield from _bare_wait(context)
@@ -235,7 +252,10 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
 
 
 def late_options(context: Context) -> Iterator[Hit]:
-    """Yield options of #SBATCH lines behind the first command, one finding a block of lines."""
+    """Yield options of #SBATCH lines behind the first command, one finding a block of lines.
+
+    No row: lines that stand together are one finding, and are moved together.
+    """
     text = context.source.text
     first = min((part.offset for part in context.commands), default=0)
     above = text.rfind("\n", 0, first) + 1
@@ -261,7 +281,7 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
 def no_shebang(context: Context) -> Iterator[Hit]:
     """Yield the start of a file with #SBATCH lines that does not say what runs it.
 
-    Where no line says so, it can be a part that another file begins.
+    Where no line says so, it can be a part that another file begins. No row: what is not there is no part.
     """
     if context.source.has_shebang or not any(part.kind in ("directive", "ignored") for part in context.source.parts):
         return
@@ -280,6 +300,7 @@ def options_as_comments(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines that are comments to sbatch.
 
     Behind a blank they always are; with one behind the `#` it can be a way to switch an option off beside others.
+    No row: all lines of a file are one finding.
     """
     are_all = not any(context.source.of("directive"))
     lines = [part for part in context.source.of("ignored") if are_all or not part.text.startswith("#")]
@@ -290,7 +311,10 @@ def options_as_comments(context: Context) -> Iterator[Hit]:
 
 
 def dos_line_ends(context: Context) -> Iterator[Hit]:
-    """Yield the first line of those that end as on Windows, with all of their ends."""
+    """Yield the first line of those that end as on Windows, with all of their ends.
+
+    No row: the parts of a file have no line ends.
+    """
     returns = context.source.carriage_returns
     if returns:
         start = context.source.text.rfind("\n", 0, returns[0]) + 1
@@ -299,7 +323,10 @@ def dos_line_ends(context: Context) -> Iterator[Hit]:
 
 
 def output_folders(context: Context) -> Iterator[Hit]:
-    """Yield folders of the job's output that Slurm does not make, one finding a folder."""
+    """Yield folders of the job's output that Slurm does not make, one finding a folder.
+
+    No row: the disk is asked.
+    """
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # when it is started by hand
         return
@@ -316,21 +343,11 @@ def output_folders(context: Context) -> Iterator[Hit]:
             yield at(part, fix=", ".join(filter(None, (renamed, made))))
 
 
-def rank_variable(context: Context) -> Iterator[Hit]:
-    """Yield RANK, LOCAL_RANK and WORLD_SIZE from a number that counts something else in this job."""
-    yield from _world_size(context)
-    nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
-    wrong = {("RANK", "NODEID"): tasks > 1, ("RANK", "LOCALID"): nodes > 1,
-             ("LOCAL_RANK", "PROCID"): nodes > 1, ("LOCAL_RANK", "NODEID"): tasks > 1}  # fmt: skip
-    for part in context.source.of("variable"):
-        number = re.fullmatch(rf"[${OUTER}]\{{?SLURM_(PROCID|LOCALID|NODEID)\}}?", part.text)
-        is_seen = part.exported or part.scope == STEP
-        if number and is_seen and wrong.get((part.name, number[1])) and not context.mentions("node_rank", "node-rank"):
-            yield at(part)
+def world_size(context: Context) -> Iterator[Hit]:
+    """Yield a WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own.
 
-
-def _world_size(context: Context) -> Iterator[Hit]:
-    """Yield a WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
+    No row: the value is computed, and compared with every step's.
+    """
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
     own = [launch.shape for launch in context.launches if launch.step is not None]
@@ -348,7 +365,10 @@ def _world_size(context: Context) -> Iterator[Hit]:
 
 
 def required_options(context: Context) -> Iterator[Hit]:
-    """Yield options that jobs of the system that was named need."""
+    """Yield options that jobs of the system that was named need.
+
+    No row: the system's file names them.
+    """
     first = next(context.source.of("directive"), None)
     for name in context.required:
         if first is not None and name not in context.shape.requested:
@@ -370,7 +390,7 @@ def _of_tuning(search: tuned.Search) -> Finder:
 
 _SEARCHES: Sequence[Finder] = (
     fixed_port, idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, one_gpu_for_all, lost_exit_code,
-    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_variable, required_options,
+    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

@@ -187,7 +187,7 @@ def _of_rule(rule: Rule, context: Context) -> Iterator[Hit]:
         return
     if rule.finder:
         yield from FINDERS[rule.finder](context)
-    elif rule.missing:
+    if rule.missing:
         if first[0] is not None and not any(next(_matching(look, context), None) for look in rule.missing):
             yield at(first[0])
     else:

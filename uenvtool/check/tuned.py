@@ -1,4 +1,7 @@
-"""What the tuning files say of the variables that a batch script or EDF sets."""
+"""What the tuning files say of the variables that a batch script or EDF sets.
+
+These searches are no rows: names, values and reasons come from the tuning of the place that the file is for.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ Knowledge = Callable[[], "Settings | None"]
 Search = Callable[[CheckedFile, Knowledge], Iterator[Hit]]
 """Gives what is wrong."""
 LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"}
-"""What the old numbers of NCCL's levels of distance stand for (nccl, src/graph/paths.cc, levelsOldToNew)."""
+"""What the old numbers of NCCL's levels of distance stand for (nccl, src/graph/paths.cc, levelsOldToNew).
+
+They are no key of the tuning files: two variables have them.
+"""
 
 
 def other_value(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:

@@ -83,7 +83,7 @@ class Rule:
     """One flaw of a job.
 
     severity: one of LEVELS. look: what is a finding. missing: what must be there. finder: a search of the program
-    instead of these. for_: the kinds of files and runtimes that it is for; empty: all. with_, without: what
+    beside `look` or alone. for_: the kinds of files and runtimes that it is for; empty: all. with_, without: what
     else must be in the file, and what must not. when: where it holds; where that is not known it is a hint. what,
     cost, fix, source: texts for the user. edit: a safe way to mend it. secret: what was found is never shown.
     once: only the first of a file is told.
