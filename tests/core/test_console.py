@@ -60,6 +60,10 @@ def test_nothing_that_a_terminal_obeys_is_shown(text: str) -> None:
     assert console.printable(shown) == shown
 
 
+def test_a_byte_of_a_name_that_is_not_utf_8_is_shown_as_bash_takes_it() -> None:
+    assert console.printable(os.fsdecode(b"n\x80\xff")) == r"n\x80\xff"
+
+
 def test_told_text_is_printable_in_every_part(capsys: pytest.CaptureFixture[str]) -> None:
     table = Table(headings=(ESCAPE,), rows=[(f"one\n{ESCAPE}",)])
     console.show(
@@ -212,6 +216,22 @@ def test_on_a_terminal_what_is_too_wide_goes_on_below_its_last_column(capsys: py
         "torch  lightning, torchmetrics,    older",
         "       you",
     ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_terminal_too_narrow_for_a_table_leaves_the_name_that_a_row_is_about_whole(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A wheel's name of 17 letters can be searched for; one that takes more than half of the line is folded."""
+    rows = [("nvidia-cudnn-cu12", "torch, transformer-engine, vllm", "as in the base")]
+
+    console.show(Result(tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
+    whole = capsys.readouterr().out
+    console.show(Result(tables=(Table(headings=("name", "asked by", ""), rows=[("x" * 60, *rows[0][1:])]),)))
+    folded = capsys.readouterr().out
+
+    assert "nvidia-cudnn-cu12  torch" in whole, whole
+    assert folded.count("x") == 60, folded
 
 
 @pytest.mark.usefixtures("narrow")
