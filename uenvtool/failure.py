@@ -10,8 +10,7 @@ from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 
 def failure(error: Exception) -> UenvtoolError:
     """Return what a user is told of an exception: itself if it is one of ours, else what fits it best."""
-    cause = error.__cause__ if isinstance(error, ToolFailed) else error
-    if isinstance(cause, FileNotFoundError) and not os.path.isabs(cause.filename or "") and _folder_is_gone():
+    if isinstance(error, FileNotFoundError) and not os.path.isabs(error.filename or "") and _folder_is_gone():
         return BadInput("the current folder is gone", hint="go to one that exists, and give the command again")
     if isinstance(error, UenvtoolError):
         return error

@@ -76,7 +76,6 @@ class Completed:
 def run(
     argv: Sequence[str | Path],
     *,
-    cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     on_line: LineHandler | None = None,
     memory_bytes: int | None = None,
@@ -98,7 +97,7 @@ def run(
                 on_line(line.rstrip("\n"))
 
     stdout: list[str] = []
-    with _started(words, cwd, env, memory_bytes) as process:
+    with _started(words, env, memory_bytes) as process:
         with _read_beside(process.stderr, tell) as stderr:
             _read_lines(process.stdout, stdout, tell)
         process.wait()
@@ -115,7 +114,7 @@ def reading(
     and its exit code says that it failed.
     """
     words = tuple(map(str, argv))
-    with _started(words, None, env, memory_bytes) as process:
+    with _started(words, env, memory_bytes) as process:
         with _read_beside(process.stderr) as errors, _pipe(process.stdout) as stream:
             with contextlib.suppress(OSError):  # a large pipe: fewer changes between both programs
                 fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -214,11 +213,11 @@ def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 
 @contextlib.contextmanager
 def _started(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, memory_bytes: int | None
+    words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes: int | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     with contextlib.ExitStack() as stack:
         with _signals_wait():
-            process = _opened(words, cwd, env, memory_bytes)
+            process = _opened(words, env, memory_bytes)
             stack.enter_context(_ended_with_us(process))
         yield process
 
@@ -242,13 +241,10 @@ def _signals_wait() -> Iterator[None]:
             _interrupt(0, None)
 
 
-def _opened(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, memory_bytes: int | None
-) -> subprocess.Popen[bytes]:
+def _opened(words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes: int | None) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(
             words,
-            cwd=cwd,
             env=None if env is None else dict(env),
             bufsize=PIPE_BYTES,
             stdin=subprocess.DEVNULL,
