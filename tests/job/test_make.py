@@ -134,12 +134,22 @@ def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_othe
     assert "error[tuning-guard]" in edited.stdout
 
 
-def test_two_constraints_hold_together(cli: Cli, write: Write) -> None:
+@pytest.mark.parametrize(
+    ("large", "options", "line"),
+    [
+        ("hbm80g", "{}", "constraint=gpu&hbm80g"),
+        ("gpu", "{}", "constraint=gpu"),
+        ("gpu", "{output: {value: '%j.out', reason: as the site's tools expect}}", "output=%j.out"),
+    ],
+)
+def test_two_constraints_hold_together_and_a_system_has_the_last_word_on_other_options(
+    cli: Cli, write: Write, large: str, options: str, line: str
+) -> None:
     """Of Perlmutter's nodes with GPUs, gpu&hbm80g are those of 80 GB."""
-    large = "jobs: {large: {constraint: hbm80g, reason: 80 GB a GPU, source: NERSC}}\n"
-    write("systems/mine.yaml", f"description: Mine.\nextends: perlmutter\n{large}")
+    jobs = f"jobs: {{options: {options}, large: {{constraint: {large}, reason: 80 GB a GPU, source: NERSC}}}}\n"
+    write("systems/mine.yaml", f"description: Mine.\nextends: perlmutter\n{jobs}")
 
-    assert "#SBATCH --constraint=gpu&hbm80g" in script(cli, "--system", "mine", "--account", "p", "--large", *TRAIN)
+    assert f"#SBATCH --{line} " in script(cli, "--system", "mine", "--account", "p", "--large", *TRAIN)
 
 
 def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:
