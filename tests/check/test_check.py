@@ -253,6 +253,7 @@ QUIET = {
     "an environment that one node reads": HEAD + "source $SCRATCH/venv/bin/activate\npython setup.py\n",
     "a setting that its writer says has to stay": ONE
     + "# do not remove or the training will hang\nexport CUDA_LAUNCH_BLOCKING=1\npython t.py\n",
+    "a download, then a message, without a GPU": "#!/bin/bash\n#SBATCH -n 1 -t 60\npython download.py\necho done\n",
     "a script that installs": ONE + "python setup.py install\npip install tqdm\n",
     "options need no blank": "#SBATCH--time=1:0:0\n#SBATCH--nodes=1\n",
     "pipefail": "set -o pipefail\ntorchrun train.py | tee log\n",
@@ -320,6 +321,8 @@ QUIET = {
     + "srun bash -c 'torchrun --nnodes=2 --nproc-per-node=4 --node_rank=$SLURM_NODEID --master_addr=$M t.py'\n",
     "a step in the background that is waited for": TWO + "srun python t.py &\nwait $!\n",
     "a GPU for one program": FOUR + "CUDA_VISIBLE_DEVICES=0 python test.py\nsrun -c 8 python t.py\n",
+    "a GPU for the programs of a subshell": FOUR
+    + "(export CUDA_VISIBLE_DEVICES=0; python prepare.py; python test.py)\nsrun -c 8 python t.py\n",
     "a job on one GPU of a uenv": "#SBATCH --uenv=x/v2.9:v1 -N1 --gpus-per-node=1 -c 72\nsrun -c 72 python t.py\n",
     "a launcher of one rank in each task": FOUR + "srun torchrun --nnodes=8 --nproc-per-node=1 t.py\n",
     "a launcher on each node by ssh": FOUR + "for n in $nodes; do ssh $n torchrun --nnodes=2 t.py & done\n",
@@ -339,6 +342,8 @@ QUIET = {
     + "export WORLD_SIZE=4\nsrun python t.py\n",
     "a placeholder in a comment": "cd $WORK # /work/<username>\n",
     "a launcher that picks its own port": ONE + "export MASTER_PORT=9999\ntorchrun --standalone t.py\n",
+    "ranks where Slurm decides how many of four tasks share a node": ONE.replace("--nodes=1", "--ntasks=4 --gres=gpu:4")
+    + "srun bash -c 'export RANK=$SLURM_LOCALID; python t.py'\nsrun bash -c 'export RANK=$SLURM_NODEID; python t.py'\n",
     "one task, whose rank is 0": ONE + 'srun bash -c "torchrun --node_rank $SLURM_PROCID t.py"\n',
     "a shell that stops at a failure": HEAD + "set -x -e\nsrun -c 8 python t.py\necho done\n",
     "a folder that a comment says to make": "# mkdir -p logs; sbatch job.sh\n#SBATCH -o logs/%j.out\n",
@@ -404,6 +409,7 @@ MISSED = {
     "node-alone, deepspeed": FOUR + "deepspeed train.py\n",
     "failure-hidden, exit 0": HEAD + "srun -c 8 python train.py\nexit 0\n",
     "failure-hidden, set +x": HEAD + "srun -c 8 python train.py\nset +x\n",
+    "failure-hidden, torchrun on GPUs that come with the node": "#!/bin/bash\n#SBATCH -N 1\ntorchrun t.py\necho done\n",
     "failure-hidden, without srun": ONE + "python train.py\necho done\n",
     "rank-before-step, of torchrun": HEAD + 'srun -c 8 bash -c "torchrun --node_rank $SLURM_PROCID t.py"\n',
     "placeholder, in braces": "#SBATCH -p { partition }\n",
@@ -448,6 +454,10 @@ MISSED = {
     "node-rank-for-all, a number": TWO + "srun accelerate launch --machine_rank 0 --main_process_ip $M t.py\n",
     "one-gpu-for-all, by the task": FOUR + "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\nsrun python t.py\n",
     "idle-gpus, torchrun": ONE + "#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=1 train.py\n",
+    "output-folder, made by the job itself": ONE
+    + '#SBATCH -o logs/%j.out\ncd "$(dirname "$0")"\nmkdir -p logs\npython t.py\n',
+    "output-folder, made by a job that submits the next": ONE
+    + "#SBATCH -o logs/%j.out\nmkdir -p logs\npython t.py\nsbatch next.sh\n",
     "option-behind-command, in a heredoc": "sbatch <<EOT\n#!/bin/bash\nls\n#SBATCH --nodes=1\n#SBATCH -n 1\nEOT\n"
     "#SBATCH -n 3\n",
 }

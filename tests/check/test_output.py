@@ -100,6 +100,15 @@ def test_what_was_found_far_to_the_right_is_shown(write: Write, place: Path) -> 
     assert line[carets.index("^") : carets.rindex("^") + 1] == "set -x cat $0"
 
 
+def test_the_carets_below_options_end_before_the_comment_behind_them(write: Write, place: Path) -> None:
+    write("job.sh", "#!/bin/bash\n#SBATCH --nodes=1 \u2014time=1:0:0 # an hour\npython t.py\n")
+
+    shown = seen_on_a_terminal(place, 200, "--select", "typographic", NO_COLOR="1").splitlines()
+
+    line, carets = shown[2], shown[3]
+    assert line[carets.index("^") : carets.rindex("^") + 1].lstrip() == "--nodes=1 \u2014time=1:0:0"
+
+
 def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
     answer = cli("check", write("job.sh", JOB))
 
