@@ -16,11 +16,12 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from uenvtool.activation.explain import explain
+from uenvtool.activation.explained import explained_finding, explained_rule
 from uenvtool.activation.request import ExplainRequest
 from uenvtool.cli import COMMANDS, READERS, contexts
-from uenvtool.knowledge.finding import findings_named, load_findings
+from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.kinds import KINDS
-from uenvtool.knowledge.rule import load_rules, rules_named
+from uenvtool.knowledge.rule import load_rules
 from uenvtool.knowledge.schema import schema_text
 
 TOP = Path(__file__).parents[2]
@@ -70,11 +71,12 @@ def generated_pages() -> Iterator[tuple[str, str]]:
 def _entries() -> dict[str, dict[str, Any]]:
     """Return what has a page, by the folder of the reference and its name."""
     variables = explain(ExplainRequest(all=True)).data
-    rules, findings = rules_named(sorted(load_rules())), findings_named(sorted(load_findings().findings))
+    rules = {name: explained_rule(rule).parts for name, rule in sorted(load_rules().items())}
+    findings = {name: explained_finding(known).parts for name, known in sorted(load_findings().findings.items())}
     return {
         "variables": {entry["name"]: entry for entry in variables},
-        "rules": {entry["rule"]: entry for entry in rules},
-        "findings": {entry["finding"]: entry for entry in findings},
+        "rules": rules,
+        "findings": findings,
         "commands": dict(_commands()),
         "files": {kind.name: json.loads(schema_text(kind.name)) | {"folder": kind.file("NAME")} for kind in KINDS},
     }
