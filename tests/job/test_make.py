@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Cli, Write
 from tests.job.stand_ins import packed_overlay, recorded
-from tests.support.goldens import same_as_goldens
 from tests.support.needs import needs
+from tests.support.trees import files as files_below
 
 UENV = ("--system", "clariden", "--account", "g123", "--recipe", "pytorch-2.6")
 CE = ("--system", "clariden", "--runtime", "ce", "--account", "g123", "--image", "nvcr.io#nvidia/pytorch:25.06-py3")
@@ -89,6 +89,25 @@ def script(cli: Cli, *words: str) -> str:
     return next(iter(written(cli, *words).values()))
 
 
+def golden(job: str) -> Path:
+    """The folder of a form's files as they are to be, read in review as what they are."""
+    return GOLDENS / job.replace(", ", "_").replace(" ", "-")
+
+
+def same_as_goldens(folder: Path, files: dict[str, str]) -> None:
+    """Fail if the files are not those of a folder of goldens, all of them and no other.
+
+    `UENVTOOL_GOLDENS=1 pytest ...` writes them anew; `git diff` shows what changed.
+    """
+    if os.environ.get("UENVTOOL_GOLDENS"):
+        for name in files_below(folder) if folder.is_dir() else ():
+            (folder / name).unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text)
+    assert files == {name: data.decode() for name, data in files_below(folder).items()}
+
+
 def without_copies(files: dict[str, str]) -> dict[str, str]:
     """The files of pods, but for what stands whole elsewhere, which is compared with that here.
 
@@ -113,7 +132,7 @@ def test_each_form_is_its_golden_and_the_check_finds_nothing(
         write(name, "")
     words = JOBS[job]
     files = written(cli, *words, *(() if {"--", "--nccl-test", "--interactive"} & set(words) else TRAIN))
-    folder = GOLDENS / job.replace(", ", "_").replace(" ", "-")
+    folder = golden(job)
 
     same_as_goldens(folder, without_copies(files) if "train.yaml" in files else files)
 
@@ -129,7 +148,7 @@ def test_shellcheck_finds_nothing_in_any_form() -> None:
     ran = subprocess.run(["shellcheck", "--severity", "warning", *scripts], capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stdout) == (0, "")
-    assert {path.parent.name for path in scripts} == {job.replace(", ", "_").replace(" ", "-") for job in JOBS}
+    assert {path.parent.name for path in scripts} == {golden(job).name for job in JOBS}
 
 
 @needs("mksquashfs")[0]
