@@ -38,14 +38,19 @@ variables:
 """
 
 
+def forget() -> None:
+    source_nodes.cache_clear()
+    load_sources.cache_clear()
+
+
 @pytest.fixture
 def small(write: Write) -> Iterator[None]:
     """Sources and a tuning file of the user's, which nobody has read yet, and forgets again."""
     write("tuning/sources.yaml", SOURCES)
     write("tuning/mine.yaml", MINE)
-    source_nodes.cache_clear()
+    forget()
     yield
-    source_nodes.cache_clear()
+    forget()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,7 @@ def test_a_variable_that_a_source_sets_and_nobody_recorded_is_drift(write: Write
     assert list(answer.tables[0].rows) == [("page", "NCCL_NEW", "-", "set it")]
     assert answer.exit_code == 1
 
-    source_nodes.cache_clear()
+    forget()
     write(
         "tuning/sources.yaml",
         SOURCES.replace("files: [env.sh]}\n  pinned", "files: [env.sh], beside: [NCCL_NEW]}\n  pinned"),

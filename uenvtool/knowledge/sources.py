@@ -53,6 +53,7 @@ def source_nodes() -> dict[str, Node]:
     return found
 
 
+@functools.cache  # each variable that is explained wants them, and each search of `check`
 def load_sources() -> dict[str, Source]:
     """Return the sources by their short names, the oldest first."""
     found = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
