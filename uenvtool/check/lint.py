@@ -127,6 +127,7 @@ def _beside(folder: Path, name: str) -> str:
 
 
 _system = functools.cache(load_system)
+_recipe = functools.cache(read_recipe)
 
 
 def _settings(system: str | None, source: CheckedFile) -> Settings | None:
@@ -217,4 +218,4 @@ def recipe_of(source: CheckedFile) -> str | None:
 def _versions(source: CheckedFile, system: System) -> Facts:
     """Return the versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
-    return facts_of(read_recipe(name), system, next(iter(system.nodes))) if name else {}
+    return facts_of(_recipe(name), system, next(iter(system.nodes))) if name else {}
