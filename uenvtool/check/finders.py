@@ -8,11 +8,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import (
-    PYTHON,
-    Launch,
-    on_several_nodes,
-)
+from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
 from uenvtool.check.launchers import PYTHON_NAME, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
@@ -98,7 +94,7 @@ def node_alone(context: Context) -> Iterator[Hit]:
         begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0].rpartition("/")[2]) else 1
         ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
         words = launch.words[begin : next(ends, None)]
-        is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # of a node; else nested_launchers says so
+        is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # else launcher-in-launcher says so
         if not is_one or not on_several_nodes(launch) or has_unknown(words) or option_of(words, "config_file"):
             continue
         launcher = launchers()[launch.program]
