@@ -36,7 +36,7 @@ class Context:
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
         """Return every program that computes."""
-        return tuple(launches(self.source))
+        return tuple(launches(self.source, self.values, self.shape))
 
     @functools.cached_property
     def values(self) -> Values:

@@ -143,10 +143,8 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
     return total // nodes if total and nodes and total % nodes == 0 else None
 
 
-def launches(source: CheckedFile) -> Iterator[Launch]:
-    """Yield every program that computes, in the order of the file."""
-    values = Values(source)
-    job = job_shape(source, values)
+def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
+    """Yield every program that computes, in the order of the file. job: what the #SBATCH lines ask for."""
     commands = list(source.of("command"))
     steps = {part.offset: part for part in commands}
     for part in commands:
