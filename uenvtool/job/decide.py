@@ -17,7 +17,7 @@ from uenvtool.job.command import JobCommand, Typed, command_of, read_words
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
-from uenvtool.job.refusals import REGISTRY, Case, refusals
+from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
 from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.jobs import RuntimeJob
@@ -44,7 +44,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     """Return the system, node type and runtime of a job. Raises BadInput for a name that nobody knows."""
     name = request.system or ("local" if request.runtime == "local" and recognised() is None else this_system())
     system = on_this_machine(load_system(name))
-    partition = system.jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
+    partition = system.partition(request.partition)
     uarch = (partition.uarch if partition else "") or next(iter(system.nodes))
     return system, uarch, _runtime(request, system)
 
@@ -71,8 +71,7 @@ def _planned(
     """Return the plan before its settings; what cannot be in it is refused later."""
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
     defaults = system.scheduler.defaults
-    most = node.gpu.count if node.gpu else 0
-    ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or most or 2
+    ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or node.gpu_count or 2
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = _command(request, system, runtime, typed)
     tasks = 1 if command.once_a_node else ranks
@@ -89,14 +88,14 @@ def _planned(
         nodes=nodes,
         ranks=ranks,
         tasks=tasks,
-        cores=node.cores * ranks // most // tasks if most else 0,
+        cores=node.cores * ranks // node.gpu_count // tasks if node.gpu_count else 0,
         time=request.time or defaults.get("time", ""),
         name=request.name or _name_of(command.words),
         image=image,
         overlay=overlay,
         extended=bool(knowledge.extended and knowledge.extended.image.search(image)),
         gpu=node.gpu.vendor if node.gpu else "",
-        binding=node.binding.get(command.launcher) if ranks == most else None,
+        binding=node.binding.get(command.launcher) if ranks == node.gpu_count else None,
         local=system.jobs.local,
         recipe=request.recipe or "" if has_recipe else "",
         again=_again(request, system.name),
@@ -136,9 +135,8 @@ def _runtimes(system: System) -> Iterator[Runtime]:
 def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed) -> JobCommand:
     if request.nccl_test:
         return JobCommand(words=NCCL_TEST, launcher=SRUN)
-    refused = system.jobs.refused if runtime.job.scheduler == SLURM else {}
-    usual = next((name for name in runtime.job.launchers if name not in refused), NONE)
-    return command_of(typed, request.launcher or "", usual if request.words else NONE)
+    usual = usual_launcher(system, runtime.job) if request.words else NONE
+    return command_of(typed, request.launcher or "", usual)
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from uenvtool.check.launchers import NONE, SRUN, TORCHRUN, alone, has_unknown, launchers, option
@@ -25,8 +25,9 @@ from uenvtool.job.plan import (
     JobPlan,
 )
 from uenvtool.job.request import JobRequest
+from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.runtime import JobUse, Runtime
 from uenvtool.knowledge.system import System
 
 REGISTRY = re.compile(
@@ -76,6 +77,16 @@ class Case:
     recipe: Recipe | None
     published: str
     plan: JobPlan
+
+
+def usual_launcher(system: System, use: JobUse) -> str:
+    """Return the first launcher of a runtime that jobs of the system take; none if they take none of them."""
+    refused = _refused_launchers(system, use)
+    return next((name for name in use.launchers if name not in refused), NONE)
+
+
+def _refused_launchers(system: System, use: JobUse) -> Mapping[str, Refused]:
+    return system.jobs.refused if use.scheduler == SLURM else {}
 
 
 def malformed(request: JobRequest) -> Iterator[Problem]:
@@ -134,7 +145,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
     if lacking:
         missing = ", ".join(lacking)
         yield Problem(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
-    limit = system.jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
+    limit = system.partition(request.partition)
     nodes = plan.nodes + (request.spare or 0)
     if in_slurm and limit and nodes > limit.nodes:
         yield Problem(
@@ -215,8 +226,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
     """Yield why nothing can start the ranks as it is asked for."""
     request, plan, system = case.request, case.plan, case.system
     use, command = plan.use, plan.command
-    node = system.nodes[case.uarch]
-    most = node.gpu.count if node.gpu else 0
+    most = system.nodes[case.uarch].gpu_count
     if most and plan.ranks > most:
         yield Problem(f"--gpus {plan.ranks}: a node of {system.name} has {most}", hint=f"at most --gpus {most}")
     if request.launcher and request.launcher not in use.launchers:
@@ -226,11 +236,10 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
         yield Problem("--nccl-test: the tests are no Python", hint="srun starts them: leave --launcher out")
     if not request.nccl_test:
         yield from _of_words(case)
-    refused = system.jobs.refused if use.scheduler == SLURM else {}
-    if command.launcher in refused and not request.nccl_test:
-        reason = refused[command.launcher]
-        usual = next(name for name in use.launchers if name not in refused)
-        yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=f"--launcher {usual}")
+    reason = _refused_launchers(system, use).get(command.launcher)
+    if reason and not request.nccl_test:
+        hint = f"--launcher {usual_launcher(system, use)}"
+        yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=hint)
     if request.gpu_per_rank and command.launcher != SRUN:
         yield Problem(
             f"--gpu-per-rank: {command.launcher} starts the ranks of a node, and they see all of its GPUs",

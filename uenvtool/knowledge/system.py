@@ -12,7 +12,7 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs
+from uenvtool.knowledge.jobs import Jobs, Partition
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.load import is_abstract, usable_files
 from uenvtool.knowledge.locate import Location, available, locate
@@ -60,6 +60,11 @@ class NodeType:
     gpu: Gpu | None = None
     binding: dict[str, Binding] = field(default_factory=dict)
     reason: str = ""
+
+    @property
+    def gpu_count(self) -> int:
+        """How many GPUs it has."""
+        return self.gpu.count if self.gpu else 0
 
     @property
     def machine(self) -> str:
@@ -211,6 +216,10 @@ class System:
     recognise: tuple[Marker, ...] = ()
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)
+
+    def partition(self, name: str) -> Partition | None:
+        """Return what limits a partition, or the usual one without a name; None if the file says nothing of it."""
+        return self.jobs.partitions.get(name or self.scheduler.defaults.get("partition", ""))
 
     def facts(self, uarch: str) -> Facts:
         """Return what conditions can ask for of this system and node type; see SYSTEM_FACTS."""
