@@ -207,7 +207,7 @@ def _srun(engine: RuntimeJob) -> list[str]:
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
     return edf_text(
         engine,
-        extended=bool(plan.kind),
+        extended=engine.extended if plan.kind else None,
         image=f"{IMAGES}/{squashfs_name(plan)}",
         env=edf_lines(activation, beside_image=True) if activation else (),
         again=command,

@@ -77,6 +77,7 @@ def _planned(
     tasks = 1 if command.once_a_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     image = _image(request, runtime, knowledge, overlay, published)
+    extended = knowledge.extended
     has_recipe = use.image == UENV and recipe_of_label(image) != request.recipe
     return JobPlan(
         request=request,
@@ -93,7 +94,7 @@ def _planned(
         name=request.name or _name_of(command.words),
         image=image,
         overlay=overlay,
-        extended=bool(knowledge.extended and knowledge.extended.image.search(image)),
+        extended=extended if extended and extended.image.search(image) else None,
         gpu=node.gpu.vendor if node.gpu else "",
         binding=node.binding.get(command.launcher) if ranks == node.gpu_count else None,
         local=system.jobs.local,

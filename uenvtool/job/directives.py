@@ -58,14 +58,14 @@ def _gpus(plan: JobPlan) -> Iterator[Explained]:
 
 def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
     """Yield what the system's jobs, the settings and the further wishes of a request need."""
-    request, extended = plan.request, plan.knowledge.extended
+    request = plan.request
     yield from system.jobs.options
     for setting in plan.settings:
         if setting.needs:
             reason = f"{setting.name}={setting.value} needs it"
             yield Explained("network", setting.needs.contains, reason)
-    if extended and plan.extended:
-        yield from extended.options
+    if plan.extended:
+        yield from plan.extended.options
     if plan.local and plan.local.constraint and (plan.is_sent or plan.unpacks or request.stage):
         yield Explained("constraint", plan.local.constraint, plan.local.reason)
     if request.large and system.jobs.large:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from uenvtool.core import quoting
-from uenvtool.core.filling import filled, filled_where_marked
+from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import other_settings, reason_of, template, threads
-from uenvtool.knowledge.jobs import Explained, RuntimeJob
+from uenvtool.job.shell import mounted_overlay, other_settings, reason_of, template, threads
+from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
 from uenvtool.knowledge.tuning import Setting
 
 
@@ -33,7 +33,7 @@ def job_edf(plan: JobPlan) -> str:
 def edf_text(
     known: RuntimeJob,
     *,
-    extended: bool,
+    extended: Extended | None,
     image: str,
     again: str,
     mounts: Sequence[str] = (),
@@ -42,18 +42,18 @@ def edf_text(
 ) -> str:
     """Return the text of an EDF.
 
-    extended: for an image with a network stack of its own. mounts, env: further lines, as they stand in the file.
+    extended: what an image with a network stack of its own needs, if it is one. mounts, env: further lines, as they
+    stand in the file.
     """
-    own = known.extended if extended else None
     return filled(
         template("ce.toml"),
         AGAIN=quoting.comment(again),
         IMAGE=quoting.toml(image),
         MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *mounts]),
         WORKDIR=quoting.toml(workdir or known.workdir or "${PWD}"),
-        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if own else "",
-        ANNOTATIONS="\n".join(_table(own.annotations if own else known.annotations)),
-        ENV="\n".join([*_table(own.env if own else ()), *env]),
+        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if extended else "",
+        ANNOTATIONS="\n".join(_table(extended.annotations if extended else known.annotations)),
+        ENV="\n".join([*_table(extended.env if extended else ()), *env]),
     )
 
 
@@ -69,8 +69,7 @@ def _mounts(plan: JobPlan) -> Iterator[str]:
     if not plan.overlay.mount:
         yield f"  {quoting.toml(path)}, # the Python overlay"
     else:
-        image = _as_mounted(plan, 1, path)
-        mounted = filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=plan.overlay.mount)
+        mounted = mounted_overlay(plan, _as_mounted(plan, 1, path))
         yield f"  {quoting.toml(mounted)}, # the packed Python overlay"
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from uenvtool.job.command import JobCommand
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge.jobs import Explained, Local, RuntimeJob
+from uenvtool.knowledge.jobs import Explained, Extended, Local, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
 from uenvtool.knowledge.system import Binding
 from uenvtool.knowledge.tuning import Setting
@@ -55,9 +55,9 @@ class JobPlan:
 
     directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
     the training a node. cores: of a task. settings: variables that the job sets, in order. gpu: the vendor of the GPUs.
-    binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: for an image with a network
-    stack of its own. recipe: of an image whose name does not tell it. again: what makes the job again. activation: the
-    script that sets a pod up; empty where the job sets its variables itself.
+    binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: what an image with a network
+    stack of its own needs, if it is one. recipe: of an image whose name does not tell it. again: what makes the job
+    again. activation: the script that sets a pod up; empty where the job sets its variables itself.
     """
 
     request: JobRequest
@@ -74,7 +74,7 @@ class JobPlan:
     name: str
     image: str
     overlay: Overlay | None
-    extended: bool
+    extended: Extended | None
     gpu: str
     binding: Binding | None
     local: Local | None
@@ -83,6 +83,11 @@ class JobPlan:
     settings: tuple[Setting, ...] = ()
     directives: tuple[Explained, ...] = ()
     activation: str = ""
+
+    @property
+    def cores_of_rank(self) -> int:
+        """Return the cores of a rank, of which a task may have several; 0 if they are not known."""
+        return self.cores * self.tasks // self.ranks
 
     @property
     def own_gpu(self) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
+from uenvtool.core.filling import filled_where_marked
 from uenvtool.core.lines import aligned, bash_words
 from uenvtool.job.command import options_line, variables_line
 from uenvtool.job.plan import JobPlan
@@ -32,7 +33,7 @@ def reason_of(setting: Setting) -> str:
 
 def threads(plan: JobPlan) -> list[Explained]:
     """Return OMP_NUM_THREADS, if the system's file says how many cores a node has."""
-    cores = plan.cores * plan.tasks // plan.ranks if plan.cores else 0
+    cores = plan.cores_of_rank
     why = "the cores of a rank; fewer if data loaders fork"
     return [Explained("OMP_NUM_THREADS", str(cores), why)] if cores else []
 
@@ -92,6 +93,12 @@ def launcher_line(plan: JobPlan, ranks: str) -> str:
     words = f"{program} {options_line(launcher, ranks)}".rstrip().split(" --")
     lines, rest = " --".join(words[:4]), "".join(f" --{word}" for word in words[4:])
     return f"{lines} \\\n   {rest} " if rest else f"{lines} "
+
+
+def mounted_overlay(plan: JobPlan, image: str) -> str:
+    """Return how the runtime mounts a packed overlay. image: the file, as the job's file names it."""
+    place = plan.overlay.mount if plan.overlay else ""
+    return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
 def path_line(plan: JobPlan, indent: str = "") -> str:

@@ -11,7 +11,7 @@ from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import aligned, bash_words, beside
 from uenvtool.job.edf import job_edf
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
-from uenvtool.job.shell import exports, exports_in_logs, launcher_line, path_line, template
+from uenvtool.job.shell import exports, exports_in_logs, launcher_line, mounted_overlay, path_line, template
 from uenvtool.knowledge.jobs import Explained
 
 EDF, VET = ".toml", ".vet.sh"
@@ -72,7 +72,6 @@ def _batch_script(plan: JobPlan) -> str:
 
 
 def _vetting(plan: JobPlan) -> str:
-    cores = plan.cores * plan.tasks // plan.ranks
     return filled(
         template("vet.sh"),
         JOB=quoting.comment(quoting.sh_word(plan.request.file)),
@@ -81,7 +80,7 @@ def _vetting(plan: JobPlan) -> str:
         NODES=str(plan.nodes),
         GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
         ADDRESS=plan.use.address.partition(" #")[0].replace("'", "'\\''"),
-        CORES=f" -c {cores}" if cores else "",
+        CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
         OPTIONS=_srun_options(plan),
         STEP=_step(plan),
         INSIDE=_inside(plan),
@@ -115,7 +114,7 @@ def _srun_options(plan: JobPlan) -> str:
     edf = beside(plan.request.file, EDF)
     named = _submitted_with(plan, EDF) if plan.request.workdir else quoting.sh_word(edf if "/" in edf else f"./{edf}")
     text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=quoting.sh_word(plan.views), EDF=named)
-    extended = plan.knowledge.extended.srun if plan.knowledge.extended and plan.extended else ()
+    extended = plan.extended.srun if plan.extended else ()
     return "".join(f" {option}" for option in (*plan.knowledge.srun, *extended)) + (f" \\\n  {text}" if text else "")
 
 
@@ -192,12 +191,7 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
     if not plan.overlay.mount:
         yield quoting.sh_word(f"{path}:{path}"), "the Python overlay"
     elif not plan.request.stage:
-        yield quoting.sh_word(_mounted(plan, path)), "the packed Python overlay"
-
-
-def _mounted(plan: JobPlan, image: str) -> str:
-    place = plan.overlay.mount if plan.overlay else ""
-    return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
+        yield quoting.sh_word(mounted_overlay(plan, path)), "the packed Python overlay"
 
 
 def _launch(plan: JobPlan) -> str:
@@ -253,7 +247,7 @@ def _staging(plan: JobPlan) -> str:
     for index, (image, copy) in enumerate(zip(plan.images, plan.copies, strict=True)):
         lines.append(f'sbcast --force {_source(image)} "{copy}"')
         if plan.use.step:
-            packed = f'binds+=("{_mounted(plan, copy)}") # the packed Python overlay'
+            packed = f'binds+=("{mounted_overlay(plan, copy)}") # the packed Python overlay'
             lines.append(packed if index else f'image="{copy}"')
     return "\n".join(lines) + "\n"
 
