@@ -1,1 +1,1 @@
-"""Jobs: what is written for each runtime, and the check of batch scripts that others wrote."""
+"""Jobs: what is written for each runtime, and a shell or a command beside the rank of a running one."""
