@@ -26,7 +26,12 @@ def comment(text: str) -> str:
 
 def sh(text: str) -> str:
     """Return one word of bash, zsh or any POSIX shell."""
-    return "'" + text.replace("'", "'\\''") + "'"
+    return f"'{sh_inside(text)}'"
+
+
+def sh_inside(text: str) -> str:
+    """Return a text that stands between the single quotes of a template of these shells."""
+    return text.replace("'", "'\\''")
 
 
 def sh_word(text: str) -> str:

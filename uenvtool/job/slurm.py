@@ -53,7 +53,7 @@ def _batch_script(plan: JobPlan) -> str:
         CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else exports(plan),
         IN_LOGS=exports_in_logs(plan),
-        ADDRESS=plan.use.address.partition(" #")[0],
+        ADDRESS=plan.use.address,
         PORT=rendezvous.PORT_OF_JOB,
         STAGE=_staging(plan),
         END=_at_the_end(plan),
@@ -79,7 +79,7 @@ def _vetting(plan: JobPlan) -> str:
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
         GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
-        ADDRESS=plan.use.address.partition(" #")[0].replace("'", "'\\''"),
+        ADDRESS=quoting.sh_inside(plan.use.address),
         CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
         OPTIONS=_srun_options(plan),
         STEP=_step(plan),
@@ -201,14 +201,14 @@ def _launch(plan: JobPlan) -> str:
         return filled(
             template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, LOCAL=own
         )
-    program = launcher_line(plan, str(plan.ranks)).replace("'", "'\\''")
+    program = quoting.sh_inside(launcher_line(plan, str(plan.ranks)))
     known = launcher_named(launcher)
     logs = known.logs if known else ""
     if not logs:
         return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
     ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
     bound = f"--numa-binding={plan.binding.value}" if plan.binding else ""
-    why = quoting.comment(plan.binding.reason).replace("'", "'\\''") if plan.binding else ""
+    why = quoting.sh_inside(quoting.comment(plan.binding.reason)) if plan.binding else ""
     numa = f"  bind=; command -v numactl >/dev/null && bind={bound} # {why}\n" if plan.binding else ""
     return filled(
         template("launch-torchrun.sh"),
