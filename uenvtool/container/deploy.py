@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.container.containerfile import template
-from uenvtool.container.pipeline import PipelineJob, end_of_script, gitlab
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.container import NodeTest
 
 STAGES = ("build", "test", "apps", "test-apps", "publish")
+DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
 DIGITS = 32
 """Hexadecimal digits of a hash in a tag; of the tests' hash half as many."""
 
@@ -101,34 +101,43 @@ def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, b
             STABLE=identity.stable,
             EDF=edf,
             AGAIN=again,
-            END=end_of_script(),
             CANONICAL_WORD=quoting.sh_word(identity.canonical),
             TESTED_WORD=quoting.sh_word(identity.tested),
             STABLE_WORD=quoting.sh_word(identity.stable),
             BASE_WORD=quoting.sh_word(base) if base else "''",
         ),
-        "gitlab-ci.yml": _gitlab(plan, identity, again, f"containers/{plan.name}"),
+        "gitlab-ci.yml": _gitlab(plan, identity, again),
     }
 
 
-def _gitlab(plan: ContainerPlan, identity: Identity, again: str, folder: str) -> str:
-    """Return the pipeline. An image on one of ours is built and tested after that one."""
-    name, below = plan.name, plan.below
-    head = [
-        f"The pipeline of {identity.stable}",
-        f"Made by uenvtool, again: {again}",
-        "Use it from .gitlab-ci.yml with the files of other images: "
+def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
+    """Return a file for `include:` of .gitlab-ci.yml. An image on one of ours is built and tested after that one."""
+    name, below, folder = plan.name, plan.below, f"containers/{plan.name}"
+    lines = [
+        f"# The pipeline of {identity.stable}",
+        f"# Made by uenvtool, again: {again}",
+        "# Use it from .gitlab-ci.yml with the files of other images: "
         "include: [{local: containers/NAME/gitlab-ci.yml}, ...]",
-        "Variables of the project: REGISTRY, and the tags of two runners: "
+        "# Variables of the project: REGISTRY, and the tags of two runners: "
         "BUILDER has podman and skopeo, NODES starts srun.",
+        f"stages: [{', '.join(STAGES)}]",
+        "",
+        f'".{name}":',
+        "  rules:",
+        f"  - changes: [{quoting.toml(f'{folder}/**/*')}]",  # JSON's strings are YAML's
+        f"  {DEFAULT_BRANCH}",
     ]
     needs = f'[{{job: "{below.name} test", optional: true}}]' if below else "[]"
-    jobs = (
-        PipelineJob(step="build", stage="apps" if below else "build", runner="BUILDER", needs=needs),
-        PipelineJob(step="test", stage="test-apps" if below else "test", runner="NODES", needs=f'["{name} build"]'),
-        PipelineJob(step="publish", stage="publish", runner="BUILDER", needs=f'["{name} test"]', is_for_all=True),
-    )
-    return gitlab(name, folder, head, STAGES, jobs, watched=[f"{folder}/**/*"])
+    for step, stage, runner, after in (
+        ("build", "apps" if below else "build", "BUILDER", needs),
+        ("test", "test-apps" if below else "test", "NODES", f'["{name} build"]'),
+        ("publish", "publish", "BUILDER", f'["{name} test"]'),
+    ):
+        lines += ["", f'"{name} {step}":', f'  extends: ".{name}"', f"  stage: {stage}"]
+        lines += [f"  tags: [${runner}]", f"  needs: {after}"]
+        lines += ["  rules:", f"  {DEFAULT_BRANCH}"] if step == "publish" else []  # others see what it gives
+        lines += ["  script:", f"  - bash {folder}/ci.sh {step}"]
+    return "\n".join(lines) + "\n"
 
 
 def _test(test: NodeTest) -> str:
