@@ -31,8 +31,8 @@ from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.job.edf import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
-from uenvtool.knowledge.runtime import load_runtime
-from uenvtool.knowledge.settings import Settings, settings_for
+from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.settings import Settings, settings_of
 from uenvtool.venv.fit import rules
 
 EDF = "edf"
@@ -121,7 +121,8 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
     activation = _activation(plan)
     beside, labels = _surroundings(plan, base, activation), _labels(plan, base)
-    engine = plan.system.jobs.of(_runtime_with_edf(plan))
+    reader = _runtime_with_edf(plan)
+    engine = plan.system.jobs.of(reader.name) if reader else RuntimeJob()
     edf = f"{plan.container.name}.toml"
     is_own = activation is not None and bool(plan.kind)
     on_nodes = NodeRun(
@@ -137,7 +138,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     )
     labels["uenvtool.hash"] = identity.content
     made = context_files(plan, beside, labels=labels, again=command)
-    if _runtime_with_edf(plan):
+    if reader:
         made[edf] = _edf(plan, engine, activation, command)
     made["build.sh"] = build_script(plan, identity, command)
     if not is_small:
@@ -165,22 +166,22 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 def _activation(plan: ContainerPlan) -> Settings | None:
     """Return what a container of the system is set up with; for an image with its own network stack, all of it."""
     runtime = _runtime_of_kind(plan) if plan.kind else _runtime_with_edf(plan)
-    if not runtime:
+    if runtime is None:
         if plan.kind:
             hint = "name the recipe's own system with --system, or take a recipe without `image`"
             raise BadInput(f"no runtime of {plan.system.name} knows images of the kind {plan.kind}", hint=hint)
         return None
     nccl = plan.versions.get("nccl")
     versions = {"image": plan.kind, **({"nccl": nccl} if nccl else {})} if plan.kind else {}
-    return settings_for(plan.system.name, uarch=plan.uarch, runtime=runtime, facts=versions)
+    return settings_of([plan.system], [runtime], uarch=plan.uarch, facts=versions)
 
 
-def _runtime_of_kind(plan: ContainerPlan) -> str:
-    return next((name for name in plan.system.runtimes if plan.kind in load_runtime(name).images), "")
+def _runtime_of_kind(plan: ContainerPlan) -> Runtime | None:
+    return next((runtime for runtime in plan.runtimes if plan.kind in runtime.images), None)
 
 
-def _runtime_with_edf(plan: ContainerPlan) -> str:
-    return next((name for name in plan.system.runtimes if EDF in load_runtime(name).forms), "")
+def _runtime_with_edf(plan: ContainerPlan) -> Runtime | None:
+    return next((runtime for runtime in plan.runtimes if EDF in runtime.forms), None)
 
 
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:

@@ -16,6 +16,8 @@ from uenvtool.knowledge.container import ChosenComponent, Container, container_o
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import on_this_machine
+from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.settings import runtimes_of
 from uenvtool.knowledge.system import System, load_system, recognised, this_system
 from uenvtool.venv.requirements import checked_names
 
@@ -60,11 +62,15 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerPlan:
-    """Everything that an image is made of. below: the plan of the image that it builds on, if that is one of ours."""
+    """Everything that an image is made of.
+
+    runtimes: those of the system. below: the plan of the image that it builds on, if that is one of ours.
+    """
 
     container: Container
     system: System
     uarch: str
+    runtimes: tuple[Runtime, ...]
     below: ContainerPlan | None
     stages: tuple[Stage, ...]
 
@@ -110,10 +116,11 @@ def planned(request: ContainerRequest) -> ContainerPlan:
         raise BadInput([unknown(f"node type of {system.name}", request.uarch, system.nodes)])
     uarch = request.uarch or next(iter(system.nodes))
     known = available(COMPONENT)
+    runtimes = runtimes_of(system)
     base, *others = recipes[::-1]
-    plan = _plan(base, system, uarch, below=None, known=known)
+    plan = _plan(base, system, uarch, runtimes, below=None, known=known)
     for recipe in others:
-        plan = _plan(recipe, system, uarch, below=plan, known=known)
+        plan = _plan(recipe, system, uarch, runtimes, below=plan, known=known)
     return plan
 
 
@@ -182,7 +189,13 @@ def _components(container: Container) -> dict[str, Component]:
 
 
 def _plan(
-    container: Container, system: System, uarch: str, *, below: ContainerPlan | None, known: Collection[str]
+    container: Container,
+    system: System,
+    uarch: str,
+    runtimes: tuple[Runtime, ...],
+    *,
+    below: ContainerPlan | None,
+    known: Collection[str],
 ) -> ContainerPlan:
     """Return the plan of one recipe. known: every component that exists, whose names conditions may ask for."""
     components = _components(container)
@@ -200,7 +213,7 @@ def _plan(
     facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}
     order = _in_order(components)
     stages = tuple(_stage(components[name], chosen[name], order, components, facts) for name in order)
-    return ContainerPlan(container=container, system=system, uarch=uarch, below=below, stages=stages)
+    return ContainerPlan(container=container, system=system, uarch=uarch, runtimes=runtimes, below=below, stages=stages)
 
 
 def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
