@@ -1,7 +1,7 @@
 """The folder of an environment: where it lies usually, how it is made again, what the tool wrote into it, what changed
 since, what may be replaced.
 
-The record in the folder (see files/generated.py) also says what the environment is for, and which inputs
+The record in the folder (see core/files/generated.py) also says what the environment is for, and which inputs
 the lock answers.
 """
 

@@ -22,7 +22,7 @@ from uenvtool.env.folder import MODULES
 from uenvtool.env.installable import Installable
 from uenvtool.env.output import InstallOutput, explain_failed_install, explain_failed_push
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import FOREIGN_VARIABLES, Runner, kept_output, user_cache, write_scope
+from uenvtool.env.runner import Runner, kept_output, user_cache, without_foreign, write_scope
 from uenvtool.knowledge.lock import installed_hashes
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
@@ -315,9 +315,8 @@ def run_post_install(environment: Installable, store: Path) -> None:
     local = f"{environment.mount}/{LOCAL}"
     options = ["--read-only", "--in", local, "--writable", local]
     sandbox: list[str | Path] = [sys.executable, WITH_MOUNT, *options, store, environment.mount]
-    kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
     own = {"UENV_MOUNT": environment.mount, "UENV_VIEW": environment.root_of(environment.view), "UENV_LOCAL": local}
-    done = run([*sandbox, f"{environment.mount}/{WORK}/{POST_INSTALL}"], env={**kept, **own})
+    done = run([*sandbox, f"{environment.mount}/{WORK}/{POST_INSTALL}"], env={**without_foreign(), **own})
     write(log, f"{done.stdout}{done.stderr}")
     if done.code != 0:
         lines = "".join(f"\n  {line}" for line in last_lines(log))

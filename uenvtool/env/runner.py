@@ -68,10 +68,14 @@ class Runner:
         )
 
 
+def without_foreign() -> dict[str, str]:
+    """Return the user's environment variables but FOREIGN_VARIABLES."""
+    return {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+
+
 def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
     """Return Spack's environment variables: the user's, without what would change the answer, and these."""
-    kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
-    return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
+    return {**without_foreign(), "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
 def prepared(spack: Spack, texts: Mapping[str, str], sections: Mapping[str, object], scratch: Path) -> Runner:
