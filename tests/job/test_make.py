@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -492,10 +491,8 @@ def test_a_launcher_in_the_command_is_recognised(cli: Cli, command: str) -> None
     assert data["options"]["gpus-per-node"] == "4"
 
 
-def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "launchers").mkdir()
-    (tmp_path / "launchers/mine.yaml").write_text("description: My own.\ncommands: [mine]\n")
+def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, write: Write) -> None:
+    write("launchers/mine.yaml", "description: My own.\ncommands: [mine]\n")
 
     answer = cli("job", *UENV, "--", "python", "train.py")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, Write
 from tests.job.stand_ins import packed_overlay
 from tests.support.needs import needs
 
@@ -91,9 +91,8 @@ nodes:
 """
 
 
-def test_a_system_without_slurm_has_its_variables(cli: Cli) -> None:
-    Path("systems").mkdir()
-    Path("systems", "derecho.yaml").write_text(PBS)
+def test_a_system_without_slurm_has_its_variables(cli: Cli, write: Write) -> None:
+    write("systems/derecho.yaml", PBS)
 
     Path("mine.sh").write_text(cli("activate", "--system", "derecho").stdout)
     env = {"PATH": "/usr/bin:/bin", "PBS_JOBID": "17", "UENVTOOL_QUIET": "1"}
@@ -103,9 +102,8 @@ def test_a_system_without_slurm_has_its_variables(cli: Cli) -> None:
     assert "FI_CXI_RX_MATCH_MODE=hybrid\n" in shown.stdout
 
 
-def test_an_option_without_a_value_is_left_out(cli: Cli) -> None:
-    Path("systems").mkdir()
-    Path("systems", "mine.yaml").write_text(PBS.replace("name: none", "name: slurm"))
+def test_an_option_without_a_value_is_left_out(cli: Cli, write: Write) -> None:
+    write("systems/mine.yaml", PBS.replace("name: none", "name: slurm"))
 
     assert "#SBATCH --time" not in job(cli, "-s", "mine")
 
@@ -124,12 +122,11 @@ def test_a_packed_overlay_is_refused_where_nothing_mounts_it(cli: Cli, place: Pa
     assert "unsquashfs -d FOLDER mine.squashfs" in answer.stderr
 
 
-def test_what_a_system_and_its_local_disk_both_ask_for_is_one_constraint(cli: Cli) -> None:
-    folder = Path("systems")
-    folder.mkdir()
-    (folder / "mine.yaml").write_text(
+def test_what_a_system_and_its_local_disk_both_ask_for_is_one_constraint(cli: Cli, write: Write) -> None:
+    write(
+        "systems/mine.yaml",
         "extends: perlmutter\ndescription: mine\nruntimes: [conda]\njobs:\n  local:\n"
-        "    {folder: /local, constraint: disk, reason: fast, source: me 2026}\n"
+        "    {folder: /local, constraint: disk, reason: fast, source: me 2026}\n",
     )
     text = job(cli, "-s", "mine", "-A", "a", "--image", "env.tar.gz")
 
