@@ -32,7 +32,7 @@ BEGINNINGS = {"error:": "red", "warning:": "yellow", "hint:": "dim"}
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
-writing direction, and the bytes of a name that is not UTF-8 (PEP 383). Python takes none of them for printable."""
+writing direction, and the bytes of a name that is not UTF-8 (PEP 383)."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """What is between the columns of a line."""
 _QUOTED = re.compile(r" +[^ (]|@@ |\+|-(?!-\w|: )")

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
 from uenvtool.core import quoting
-from uenvtool.core.errors import BadInput
 
 LONGEST_LINE = 118
 
@@ -47,10 +46,3 @@ def beside(file: str, suffix: str) -> str:
     """Return a file's name beside the job's."""
     path = PurePath(file)
     return str(path.with_name(path.name.removesuffix(".sh") + suffix))
-
-
-def mountable(path: str) -> str:
-    """Return a path that can stand in a list of mounts. Raises BadInput for one that has a mark of such lists."""
-    if re.search(r"[:,$\n]", path):
-        raise BadInput(f"{path!r} cannot be mounted: the path has one of : , $", hint="move the image")
-    return path

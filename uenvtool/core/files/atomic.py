@@ -112,12 +112,12 @@ def _sync(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def write_errors(path: Path, state: str = UNCHANGED) -> Iterator[None]:
+def write_errors(path: Path) -> Iterator[None]:
     """Raise what the system refuses inside as the error of `write_error`."""
     try:
         yield
     except OSError as error:
-        raise write_error(path, error, state) from error
+        raise write_error(path, error) from error
 
 
 def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
