@@ -297,7 +297,6 @@ from uenvtool.core import files
 from uenvtool.core.files import places
 from uenvtool.venv.image import packed
 folder, image, places.MEMORY = map(Path, sys.argv[1:])
-sys.addaudithook(hook)
 with packed(folder, image, on_note=lambda text: None) as new:
     files.publish([files.Replacement(new=new.path, target=image.absolute())])
 """
