@@ -242,6 +242,9 @@ def _signals_wait() -> Iterator[None]:
 
 
 def _opened(words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes: int | None) -> subprocess.Popen[bytes]:
+    # A child can ask only by itself to be killed with its parent, so it has to run code of ours between fork and exec.
+    # Ruff warns of that because a lock that another thread held at the fork is never released in the child:
+    # `_before_exec` loads what it needs before the fork, and in the child makes two system calls and takes no lock.
     try:
         return subprocess.Popen(
             words,
@@ -251,7 +254,7 @@ def _opened(words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=_before_exec(memory_bytes),  # noqa: PLW1509  system calls alone, safe between fork and exec
+            preexec_fn=_before_exec(memory_bytes),  # noqa: PLW1509  see above
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word
         why = getattr(error, "strerror", None) or error
@@ -265,13 +268,13 @@ def _before_exec(memory_bytes: int | None) -> Callable[[], None]:
 
     pr_set_pdeathsig = 1
     prctl = ctypes.CDLL(None).prctl
+    limit, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if memory_bytes is not None:
+        limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
 
     def prepare() -> None:
         prctl(pr_set_pdeathsig, signal.SIGKILL)
-        if memory_bytes is not None:
-            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-            limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
-            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+        resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
     return prepare
 
