@@ -12,6 +12,7 @@ clock and of the processors (those of every process that was started). Needs gcc
 
 from __future__ import annotations
 
+import functools
 import os
 import resource
 import statistics
@@ -97,7 +98,7 @@ def reading(image: Path, rounds: int) -> dict[str, list[Seconds]]:
     for _ in range(rounds):
         found["listing and reading"].append(elapsed(lambda: listed_and_read(image)))
         for label, words in commands.items():
-            found[label].append(elapsed(lambda words=words: started(words)))  # type: ignore[misc]
+            found[label].append(elapsed(functools.partial(started, words)))
     return found
 
 

@@ -16,7 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -65,7 +67,9 @@ class SpackTime:
         """Count no more."""
         processes.run = self.usual
 
-    def run(self, *words: object, on_line: processes.LineHandler | None = None, **more: object) -> processes.Completed:
+    def run(
+        self, argv: Sequence[str | Path], *, on_line: processes.LineHandler | None = None, **more: Any
+    ) -> processes.Completed:
         """A run; the time in which a line of it is followed is ours, and is not counted."""
         following = 0.0
 
@@ -78,7 +82,7 @@ class SpackTime:
             self.lines += 1
 
         start = time.perf_counter()
-        done = self.usual(*words, on_line=follow, **more)  # type: ignore[arg-type]
+        done = self.usual(argv, on_line=follow, **more)
         self.seconds += time.perf_counter() - start - following
         return done
 

@@ -85,7 +85,8 @@ class Binder:
 
         Raises BadInput if a field is missing, ValueError for a key that is unknown.
         """
-        fields = _fields(kind)  # type: ignore[arg-type]  # mypy 1.19 takes no type variable for hashable
+        hashable: Any = kind  # a type variable is none to mypy, and @cache asks for one
+        fields = _fields(hashable)
         is_mapping = isinstance(node.value, dict)
         entries = node.value if is_mapping else {getattr(kind, "shorthand", "").rstrip("_"): node}
         if strange := entries.keys() - fields.keys() - {*getattr(kind, "unread", ()), *NOT_INHERITED}:

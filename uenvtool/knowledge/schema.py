@@ -56,7 +56,7 @@ def _validator(name: str) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    validator = extend(Draft202012Validator, {"pattern": _whole_pattern, "format": _regular_expression})  # type: ignore[no-untyped-call]  # its stubs give it no types
+    validator = extend(Draft202012Validator, {"pattern": _whole_pattern, "format": _regular_expression})
     return validator(json.loads(schema_text(name)))
 
 
