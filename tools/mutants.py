@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes the program in small ways, one after the other, and tells which changes no test notices.
 
-    .venv-test/bin/python tools/mutants.py uenvtool/job uenvtool/core/files.py
+    .venv-test/bin/python tools/mutants.py uenvtool/job uenvtool/core/files/atomic.py
     .venv-test/bin/python tools/mutants.py --since main
 
 A comparison is turned round, a condition made always true, a statement left out; then the tests of the file's room
