@@ -18,17 +18,16 @@ _PLAIN = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_/.$+][A-Za-z0-9_./$+=@~^%*-]*( [A
 _NOT_TEXT = re.compile(
     r"(true|false|yes|no|on|off|y|n|null|\.inf|\.nan|[-+]?\.?[0-9][0-9_.e+-]*|0x[0-9a-f]+|0o?[0-7]+)\Z", re.IGNORECASE
 )
-_SPECIAL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
-"""None of them is printable to Python; it takes a millisecond to compile, and few texts have one."""
+_SPECIAL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def scalar(text: str) -> str:
     """Return a text as a YAML scalar that every reader takes for that text, also inside `[...]`."""
     if _PLAIN.match(text) and not _NOT_TEXT.match(text):
         return text
-    if not text.isprintable() and re.search(_SPECIAL, text):
+    if _SPECIAL.search(text):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        return '"' + re.sub(_SPECIAL, _escaped, escaped) + '"'
+        return '"' + _SPECIAL.sub(_escaped, escaped) + '"'
     return "'" + text.replace("'", "''") + "'"
 
 
