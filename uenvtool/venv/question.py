@@ -23,34 +23,32 @@ WANTED = "wanted.in"
 class Question:
     """What uv is asked: files with the inputs of one resolution.
 
-    pins: the requirements that pin what stays of the base, by name. requirers: what of the base wants a package that
-    may be replaced; it takes part, so that uv keeps to what it wants and names it.
+    pins: the requirements that pin what stays of the base, by name.
     """
 
     def __init__(self, uv: Uv, plan: OverlayPlan, replaceable: frozenset[str]) -> None:
         self.uv, self.plan, self.base, self.folder = uv, plan, plan.base, uv.work / "resolve"
         stubs = write_stubs(self.folder / "base", plan.base)
         self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
-        wanted, requirers = plan.wanted, _requirers(plan, replaceable)
-        own = [requirement.text for requirement in wanted.requirements if not requirement.read_by_uv]
-        texts = [*wanted.lines, *own, *plan.overrides, *(self.pins[name] for name in requirers if name in self.pins)]
+        own = [wanted.text for wanted in plan.wanted.requirements if not wanted.read_by_uv]
+        requirers = [self.pins[name] for name in _requirers(plan, replaceable) if name in self.pins]
         forced = _as_vendors_name_it(plan)  # a stub has the release's version, which does not satisfy these
         fill(
             self.folder,
             {
-                WANTED: _lines(texts),
+                # The requirers take part, so that uv keeps to what they want and names them.
+                WANTED: _lines([*plan.wanted.lines, *own, *plan.overrides, *requirers]),
                 "pins.txt": _lines(pin for name, pin in self.pins.items() if name not in forced),
                 "overrides.txt": _lines(pin for name, pin in self.pins.items() if name in forced),
                 "constraints.txt": _lines(self._user_constraints()),
-                "preferred.toml": pylock.listing(plan.preferred),
             },
         )
 
     def answer(self, floors: Mapping[str, str] | None = None, *, only_binary: Iterable[str] = ()) -> str:
         """Resolve; return the pylock.toml. floors: the oldest versions to take. only_binary: what is not built."""
         bounds = _lines(f"{name}>={version}" for name, version in (floors or {}).items())
-        preferred = (self.folder / "preferred.toml").read_text(encoding="utf-8")
-        fill(self.folder, {"floors.txt": bounds, pylock.LOCK: preferred})  # uv stays with what its output says
+        preferred = pylock.listing(self.plan.preferred)  # uv stays with what its output says
+        fill(self.folder, {"floors.txt": bounds, pylock.LOCK: preferred})
         more: list[str | Path] = ["-c", self.folder / "floors.txt"]
         more += [word for name in sorted(only_binary) for word in ("--only-binary", name)]
         self.uv.run([*self._words(), *more, "--format", pylock.LOCK, "-o", self.folder / pylock.LOCK])

@@ -17,7 +17,6 @@ from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import BuildFailed, NoSolution, Uv
 from uenvtool.venv.where import NAMED
 
-WANTED = "wanted.in"
 OPEN_BELOW = frozenset({"<", "<=", "!="})
 """Operators that do not say how old a version may be."""
 
@@ -50,11 +49,8 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     text, error = "", None
     try:
         text = question.answer()
-    except (
-        NoSolution,
-        BuildFailed,
-    ) as failed:  # perhaps only since old releases were tried, on the way back to one that fits
-        error = failed
+    except (NoSolution, BuildFailed) as failed:
+        error = failed  # perhaps only since old releases were tried, on the way back to one that fits
     named = _newest_named(plan, question, pylock.versions_of(text))
     newest = question.newest() if named else ""
     versions = {name: version for name, version in pylock.versions_of(newest).items() if name in named}
