@@ -173,6 +173,7 @@ def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[st
 
     arguments: those of probe.py. Raises ToolFailed if it cannot be started.
     """
+    env = {**env, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     completed = processes.run([python, script_path("probe.py"), *arguments], env=env)
     return marked(completed), completed
 
@@ -188,7 +189,6 @@ def _probed(found: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:
     plain = ("PYTHONPATH",) if found.kind == PLAIN else ()
     left_out = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", *plain)
     env = {name: value for name, value in environ.items() if name not in left_out}
-    env.update(PYTHONIOENCODING="utf-8", PYTHONDONTWRITEBYTECODE="1")
     if not environ.get("PYTHONUSERBASE"):
         env["PYTHONNOUSERSITE"] = "1"
     data, completed = probe(found.python, env)

@@ -13,9 +13,8 @@ from uenvtool.core.words import canonical
 from uenvtool.venv.base import METADATA_SUFFIXES, Distribution, installed, probe
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.info import image_of, is_older, repack_command
-from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
-from uenvtool.venv.where import RECORD_FOLDER
+from uenvtool.venv.where import RECORD_FOLDER, is_overlay
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,23 +78,23 @@ def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[Py
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:
         return None, ""
-    env = {**environ, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        data, completed = probe(program, env, "paths")
+        data, completed = probe(program, environ, "paths")
     except UenvtoolError as error:
         return None, str(error)
     if data is None:
         return None, completed.stderr or "it prints nothing"
     environment = data["prefix"] if data["prefix"] != data["base_prefix"] else ""
     folders = tuple(map(str, data["folders"]))
+    own = next((folder for folder in folders if environment and folder.startswith(f"{environment}/")), "")
     here = PythonHere(
         version=str(data["version"]),
         folders=folders,
         packages=tuple(_packages(folders)),
         user_site=str(data["user_site"] or ""),
         environment=str(environment),
-        its_folder=next((folder for folder in folders if environment and folder.startswith(f"{environment}/")), ""),
-        overlay=_health(Path(environment), folders, read_libraries=read_libraries) if environment else Health(),
+        its_folder=own,
+        overlay=_health(Path(environment), own, folders, read_libraries=read_libraries) if environment else Health(),
     )
     return here, completed.stderr
 
@@ -115,16 +114,15 @@ def _packages(folders: Sequence[str]) -> Iterator[PythonPackage]:
                 yield PythonPackage(name=canonical(distribution), version=version, folder=folder)
 
 
-def _health(environment: Path, folders: Sequence[str], *, read_libraries: bool) -> Health:
+def _health(environment: Path, own: str, folders: Sequence[str], *, read_libraries: bool) -> Health:
     """Look at a virtual environment, an overlay or another; nothing of it is imported or run.
 
-    folders: the package folders of its Python in their order, its own and its base's. Of an environment without a base
-    no library is read.
+    own: where it has its packages. folders: the package folders of its Python in their order, its own and its base's.
+    Of an environment without a base no library is read.
     """
     overrides = frozenset(_overrides(environment))
     image = image_of(environment) if (environment / RECORD_FOLDER).is_dir() else None
     is_stale = image is not None and is_older(image, environment)
-    own = next((folder for folder in folders if folder.startswith(f"{environment}/")), "")
     of_numpy, of_torch = _misfits(own, folders, overrides) if own and read_libraries else ((), ())
     return Health(
         overrides=overrides,
@@ -137,7 +135,7 @@ def _health(environment: Path, folders: Sequence[str], *, read_libraries: bool) 
 
 def _overrides(environment: Path) -> list[str]:
     try:
-        if "uenvtool-base" not in (environment / CONFIG).read_text(encoding="utf-8", errors="replace"):
+        if not is_overlay(environment):
             return []
         packed = environment / RECORD_IN_IMAGE  # an image that is mounted has its record there
         record = read_record(environment) or parse_record(packed.read_text(encoding="utf-8"), str(packed))

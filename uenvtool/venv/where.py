@@ -65,7 +65,7 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
     for view in views:
         programs = [os.path.join(view.root, "bin", name) for name in PYTHONS]
         program = next((path for path in programs if os.access(path, os.X_OK)), None)
-        if program and not _is_overlay(view.root):
+        if program and not is_overlay(view.root):
             return _of_view(view, program, views, environ)
     plain = plain_python(environ)
     if plain.in_container:
@@ -188,8 +188,8 @@ def label(image: str, environ: Mapping[str, str]) -> str:
     return names[0] if names else ""
 
 
-def _is_overlay(root: str) -> bool:
-    """Tell if a view is a packed overlay, which is loaded beside its base and is not a base itself."""
+def is_overlay(root: str | Path) -> bool:
+    """Tell if an environment, or a view, is an overlay of this tool's: it lies on a base, and is none itself."""
     try:
         return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
     except (FileNotFoundError, BadInput):
