@@ -57,9 +57,7 @@ def is_lock(name: str) -> bool:
 
 def default_groups(project: Path) -> list[str]:
     """Return the dependency groups that `uv sync` takes unasked (https://docs.astral.sh/uv/concepts/projects/dependencies)."""
-    import tomlkit
-
-    document: dict[str, Any] = tomlkit.parse(project.read_text(encoding="utf-8")).unwrap()
+    document = _toml(str(project), project.read_text(encoding="utf-8"))
     known = document.get("dependency-groups", {})
     named = document.get("tool", {}).get("uv", {}).get("default-groups", ["dev"])
     return [name for name in known if named == "all" or name in named]

@@ -42,12 +42,18 @@ def versions_of(text: str) -> dict[str, str]:
     return {canonical(table["name"]): str(table.get("version", "")) for table in _tables(text)}
 
 
+def _tables(text: str) -> Sequence[Mapping[str, Any]]:
+    tables: Sequence[Mapping[str, Any]] = _document(text).get("packages", ())
+    return tables
+
+
 @functools.lru_cache(maxsize=4)
-def _tables(text: str) -> tuple[Mapping[str, Any], ...]:
-    """Read the packages of a lock; tomlkit takes 0.1 s for a hundred, and a resolution asks several things of each."""
+def _document(text: str) -> Mapping[str, Any]:
+    """Read a lock; tomlkit takes 0.1 s for a hundred packages, and several things are asked of each."""
     import tomlkit
 
-    return tuple(tomlkit.parse(text).unwrap().get("packages", ()))
+    document: Mapping[str, Any] = tomlkit.parse(text).unwrap()
+    return document
 
 
 def with_whole_paths(text: str, folder: Path) -> str:
@@ -112,14 +118,13 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
 
     The text has whole paths. environment: the values of markers. Raises BadInput with the place if the file is not one.
     """
-    import tomlkit
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     place = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
-        document: dict[str, Any] = tomlkit.parse(text).unwrap()
+        document = _document(text)
     except FileNotFoundError:
         raise BadInput("no such file", place, "name a pylock.toml") from None
     except UnicodeDecodeError as error:
