@@ -1,4 +1,4 @@
-"""Packs an overlay into an image that is a uenv of its own, and reads what such an image says of itself."""
+"""Packs an overlay, or any virtual environment, into an image that is a uenv of its own."""
 
 from __future__ import annotations
 
