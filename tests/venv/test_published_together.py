@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import random
 import shutil
@@ -18,15 +17,7 @@ from tests.support.disks import small_disk
 from tests.support.needs import need, skip_without
 from tests.support.overlays import BaseHere, install, wheel
 from tests.support.programs import program
-
-
-def state(folder: Path) -> dict[str, str]:
-    """Every file below a folder with what is in it; nothing of work that was left."""
-    return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink()
-    }
+from tests.support.trees import snapshot
 
 
 @contextmanager
@@ -76,7 +67,7 @@ def test_a_rename_that_fails_leaves_both_and_the_kept_ones_as_they_were(
 ) -> None:
     """A mount point cannot get another name: the new overlay and the new image have theirs by then."""
     assert cli("venv", "v", "--update", "--squash").code == 0
-    before = state(place)
+    before = snapshot(place)
     wheel(wheels, "small", "1.2")
     if not atomic:  # as NFS has it
         monkeypatch.setattr("uenvtool.core.files.together._exchange", lambda one, other: False)
@@ -86,14 +77,14 @@ def test_a_rename_that_fails_leaves_both_and_the_kept_ones_as_they_were(
 
     assert answer.code == 4, answer.stderr
     assert "nothing was changed" in answer.stderr
-    assert state(place) == before
+    assert snapshot(place) == before
 
 
 def test_packing_that_fails_leaves_both_and_the_kept_ones(
     here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert cli("venv", "v", "--update", "--squash").code == 0
-    before = state(place)
+    before = snapshot(place)
     real = shutil.which("mksquashfs")
     text = f'case "$*" in *-version*|*-help*) exec {real} "$@";; esac\necho FATAL: no space >&2; exit 1'
     fails = program(place.parent / "programs" / "mksquashfs", text)
@@ -103,7 +94,7 @@ def test_packing_that_fails_leaves_both_and_the_kept_ones(
 
     assert answer.code == 4, answer.stderr
     assert "mksquashfs failed" in answer.stderr
-    assert state(place) == before
+    assert snapshot(place) == before
 
 
 def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
@@ -111,7 +102,7 @@ def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
 ) -> None:
     with small_disk(place / "disk", "2500k") as disk:
         assert cli("venv", "disk/v", "small==1.0", "--squash").code == 0
-        before = state(disk)
+        before = snapshot(disk)
         noise = random.Random(4).randbytes(1_400_000)  # does not get smaller when it is packed
         wheel(wheels, "large", "1.0", files={"large/data.bin": noise})
 
@@ -120,4 +111,4 @@ def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
         assert answer.code == 4, answer.stderr
         assert "No space left" in answer.stderr
         assert "nothing was changed" in answer.stderr
-        assert state(disk) == before
+        assert snapshot(disk) == before
