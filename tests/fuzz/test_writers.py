@@ -90,9 +90,14 @@ def names_of(data: Any) -> Iterator[str]:
 
 
 def job(system: str, runtime: str) -> Any:
-    of_slurm = {} if runtime == "runai" else {"account": "g123", "time": "1:00"}
-    wanted = JobRequest(words=("train.py",), system=system, runtime=runtime, image="pytorch/v2.6.0:v1", **of_slurm)
+    wanted = JobRequest(
+        words=("train.py",), system=system, runtime=runtime, image="pytorch/v2.6.0:v1", account="g123", time="1:00"
+    )
     return planned_job(wanted).plan
+
+
+def texts_of_job(plan: Any, words: str) -> Mapping[str, str]:
+    return job_files(dataclasses.replace(plan, again=f"uenvtool job {words}"))
 
 
 def activation_in(form: str) -> Callable[[Any, str], Mapping[str, str]]:
@@ -107,10 +112,6 @@ PLANS: dict[str, Callable[[], Any]] = {
     "apptainer": lambda: job("olivia", "apptainer"),
     "container": lambda: planned_container(ContainerRequest(recipe="metatrain-alps6")),
 }
-JOBS = {
-    runtime: lambda plan, words: job_files(dataclasses.replace(plan, again=f"uenvtool job {words}"))
-    for runtime in ("uenv", "ce", "apptainer")
-}
 WRITERS: dict[tuple[str, str], Callable[[Any, str], Mapping[str, str]]] = {
     **{("activation", form): activation_in(form) for form in (*shells(), *FORMATS)},
     ("environment", "Spack"): lambda plan, _: manifest.render(plan),
@@ -120,7 +121,7 @@ WRITERS: dict[tuple[str, str], Callable[[Any, str], Mapping[str, str]]] = {
         )
         for version in STACKINATOR.values()
     },
-    **{(runtime, "job"): write for runtime, write in JOBS.items()},
+    **{(runtime, "job"): texts_of_job for runtime in ("uenv", "ce", "apptainer")},
     ("container", "image"): lambda plan, words: image_of(plan, f"uenvtool container {words}").files,
 }
 """Plan and form to what writes it. The files of Run:ai explain nothing: a script beside them does."""
