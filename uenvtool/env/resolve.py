@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files import scratch_folder, write
+from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import MANIFEST, render_manifest
 from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, kept_output, prepared, user_cache
+from uenvtool.env.runner import Runner, kept_output, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.place import supports_target, this_operating_system, unknown_targets
 
@@ -80,8 +80,12 @@ def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[s
 def _runner(
     spack: Spack, environment: Environment, files: Mapping[str, str], repos: Mapping[str, Path], scratch: Path
 ) -> Runner:
+    """Return Spack on a copy of an environment in a folder of the tool's own."""
+    folder, scope = scratch / "environment", scratch / "configuration"
     texts = {**files, MANIFEST: render_manifest(environment, repos, resolving=True)}
-    return prepared(spack, texts, {"config": places(environment, scratch)}, scratch)
+    write_all(folder, texts.items())
+    write_scope(scope, {"config": places(environment, scratch)})
+    return Runner(spack=spack, folder=folder, scope=scope)
 
 
 def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:

@@ -78,14 +78,6 @@ def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
     return {**without_foreign(), "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
-def prepared(spack: Spack, texts: Mapping[str, str], sections: Mapping[str, object], scratch: Path) -> Runner:
-    """Return Spack on a copy of an environment in a folder of the tool's own. sections: see `write_scope`."""
-    folder, scope = scratch / "environment", scratch / "configuration"
-    write_all(folder, texts.items())
-    write_scope(scope, sections)
-    return Runner(spack=spack, folder=folder, scope=scope)
-
-
 def kept_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
     """Return what a Spack that failed printed; a log has it too, with the command. shown: what stands for a place."""
     output, command = (text.replace(place, shown) for text in (completed.stdout + completed.stderr, completed.command))
