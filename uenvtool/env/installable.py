@@ -102,7 +102,7 @@ class Installable:
         paths = {name: os.fspath(path) for name, path in on_disk.items()}
         manifests: dict[str, Mapping[str, Any]] = {MANIFEST: {**self.manifest, "view": view}}
         manifests |= {f"{folder}/{MANIFEST}": manifest for folder, manifest in self.compilers.items()}
-        manifests = {name: {**one, "repos": {**(one.get("repos") or {}), **paths}} for name, one in manifests.items()}
+        manifests = {name: {**one, "repos": {**one.get("repos", {}), **paths}} for name, one in manifests.items()}
         return {**self.texts, **{name: _isolated(manifest) for name, manifest in manifests.items()}}
 
 

@@ -108,7 +108,7 @@ def _spack_variables(environment: Installable) -> dict[str, str]:
     Source: Stackinator, etc/envvars.py; uenv-spack fetches what COMMIT names, and refuses an image without it. Where no
     commit is on record, that is the tag, which git fetches too.
     """
-    builtin = (environment.manifest.get("repos") or {}).get("builtin")
+    builtin = environment.manifest.get("repos", {}).get("builtin")
     packages = builtin if isinstance(builtin, dict) else {}
     release = f"v{environment.lock.spack}"
     tag = packages.get("tag")
@@ -137,7 +137,7 @@ def _view(environment: Installable, name: str, folder: Path, own: Sequence[str])
     }
     if own:
         paths.setdefault("PATH", []).extend(own)
-    for variable, folders in (environment.manifest.get("env_vars") or {}).get("prepend_path", {}).items():
+    for variable, folders in environment.manifest.get("env_vars", {}).get("prepend_path", {}).items():
         paths.setdefault(variable, []).extend(str(folders).split(":"))
     lists = {variable: [ListUpdate(op="prepend", paths=named)] for variable, named in paths.items()}
     scalars = _variables(environment, name)
@@ -155,7 +155,7 @@ def _view(environment: Installable, name: str, folder: Path, own: Sequence[str])
 
 
 def _inspected(manifest: Mapping[str, Any], folder: Path) -> dict[str, list[str]]:
-    own = (manifest.get("modules") or {}).get("prefix_inspections") or {}
+    own = manifest.get("modules", {}).get("prefix_inspections", {})
     named = {**INSPECTED, **{part.removeprefix("./") or ".": tuple(variables) for part, variables in own.items()}}
     present = {part: variables for part, variables in named.items() if (folder / part).is_dir()}
     return grouped((variable, part) for part, variables in present.items() for variable in variables)
@@ -164,7 +164,7 @@ def _inspected(manifest: Mapping[str, Any], folder: Path) -> dict[str, list[str]
 def _variables(environment: Installable, view: str) -> dict[str, str | None]:
     """Return the variables that the environment sets, and None for those that it unsets; in a further view, with paths
     of its own."""
-    section = environment.manifest.get("env_vars") or {}
+    section = environment.manifest.get("env_vars", {})
     root, usual = environment.root_of(view), environment.root_of(environment.view)
     elsewhere = re.compile(rf"(\$env/\.spack-env/{re.escape(environment.view)}|{re.escape(usual)})(?![\w.-])")
     values = {name: elsewhere.sub(lambda _: root, str(value)) for name, value in section.get("set", {}).items()}
@@ -183,7 +183,7 @@ def _activation(view: UenvView) -> str:
 
 def _externals(environments: Sequence[Installable]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name, settings in (pair for one in environments for pair in (one.manifest.get("packages") or {}).items()):
+    for name, settings in (pair for one in environments for pair in one.manifest.get("packages", {}).items()):
         if isinstance(settings, dict) and settings.get("externals"):
             kept = found.setdefault(str(name).rstrip(":"), {"externals": []})
             kept["externals"] += [one for one in settings["externals"] if one not in kept["externals"]]
