@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +15,21 @@ from uenvtool.env.installable import MOUNT
 
 FOLDERS = (Path(MOUNT), Path("/user-tools"))
 """Where Alps mounts the first image, and one of tools beside it."""
+HOW = f"as root: mkdir {' '.join(map(str, FOLDERS))}"
 
 
 @pytest.fixture(scope="session")
 def mount_points() -> Iterator[tuple[Path, ...]]:
     """The mount points of uenv images: made if this machine has none, removed by the last run of tests that uses them.
 
-    What is mounted there is mounted in a namespace of its command alone. Skips if this user cannot make them.
+    What is mounted there is mounted in a namespace of its command alone. Skips where they are not and this user is not
+    root, who alone can make and remove them: the file that says which were made is root's, in a folder that all share.
     """
+    if os.geteuid() != 0:
+        if not all(folder.is_dir() for folder in FOLDERS):
+            skip_without("the mount points of uenvs", HOW)
+        yield FOLDERS
+        return
     with open(Path(tempfile.gettempdir()) / "uenvtool-tests-mount-points.lock", "a+") as made:
         fcntl.flock(made, fcntl.LOCK_SH)
         for folder in FOLDERS:
@@ -29,7 +37,7 @@ def mount_points() -> Iterator[tuple[Path, ...]]:
                 try:
                     folder.mkdir(exist_ok=True)
                 except OSError:
-                    skip_without("the mount points of uenvs", f"as root: mkdir {' '.join(map(str, FOLDERS))}")
+                    skip_without("the mount points of uenvs", HOW)
                 made.write(f"{folder}\n")
                 made.flush()
         yield FOLDERS
