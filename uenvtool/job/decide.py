@@ -55,10 +55,7 @@ def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, di
     recipe = read_recipe(request.recipe) if request.recipe else None
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
     plan = _planned(request, system, uarch, runtime, disk, typed, published)
-    case = Case(
-        request=request, system=system, uarch=uarch, runtime=runtime, disk=disk, typed=typed, recipe=recipe,
-        published=published, plan=plan,
-    )  # fmt: skip
+    case = Case(system=system, uarch=uarch, disk=disk, typed=typed, recipe=recipe, published=published, plan=plan)
     for problem in refusals(case):
         raise BadInput([problem])
     plan = _with_settings(plan, system, uarch, recipe)
@@ -84,7 +81,6 @@ def _planned(
         knowledge=knowledge,
         system=system.name,
         runtime=runtime,
-        use=use,
         command=command,
         nodes=nodes,
         ranks=ranks,

@@ -64,7 +64,6 @@ class JobPlan:
     knowledge: RuntimeJob
     system: str
     runtime: Runtime
-    use: JobUse
     command: JobCommand
     nodes: int
     ranks: int
@@ -83,6 +82,11 @@ class JobPlan:
     settings: tuple[Setting, ...] = ()
     directives: tuple[Explained, ...] = ()
     activation: str = ""
+
+    @property
+    def use(self) -> JobUse:
+        """Return how the runtime's jobs are made."""
+        return self.runtime.job
 
     @property
     def cores_of_rank(self) -> int:

@@ -27,7 +27,7 @@ from uenvtool.job.plan import (
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.runtime import JobUse, Runtime
+from uenvtool.knowledge.runtime import JobUse
 from uenvtool.knowledge.system import System
 
 REGISTRY = re.compile(
@@ -68,10 +68,8 @@ class Case:
     is none.
     """
 
-    request: JobRequest
     system: System
     uarch: str
-    runtime: Runtime
     disk: Disk
     typed: Typed
     recipe: Recipe | None
@@ -127,8 +125,8 @@ def refusals(case: Case) -> Iterator[Problem]:
 
 
 def _of_place(case: Case) -> Iterator[Problem]:
-    request, system, plan = case.request, case.system, case.plan
-    use, name = plan.use, case.runtime.name
+    plan, system = case.plan, case.system
+    request, use, name = plan.request, plan.use, plan.runtime.name
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
     if use.scheduler == SLURM and not in_slurm:
         hint = f"take its variables (`uenvtool activate --system {system.name}`) into a script of your own: {NEW_SITE}"
@@ -166,7 +164,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
 
 
 def _of_files(case: Case) -> Iterator[Problem]:
-    named, venv = case.request.image, case.request.venv
+    named, venv = case.plan.request.image, case.plan.request.venv
     if re.match(r"[/.]", named) and "$" not in named and not case.disk.exists(named):
         yield Problem(f"--image {named}: there is no such file", hint="check the path, or name a label")
     if venv and not case.disk.overlay:
@@ -175,7 +173,7 @@ def _of_files(case: Case) -> Iterator[Problem]:
 
 def _of_image(case: Case) -> Iterator[Problem]:
     """Yield why the runtime cannot run the image, or lay the overlay over it."""
-    named, runtime, use, overlay = case.request.image, case.runtime, case.plan.use, case.plan.overlay
+    named, runtime, use, overlay = case.plan.request.image, case.plan.runtime, case.plan.use, case.plan.overlay
     if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
         hint = f"unpack it, and name its folder: `unsquashfs -d FOLDER {overlay.path}`"
         yield Problem(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
@@ -192,7 +190,7 @@ def _of_image(case: Case) -> Iterator[Problem]:
 
 
 def _of_uenv(case: Case) -> Iterator[Problem]:
-    named, overlay, recipe = case.request.image, case.plan.overlay, case.recipe
+    named, overlay, recipe = case.plan.request.image, case.plan.overlay, case.recipe
     if recipe and not named and not case.published:
         deployment = recipe.deployment
         served = ", ".join(f"{cluster} ({', '.join(uarchs)})" for cluster, uarchs in deployment.clusters.items())
@@ -203,7 +201,7 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
         )
     if REGISTRY.fullmatch(named):
         hint = "name a uenv by its label, or a runtime for containers with --runtime"
-        yield Problem(f"{named} is an image of a registry, and {case.runtime.name} runs none", hint=hint)
+        yield Problem(f"{named} is an image of a registry, and {case.plan.runtime.name} runs none", hint=hint)
     base = overlay.base_image if overlay else ""
     if overlay and named and base and not _can_be_same(named, base):
         yield Problem(
@@ -224,14 +222,14 @@ def _can_be_same(one: str, other: str) -> bool:
 
 def _of_launcher(case: Case) -> Iterator[Problem]:
     """Yield why nothing can start the ranks as it is asked for."""
-    request, plan, system = case.request, case.plan, case.system
-    use, command = plan.use, plan.command
+    plan, system = case.plan, case.system
+    request, use, command = plan.request, plan.use, plan.command
     most = system.nodes[case.uarch].gpu_count
     if most and plan.ranks > most:
         yield Problem(f"--gpus {plan.ranks}: a node of {system.name} has {most}", hint=f"at most --gpus {most}")
     if request.launcher and request.launcher not in use.launchers:
         hint = f"leave it out: {use.launchers[0]} starts the ranks; known: {', '.join(use.launchers)}"
-        yield Problem(f"--launcher {request.launcher}: {case.runtime.name} has no {request.launcher}", hint=hint)
+        yield Problem(f"--launcher {request.launcher}: {plan.runtime.name} has no {request.launcher}", hint=hint)
     if request.nccl_test and (request.launcher == TORCHRUN or SRUN not in use.launchers):
         yield Problem("--nccl-test: the tests are no Python", hint="srun starts them: leave --launcher out")
     if not request.nccl_test:
@@ -285,7 +283,7 @@ def _of_submitter(program: str, place: Position | None = None) -> Problem:
 
 def _of_own_launcher(case: Case) -> Iterator[Problem]:
     """Yield why the launcher that the words bring cannot be given what the job has for it."""
-    typed, asked, ranks = case.typed, case.request.launcher, case.plan.ranks
+    typed, asked, ranks = case.typed, case.plan.request.launcher, case.plan.ranks
     name, launcher = typed.launcher, launchers()[typed.launcher]
     line = whole_line(launcher, ranks, " ".join(typed.words[typed.start : typed.end]))
     if not typed.rest:
@@ -307,7 +305,7 @@ def _of_own_launcher(case: Case) -> Iterator[Problem]:
 
 
 def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
-    asked, first = case.request.launcher, started[0]
+    asked, first = case.plan.request.launcher, started[0]
     if first.name in SUBMITTERS:
         yield _of_submitter(first.name, first.place)
     if asked in (SRUN, TORCHRUN):

@@ -80,7 +80,7 @@ def _of_program(case: Case) -> Iterator[str]:
 
 def _of_missing_program(case: Case) -> Iterator[str]:
     """Yield that the script or module which the command names first is not here."""
-    workdir, words = case.request.workdir, case.plan.command.words
+    workdir, words = case.plan.request.workdir, case.plan.command.words
     folder = Path(workdir or ".")
     for before, word in zip(("", *words), words, strict=False):
         is_named = word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-"))
@@ -97,7 +97,8 @@ def _of_missing_program(case: Case) -> Iterator[str]:
 
 def _of_overlay(case: Case) -> Iterator[str]:
     """Yield that an overlay was made for another place, or is older than what it was packed of."""
-    plan, path, overlay = case.plan, case.request.venv, case.disk.overlay
+    plan, overlay = case.plan, case.disk.overlay
+    path = plan.request.venv
     base, newer = overlay.get("base") or {}, overlay.get("overlay") or {}
     if newer.get("newer"):
         yield f"{path} is older than {newer['path']}: pack it again with `uenvtool venv {newer['path']} --squash`"
