@@ -187,6 +187,16 @@ def test_two_constraints_hold_together_and_a_system_has_the_last_word_on_other_o
     assert f"#SBATCH --{line} " in script(cli, "--system", "mine", "--account", "p", "--large", *TRAIN)
 
 
+def test_a_remark_behind_the_command_of_an_address_takes_nothing_of_the_script(cli: Cli, write: Write) -> None:
+    runtime = (ROOT / "knowledge" / "runtimes" / "apptainer.yaml").read_text()
+    write("runtimes/apptainer.yaml", re.sub("  address: .*", "  address: 'hostname -i # of the node'", runtime))
+
+    files = written(cli, *OLIVIA, "--vet", *TRAIN)
+
+    assert "MASTER_ADDR=$(hostname -i) " in files["job.sh"]
+    assert " $(hostname -i)" in files["job.vet.sh"]
+
+
 def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:
     for word in ("0.1", "a\x1bb", "é"):
         files = written(cli, *PODS, "--", "python", "train.py", word)

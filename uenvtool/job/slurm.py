@@ -53,7 +53,7 @@ def _batch_script(plan: JobPlan) -> str:
         CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else exports(plan),
         IN_LOGS=exports_in_logs(plan),
-        ADDRESS=plan.use.address,
+        ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
         STAGE=_staging(plan),
         END=_at_the_end(plan),
@@ -71,6 +71,11 @@ def _batch_script(plan: JobPlan) -> str:
     )
 
 
+def _address(plan: JobPlan) -> str:
+    """Return the command that says a node's address, without a remark: behind it a `)` would be one too."""
+    return plan.use.address.partition(" #")[0]
+
+
 def _vetting(plan: JobPlan) -> str:
     return filled(
         template("vet.sh"),
@@ -79,7 +84,7 @@ def _vetting(plan: JobPlan) -> str:
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
         GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
-        ADDRESS=quoting.sh_inside(plan.use.address),
+        ADDRESS=quoting.sh_inside(_address(plan)),
         CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
         OPTIONS=_srun_options(plan),
         STEP=_step(plan),
