@@ -99,7 +99,7 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", path_without_uenv)
     monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())  # the tests may run in one
+    monkeypatch.setenv("UENVTOOL_ROOT", "/nothing")  # the tests may run in a container
     for name in (
         "XDG_CONFIG_HOME",
         "SPACK_ROOT",

@@ -41,14 +41,13 @@ def test_an_image_may_have_a_colon_in_its_path() -> None:
     assert mounted_images({"UENV_MOUNT_LIST": "/a:b.squashfs:/mnt"}) == {"/mnt": "/a:b.squashfs"}
 
 
-def test_a_container_is_known_by_its_variables_and_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", (str(tmp_path / "mark"),))
-    monkeypatch.setattr("uenvtool.core.session.MOUNTS", "/nonexistent")
+def test_a_container_is_known_by_its_variables_and_files(tmp_path: Path) -> None:
+    environ = {"UENVTOOL_ROOT": str(tmp_path)}
 
-    assert not in_container({})
-    assert in_container({"APPTAINER_CONTAINER": "/x.sif"})
-    (tmp_path / "mark").touch()
-    assert in_container({})
+    assert not in_container(environ)
+    assert in_container({**environ, "APPTAINER_CONTAINER": "/x.sif"})
+    (tmp_path / ".dockerenv").touch()
+    assert in_container(environ)
 
 
 @pytest.mark.parametrize(
@@ -62,15 +61,14 @@ def test_a_container_is_known_by_its_variables_and_files(monkeypatch: pytest.Mon
         "600 589 7:0 / / ro - squashfs /dev/loop0 ro": True,
     }.items(),
 )
-def test_a_virtual_machine_made_from_a_containers_image_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: str, expected: bool
-) -> None:
-    (tmp_path / "mountinfo").write_text(f"22 1 0:21 / /proc rw - proc proc rw\n{root}\n")
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", (str(tmp_path),))
-    monkeypatch.setattr("uenvtool.core.session.MOUNTS", str(tmp_path / "mountinfo"))
+def test_a_virtual_machine_made_from_a_containers_image_is_none(tmp_path: Path, root: str, expected: bool) -> None:
+    (tmp_path / ".dockerenv").touch()
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(f"22 1 0:21 / /proc rw - proc proc rw\n{root}\n")
+    environ = {"UENVTOOL_ROOT": str(tmp_path)}
 
-    assert in_container({}) == expected
-    assert in_container({"APPTAINER_CONTAINER": "/x.sif"})
+    assert in_container(environ) == expected
+    assert in_container({**environ, "APPTAINER_CONTAINER": "/x.sif"})
 
 
 @pytest.mark.parametrize(

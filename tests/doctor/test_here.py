@@ -26,11 +26,10 @@ from uenvtool.doctor.variables import tuned_here
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell on a machine that is no container."""
+    """A shell in no job and no environment."""
     for name in list(os.environ):
         if name.startswith(("SLURM", "NCCL", "FI_", "MPICH", "OMP_", "MASTER", "KUBERNETES", "PYTHON", "VIRTUAL_ENV")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("UENVTOOL_ROOT", "/nothing")
 
 
 def found(cli: Cli, *options: str) -> dict[str, str]:
@@ -38,6 +37,13 @@ def found(cli: Cli, *options: str) -> dict[str, str]:
     answer = cli("doctor", "--json", *options)
     assert answer.code in (0, 1), answer.stderr
     return {finding["id"]: finding["detail"] for finding in json.loads(answer.stdout)["findings"]}
+
+
+def mounted_as(root: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have this table of mounts looked at in place of the machine's."""
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/mountinfo").write_text(table)
+    monkeypatch.setenv("UENVTOOL_ROOT", str(root))
 
 
 def fill(base: BaseHere, folder: Path) -> None:
@@ -214,9 +220,7 @@ def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("HOME", str(place / "home"))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    table = place / "mountinfo"
-    table.write_text(f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / {place}/home rw - lustre fs rw\n")
-    monkeypatch.setattr(disks, "MOUNTS", table)
+    mounted_as(place, f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / {place}/home rw - lustre fs rw\n", monkeypatch)
     hub = place / "home" / ".cache" / "huggingface"
     (hub / "hub").mkdir(parents=True)
     for number in range(1_999):
@@ -332,19 +336,13 @@ def test_what_the_machine_says_is_read() -> None:
 def test_the_disk_of_a_folder_is_that_of_the_mount_that_is_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = tmp_path / "mountinfo"
-    table.write_text(
-        "1 0 0:1 / / rw - ext4 /dev/sda rw\nrubbish\n2 1 0:2 / "
-        + str(tmp_path)
-        + " rw,relatime shared:1 - lustre fs rw\n"
-    )
-    monkeypatch.setattr(disks, "MOUNTS", table)
-    for number in range(3):
-        (tmp_path / str(number)).touch()
+    shared = f"2 1 0:2 / {tmp_path} rw,relatime shared:1 - lustre fs rw"
+    mounted_as(tmp_path / "root", f"1 0 0:1 / / rw - ext4 /dev/sda rw\nrubbish\n{shared}\n", monkeypatch)
+    mounts = disks.mounts(os.environ)
 
-    assert disks.folder(str(tmp_path / "v"), disks.mounts()).disk == "lustre"
-    assert disks.folder(str(tmp_path), disks.mounts()).files == 4
-    assert disks.folder("/usr", disks.mounts()).disk == "ext4"
+    assert disks.folder(str(tmp_path / "v"), mounts).disk == "lustre"
+    assert disks.folder(str(tmp_path), mounts).files == 1
+    assert disks.folder("/usr", mounts).disk == "ext4"
 
 
 def test_libraries_are_found_in_the_loaders_order(tmp_path: Path) -> None:

@@ -155,9 +155,9 @@ def test_a_python_is_named_by_program_folder_or_name(
         assert find(named, os.environ).python == f"{place}/env/bin/python3"
 
 
-@pytest.mark.parametrize("marks", [(), ("/",)], ids=["nothing", "a-container"])
+@pytest.mark.parametrize("is_container", [False, True])
 def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_loaded(
-    loaded: Loaded, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, marks: tuple[str, ...]
+    loaded: Loaded, wheels: Path, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, is_container: bool
 ) -> None:
     here = loaded("pythonpath")
     wheel(wheels, "tool", "2.0")
@@ -167,8 +167,9 @@ def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_lo
             monkeypatch.delenv(name)
     here.python.unlink()
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", marks)
-    monkeypatch.setattr("uenvtool.core.session.MOUNTS", "/nonexistent")
+    monkeypatch.setenv("UENVTOOL_ROOT", str(place))
+    if is_container:
+        (place / ".dockerenv").touch()
 
     answer = cli("venv", "v", "--update")
 

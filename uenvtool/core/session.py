@@ -70,11 +70,12 @@ def in_container(environ: Mapping[str, str]) -> bool:
     """Tell by what the runtimes leave (Docker, Podman, Apptainer, NVIDIA's images) if this is a container.
 
     A virtual machine that was made from a container's image has its files too, on a disk of its own: they count
-    where `/` is no whole disk.
+    where `/` is no whole disk. They are looked for below UENVTOOL_ROOT.
     """
     if any(name in environ for name in CONTAINER_VARIABLES):
         return True
-    return any(map(os.path.exists, CONTAINER_MARKS)) and not _is_on_own_disk()
+    root = environ.get("UENVTOOL_ROOT", "")
+    return any(os.path.exists(root + mark) for mark in CONTAINER_MARKS) and not _is_on_own_disk(root + MOUNTS)
 
 
 def container_name(environ: Mapping[str, str]) -> str:
@@ -93,10 +94,10 @@ def current_job(environ: Mapping[str, str]) -> CurrentJob | None:
     return None
 
 
-def _is_on_own_disk() -> bool:
+def _is_on_own_disk(table: str) -> bool:
     """Tell if `/` is the whole of a disk: a runtime's is an overlay, an image, or a folder of the host's."""
     try:
-        with open(MOUNTS, encoding="utf-8", errors="replace") as stream:
+        with open(table, encoding="utf-8", errors="replace") as stream:
             mounts = [line.split() for line in stream]
     except OSError:
         return False

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core import quoting
+from uenvtool.core.session import MOUNTS
 from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Disks, Folder, Snapshot
 from uenvtool.venv.health import PythonHere
 
-MOUNTS = Path("/proc/self/mountinfo")
 SHARED = ("lustre", "gpfs", "beegfs", "nfs", "nfs4", "ceph", "wekafs", "cifs")
 """Kinds of file systems that nodes share, as /proc/self/mountinfo names them."""
 MANY_FILES = 2_000
@@ -35,7 +35,7 @@ USUAL = {
 
 def disks_here(environ: Mapping[str, str], python: PythonHere | None) -> Disks:
     """Return where the environment and the caches lie."""
-    mounted = mounts()
+    mounted = mounts(environ)
     return Disks(
         venv=folder(python.environment, mounted) if python and python.environment else None,
         caches=dict(_caches(environ, python, mounted)),
@@ -57,10 +57,11 @@ def _caches(
             yield variable, folder(path, mounted)
 
 
-def mounts() -> dict[str, str]:
+def mounts(environ: Mapping[str, str]) -> dict[str, str]:
     """Return mount points with the kinds of their file systems (proc_pid_mountinfo(5))."""
+    table = Path(environ.get("UENVTOOL_ROOT", "") + MOUNTS)
     try:
-        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = table.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return {}
     found = {}
