@@ -34,8 +34,8 @@ def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: P
     assert inside["PATH"] == f"{venv}/bin:{PATH}"
     assert inside["PYTHONUSERBASE"] == "/nowhere/env/default"
     assert not {"PYTHONPATH", "PYTHONHOME"} & set(inside)
-    assert len(ran.stderr.splitlines()) == 1
-    assert "PYTHONPATH" in ran.stderr
+    (said,) = ran.stderr.splitlines()
+    assert "PYTHONPATH" in said
     assert ran.snaps[2] == ran.snaps[0]
 
 
@@ -73,15 +73,6 @@ def test_a_path_from_here_is_made_whole(shell: str, venv: Path) -> None:
     ran = run(shell, f"cd '{venv.parent}'\nsource {script('clariden')}\nSNAP\n", {"UENVTOOL_VENV": venv.name})
 
     assert ran.env["VIRTUAL_ENV"] == str(venv)
-
-
-@pytest.mark.parametrize("shell", ALL)
-def test_a_venv_that_is_not_there_is_told_and_the_rest_is_set(shell: str) -> None:
-    ran = run(shell, f"source {script('clariden')}\nSNAP\n", {**VIEW, "UENVTOOL_VENV": "/no/where"})
-
-    assert ran.stderr.splitlines() == ["uenvtool: there is no virtual environment at /no/where"]
-    assert ran.env["NCCL_NET"] == "AWS Libfabric"
-    assert "VIRTUAL_ENV" not in ran.env
 
 
 @pytest.mark.parametrize("shell", ALL)

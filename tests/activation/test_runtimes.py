@@ -62,13 +62,10 @@ def test_a_new_runtime_is_seen_by_its_variable_and_by_its_file(cli: Cli, place: 
 
 @pytest.mark.usefixtures("box")
 def test_a_new_runtime_reads_the_forms_that_its_file_names(cli: Cli) -> None:
-    dotenv = cli("activate", "--system", "mine", "--shell", "dotenv")
-    edf = cli("activate", "--system", "mine", "--shell", "edf")
+    dotenv = cli("activate", "--system", "mine", "--shell", "dotenv").stdout
 
-    assert "BOXED='1'" in dotenv.stdout
-    assert "For box: A box of ours." in dotenv.stdout
-    assert edf.code == 2
-    assert "box reads dotenv" in edf.stderr
+    assert "BOXED='1'" in dotenv
+    assert "For box: A box of ours." in dotenv
 
 
 def test_the_runtimes_say_what_shows_them() -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.activation.test_ranks import LINE, environment
-from tests.activation.test_roce import rdma_device
-from tests.activation.test_shells import view
+from tests.activation.test_shells import rdma_port, view
 from tests.support.shells import run, script
 from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import load_all
@@ -132,9 +131,9 @@ def test_a_published_script_and_ours_export_the_same_but_for_what_is_on_record(n
     seed = PUBLISHED[name]
     env = dict(seed.env)
     if "container" not in env and seed.system == "clariden":
-        env |= view(tmp_path, "libnccl.so.2.26.2", "libnccl.so.2")
+        env |= view(tmp_path, "libnccl.so.2.26.2")
     if seed.system == "rcp":
-        rdma_device(tmp_path, "mlx5_bond_0", {3: ("fe80", "RoCE v2"), 6: (None, "IB/RoCE v1"), 7: (None, "RoCE v2")})
+        rdma_port(tmp_path, "mlx5_bond_0/1", {3: "link-local", 6: "v1", 7: "v2"})
         env["UENVTOOL_ROOT"] = str(tmp_path)
 
     start = LINE if "SLURM_JOB_ID" in env else ""  # Run:ai gives its pods their ranks itself
