@@ -3,18 +3,20 @@
 A row of tests/refusals/ROOM.yaml:
 
     - case: a recipe that nobody has            # says what is wrong, in a reader's words
-      words: build pytorch-2.66 -s clariden     # as in a shell, without `uenvtool`
+      words: build pytorch-2.66 -s clariden     # as in a shell, without `uenvtool`; a list: each is refused like this
       files: {recipes/a/recipe.yaml: "..."}     # what lies in the current folder first; a value may be a list of lines
       env: {NAME: value}                        # variables; null takes one away
       base: pythonpath                          # a stand-in for a loaded base, see tests/support/bases.py; or none
       has: [torch 2.6.0]                        # what that base has: NAME VERSION REQUIREMENT...
       wheels: [light 1.0 torch>=2]              # what an index has, in the same form; with a base, these alone
+      first: [build a --no-concretize]          # commands that have to succeed before
       code: 1                                   # as in `uenvtool --help`; 2 if it is not said
       says: ["unknown recipe", "hint: ..."]     # parts of stderr: place, name, the command of the hint
       answers: ["..."]                          # parts of stdout; without it, nothing is there
 
 Whatever is refused, the current folder is as it was: nothing is made, changed or left half written.
-`small` stands for the recipe SMALL of conftest.py where a file has that word alone as its content.
+`small` stands for the recipe SMALL of conftest.py where a file has that word alone as its content, and SMALL as a line.
+What begins with `#!` is a program: a stand-in for one that is on PATH, or that an option names.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from tests.support.overlays import install, wheel
 from tests.support.trees import snapshot
 
 TABLES = sorted((ROOT / "tests" / "refusals").glob("*.yaml"))
-KEYS = {"case", "words", "files", "env", "base", "has", "wheels", "code", "says", "answers"}
+KEYS = {"case", "words", "files", "env", "base", "has", "wheels", "first", "code", "says", "answers"}
 
 
 def rows() -> list[Any]:
@@ -46,7 +48,7 @@ def rows() -> list[Any]:
 def content(value: str | bytes | list[str]) -> str | bytes:
     if value == "small":
         return SMALL
-    return "\n".join(value) + "\n" if isinstance(value, list) else value
+    return "\n".join(value).replace("SMALL", SMALL.rstrip()) + "\n" if isinstance(value, list) else value
 
 
 def made(folder: Path, packages: list[str]) -> list[Path]:
@@ -69,18 +71,22 @@ def test_refused(
         if row["base"] != "none":
             install(load(row["base"]).site, *made(place.parent / "old", row.get("has", [])))
     for name, value in row.get("files", {}).items():
-        write(name, content(value))
+        text = content(value)
+        write(name, text).chmod(0o755 if text[:2] == "#!" else 0o644)
     for name, value in row.get("env", {}).items():
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, str(value))
+    for words in row.get("first", []):
+        assert cli(*shlex.split(words)).code == 0, words
     before = snapshot(place)
 
-    answer = cli(*shlex.split(row["words"]))
+    for words in [row["words"]] if isinstance(row["words"], str) else row["words"]:
+        answer = cli(*shlex.split(words))
 
-    assert answer.code == row.get("code", 2), answer.stderr
-    for part in row["says"]:
-        assert part in answer.stderr
-    for part in row.get("answers", []):
-        assert part in answer.stdout
-    if "answers" not in row:
-        assert answer.stdout == ""
-    assert snapshot(place) == before
+        assert answer.code == row.get("code", 2), (words, answer.stderr)
+        for part in row["says"]:
+            assert part in answer.stderr
+        for part in row.get("answers", []):
+            assert part in answer.stdout
+        if "answers" not in row:
+            assert answer.stdout == ""
+        assert snapshot(place) == before

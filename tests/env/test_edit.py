@@ -70,12 +70,9 @@ def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
         (Changes(remove=["hdf5"]), ['          -   {spec: "hdf5@1.14 +mpi", reason: files}\n'], []),
         (
             Changes(remove=["zstd"]),
-            [
-                "          - spec: zstd\n",
-                "            reason: >-\n",
-                "              small\n",
-                "              and fast\n",
-            ],
+            COMMENTED[COMMENTED.index("          - spec: zstd") : COMMENTED.index("          # noth")].splitlines(
+                keepends=True
+            ),
             [],
         ),
         (Changes(pin=["zstd@1.5"]), [], ["require:\n", "  zstd: '1.5'\n"]),
@@ -156,15 +153,6 @@ def test_a_reason_that_would_be_lost_is_refused(text: str) -> None:
         edited(text, Changes(remove=["w"], reason="slow"), {"w": "a"} if "remove" in text else {})
 
 
-def test_a_file_that_is_not_utf_8_is_refused_where_it_is_not(place: Path, cli: Cli) -> None:
-    (place / "recipe.yaml").write_bytes(b"extends: hello\ndescription: gr\xfc\xdfe\n")
-
-    answer = cli("edit", "recipe.yaml", "--add", "hdf5")
-
-    assert answer.code == 2
-    assert "recipe.yaml:2:16: byte 0xfc is not UTF-8" in answer.stderr
-
-
 names = st.sampled_from(["zlib-ng", "hdf5", "zstd", "pigz", "boost", "fmt", "lz4"])
 remarks = st.sampled_from(["", "  # why: [a, 'b'", " #x", "   "])
 
@@ -237,36 +225,23 @@ def _in_order(lines: list[str], among: list[str]) -> bool:
 
 
 class TestEdit:
-    @pytest.mark.parametrize("mode", [0o600, 0o664])
-    def test_a_file_keeps_its_mode(self, cli: Cli, write: Write, mode: int) -> None:
-        path = write("recipes/mine/recipe.yaml", COMMENTED)
-        path.chmod(mode)
+    def test_the_change_is_shown_and_written_with_the_mode_of_before_and_the_command_that_builds_it(
+        self, cli: Cli, write: Write
+    ) -> None:
+        path = write("elsewhere/special.yaml", COMMENTED)
+        path.chmod(0o660)
+        words = ("edit", "elsewhere/special.yaml", "--add", "pigz", "--reason", "parallel", "--repo", "builtin=p")
 
-        assert cli("edit", "mine", "--add", "pigz").code == 0
-        assert path.stat().st_mode & 0o777 == mode
+        dry = cli(*words, "--dry-run")
+        unchanged = path.read_text()
+        answer = cli(*words, "--spack", "my spack")
 
-    def test_what_comes_next_finds_a_file_that_has_no_name(self, cli: Cli, write: Write) -> None:
-        write("elsewhere/special.yaml", COMMENTED)
-
-        assert (
-            "uenvtool build elsewhere/special.yaml\n" in cli("edit", "elsewhere/special.yaml", "--add", "pigz").stderr
-        )
-
-    def test_the_change_is_shown_and_written(self, cli: Cli, write: Write) -> None:
-        path = write("recipes/mine/recipe.yaml", COMMENTED)
-
-        answer = cli("edit", "mine", "--add", "pigz", "--reason", "parallel")
-
-        assert answer.code == 0, answer.stderr
-        assert "+          - {spec: pigz, reason: parallel}\n" in answer.stdout
+        assert (dry.code, answer.code) == (0, 0), answer.stderr
+        assert "+          - {spec: pigz, reason: parallel}\n" in answer.stdout == dry.stdout
+        assert unchanged == COMMENTED
         assert "{spec: pigz, reason: parallel}" in path.read_text()
-        assert "pigz" in cli("show", "mine").stdout
-
-    def test_a_dry_run_writes_nothing(self, cli: Cli, write: Write) -> None:
-        path = write("recipes/mine/recipe.yaml", COMMENTED)
-
-        assert "+          - pigz\n" in cli("edit", "mine", "--add", "pigz", "--dry-run").stdout
-        assert path.read_text() == COMMENTED
+        assert path.stat().st_mode & 0o777 == 0o660
+        assert "uenvtool build elsewhere/special.yaml --spack 'my spack' --repo builtin=p\n" in answer.stderr
 
     def test_a_built_in_recipe_is_extended_by_one_of_the_users(self, cli: Cli, place: Path) -> None:
         before = (ROOT / "recipes/hello/recipe.yaml").read_bytes()
@@ -312,11 +287,6 @@ class TestNew:
         build = answer.stderr.splitlines()[-1].split()
         assert cli(*build[1:], "--no-concretize", "--dry-run").code == 0
 
-    @pytest.mark.parametrize("name", ["", "../mine", "a b", "-x", "a\nb", ".hidden", "x.yaml"])
-    def test_a_name_that_is_none_is_refused(self, cli: Cli, place: Path, name: str) -> None:
-        assert cli("new", "recipe", "--", name).code == 2
-        assert list(place.rglob("*.yaml")) == []
-
     def test_a_new_system_says_all_that_spack_asks_for(self, cli: Cli) -> None:
         cli("new", "system", "mine")
 
@@ -336,15 +306,6 @@ require: {py-triton: 3.5.1}
 """
 
 
-def test_the_command_that_builds_it_has_the_spack_and_the_repositories_that_were_named(cli: Cli) -> None:
-    answer = cli("edit", "hello", "--add", "lz4", "--spack", "my spack", "--repo", "builtin=p")
-    refused = cli("edit", "hello", "--add", "fmt", "--repo", "builtin")
-
-    assert "uenvtool build my-hello --spack 'my spack' --repo builtin=p\n" in answer.stderr
-    assert refused.code == 2
-    assert "fmt" not in Path("recipes/my-hello/recipe.yaml").read_text()
-
-
 def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_coupled(cli: Cli) -> None:
     answer = cli("edit", "pytorch-2.9", "--pin", "py-torch@2.10")
 
@@ -357,13 +318,10 @@ def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_c
 
 def test_pins_take_the_place_of_what_the_recipe_holds_in_specs_and_pins(cli: Cli, write: Write) -> None:
     path = write("recipes/ours/recipe.yaml", HELD)
-    alone = cli("edit", "ours", "--pin", "py-torch@2.10")
     pins = [word for pin in ("py-torch@2.10", "py-torchvision@0.25.0", "py-triton@3.6.0") for word in ("--pin", pin)]
 
     answer = cli("edit", "ours", *pins)
 
-    assert alone.code == 2
-    assert "py-torchvision@0.24.1 does not go with py-torch@2.10.0, which needs py-torchvision@0.25.0" in alone.stderr
     assert answer.code == 0, answer.stderr
     assert path.read_text() == HELD.replace("0.24.1 +x, py-h5py", "0.25.0 +x, py-h5py, py-torch@2.10").replace(
         "3.5.1", "'3.6.0'"
@@ -400,11 +358,3 @@ def test_a_pin_that_the_recipe_extends_over_is_replaced_in_the_recipe_of_the_use
     assert answer.code == 0, answer.stderr
     assert path.read_text().endswith("python: '3.13.1'\nrequire:\n  zlib-ng: '2.2.4'\n")
     assert "no coupling is known for zlib-ng" in answer.stderr
-
-
-@pytest.mark.parametrize("pin", ["torch", "2.9", "py-torch@@", "py-torch@", "py-torch@2 +cuda"])
-def test_what_is_no_pin_is_refused(cli: Cli, pin: str) -> None:
-    answer = cli("edit", "pytorch-2.9", "--pin", pin)
-
-    assert answer.code == 2
-    assert f"--pin {pin}: not PKG@VERSION" in answer.stderr

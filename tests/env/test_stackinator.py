@@ -35,6 +35,21 @@ def test_the_image_has_the_published_name_and_entry() -> None:
             }
         }
     }
+    found = yaml.safe_load(files["extra/reframe.yaml"])["default"]
+    assert {"cuda", "mpi", "nccl", "pytorch"} <= set(found["features"])
+    assert (found["cc"], found["views"]) == ("mpicc", ["default"])
+    assert "deployment.yaml" not in rendered("pytorch-2.9", "bristen")  # no cluster serves its node type
+
+
+def test_a_recipe_that_extends_one_is_another_image_with_its_own_script(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", MINE + "deployment: {post_install: last.sh}\n")
+    write("recipes/mine/last.sh", "#!/bin/bash\necho last\n")
+
+    files = rendered("mine")
+
+    assert yaml.safe_load(files["config.yaml"])["name"] == "mine"
+    assert "deployment.yaml" not in files
+    assert files["post-install"] == "#!/bin/bash\necho last\n"
 
 
 @pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
@@ -43,13 +58,6 @@ def test_spack_and_its_packages_are_named_by_commit_and_not_by_a_tag(recipe: str
 
     for pin in (spack, spack["packages"]):
         assert re.fullmatch("[0-9a-f]{40}", pin["commit"])
-
-
-def test_reframe_finds_what_the_view_has() -> None:
-    found = yaml.safe_load(rendered("pytorch-2.9")["extra/reframe.yaml"])["default"]
-
-    assert {"cuda", "mpi", "nccl", "pytorch"} <= set(found["features"])
-    assert (found["cc"], found["views"]) == ("mpicc", ["default"])
 
 
 @pytest.mark.parametrize(("version", "spec"), [(2, None), (3, "+clang ~gold")])
@@ -83,26 +91,6 @@ def test_a_group_of_which_all_is_in_fields_of_its_own_is_not_named(write: Write)
 
     assert yaml.safe_load(text)["mine"]["network"]["specs"] == ["ucx"]
     assert "fabric" not in text
-
-
-def test_no_cluster_serves_a_node_type_that_is_not_named() -> None:
-    assert "deployment.yaml" not in rendered("pytorch-2.9", "bristen")
-
-
-def test_a_recipe_that_extends_one_is_another_image(write: Write) -> None:
-    write("recipes/mine/recipe.yaml", MINE)
-
-    files = rendered("mine")
-
-    assert yaml.safe_load(files["config.yaml"])["name"] == "mine"
-    assert "deployment.yaml" not in files
-
-
-def test_a_script_of_the_recipe_runs_before_packing(write: Write) -> None:
-    write("recipes/mine/recipe.yaml", MINE + "deployment: {post_install: last.sh}\n")
-    write("recipes/mine/last.sh", "#!/bin/bash\necho last\n")
-
-    assert rendered("mine")["post-install"] == "#!/bin/bash\necho last\n"
 
 
 @pytest.mark.parametrize(("tag", "told"), [("v1.1.0", True), ("v1.2.0", False)])

@@ -87,12 +87,6 @@ def test_sections_that_are_empty_are_as_if_they_were_not_there(tmp_path: Path) -
     assert found.manifest["view"] == {"default": {}}
 
 
-def test_a_record_that_names_a_path_gives_no_name(tmp_path: Path) -> None:
-    found = environment(tmp_path, "a")
-
-    assert replace(found, purpose="../../x for y").name == "a"
-
-
 def test_each_has_a_place_and_the_additions_of_all_lie_beside_the_first(tmp_path: Path) -> None:
     first, second = environment(tmp_path, "a"), environment(tmp_path, "b")
 
@@ -108,13 +102,10 @@ def test_each_has_a_place_and_the_additions_of_all_lie_beside_the_first(tmp_path
         "spack_repo/uenvtool/packages/one/package.py",
     ]
     assert set(repos_of(placed)) == {"uenvtool", "builtin"}
-
-
-def test_one_environment_is_as_it_was(tmp_path: Path) -> None:
-    alone = environment(tmp_path, "a")
-
-    assert together([alone]) == (alone,)
-    assert texts_of([alone]) == alone.texts
+    assert (together([first]), texts_of([first])) == ((first,), first.texts)
+    assert replace(first, purpose="../../x for y").name == "a"  # a record that names a path gives no name
+    with pytest.raises(BadInput, match="both are a"):
+        together([first, first])
 
 
 @pytest.mark.parametrize(
@@ -141,10 +132,3 @@ def test_what_keeps_them_apart_is_said_at_its_file(tmp_path: Path, differing: di
     assert f"{other.folder}/spack.yaml: {other.folder} cannot be in one image with {first.folder}: {message}" in str(
         error.value
     ).replace(":1:1", "")
-
-
-def test_an_environment_that_is_named_twice_is_refused(tmp_path: Path) -> None:
-    one = environment(tmp_path, "a")
-
-    with pytest.raises(BadInput, match="both are a"):
-        together([one, one])

@@ -40,26 +40,33 @@ def test_hostile_yaml_is_bad_input_with_its_place(cli: Cli, write: Write, name: 
     assert not Path("envs").exists()
 
 
-@pytest.mark.parametrize("value", ["9" * 5_000, "1." * 5_000 + "1"])
-def test_a_version_of_many_digits_is_no_crash(cli: Cli, write: Write, value: str) -> None:
-    write("recipes/bad/recipe.yaml", SMALL.replace("hdf5@1.14", f"hdf5@{value}"))
+def test_a_version_of_many_digits_is_no_crash(cli: Cli, write: Write) -> None:
+    for value in ("9" * 5_000, "1." * 5_000 + "1"):
+        write("recipes/bad/recipe.yaml", SMALL.replace("hdf5@1.14", f"hdf5@{value}"))
 
-    answer = cli("build", "bad", "--no-concretize")
+        answer = cli("build", "bad", "--no-concretize")
 
-    assert answer.code in (0, 2)
-    assert "unexpected" not in answer.stderr
+        assert answer.code in (0, 2)
+        assert "unexpected" not in answer.stderr
 
 
-def test_a_pipe_or_device_in_place_of_a_file_is_refused(cli: Cli, place: Path) -> None:
-    folder = place / "recipes" / "pipe"
-    folder.mkdir(parents=True)
-    os.mkfifo(folder / "recipe.yaml")
+def test_what_is_no_file_is_told_to_whom_names_it(cli: Cli, place: Path) -> None:
     (place / "systems").mkdir()
-    (place / "systems" / "endless.yaml").symlink_to("/dev/zero")
+    (place / "recipes/pipe").mkdir(parents=True)
+    os.mkfifo(place / "recipes/pipe/recipe.yaml")
+    os.mkfifo(place / "systems/pipe.yaml")
+    (place / "systems/endless.yaml").symlink_to("/dev/zero")
+    (place / "systems/gone.yaml").symlink_to("nowhere")
+    no_file, gone = "this is not a regular file", "cannot read it: No such file or directory"
 
-    assert cli("build", "pipe").code == 2
-    assert cli("validate", "systems/endless.yaml").code == 2
-    assert cli("build", "hello", "--system", "endless").code == 2
+    for words, told in {
+        ("activate", "--system", "pipe"): f"systems/pipe.yaml:1:1: {no_file}\nhint: ",
+        ("activate", "--system", "gone"): f"systems/gone.yaml:1:1: {gone}\nhint: ",
+        ("build", "hello", "--system", "endless"): f"systems/endless.yaml:1:1: {no_file}\nhint: ",
+        ("build", "pipe"): f"recipes/pipe/recipe.yaml:1:1: {no_file}\nhint: ",
+    }.items():
+        answer = cli(*words)
+        assert (answer.code, answer.stderr[: len(told)]) == (2, told)
 
 
 @pytest.mark.parametrize("name", sampled(["deep flow list", "aliases of aliases", "many unknown keys"], keep=2))
@@ -80,19 +87,6 @@ def test_a_chain_of_many_files_is_refused(cli: Cli, write: Write) -> None:
 
     assert answer.code == 2
     assert "`extends` leads through more than" in answer.stderr
-
-
-@pytest.mark.parametrize("kind", ["pipe", "link to nowhere"])
-def test_what_is_no_file_is_told_to_whom_names_it(cli: Cli, place: Path, kind: str) -> None:
-    file = place / "systems" / "mine.yaml"
-    file.parent.mkdir()
-    os.mkfifo(file) if kind == "pipe" else file.symlink_to("gone")
-
-    answer = cli("activate", "--system", "mine")
-
-    assert answer.code == 2
-    why = "this is not a regular file" if kind == "pipe" else "cannot read it: No such file or directory"
-    assert answer.stderr.startswith(f"systems/mine.yaml:1:1: {why}\nhint: ")
 
 
 def test_a_file_that_is_extended_in_many_ways_is_read_once(cli: Cli, write: Write) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.support.programs import program
 from uenvtool.knowledge.here import Gpu, amd_gpus, fabric_of, look, nvidia_gpus, partitions
 from uenvtool.knowledge.system import load_system
 
@@ -96,12 +97,9 @@ def test_the_cpu_in_one_module_with_a_gpu_is_that_of_its_model(cli: Cli) -> None
 
 
 def test_nothing_but_programs_that_look_is_started(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "programs"
-    folder.mkdir()
     for name in ("sinfo", "nvidia-smi", "rocminfo", "fi_info", "ibv_devinfo", "srun", "sbatch", "apptainer", "module"):
-        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/started\n')
-        (folder / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        program(tmp_path / "programs" / name, f'echo "{name} $*" >> {tmp_path}/started')
+    monkeypatch.setenv("PATH", f"{tmp_path}/programs:/usr/bin:/bin")
 
     assert cli("new", "system", "mine", "--here").code == 0
     started = {line.split()[0] for line in (tmp_path / "started").read_text().splitlines()}
@@ -163,20 +161,3 @@ def test_what_nobody_looked_at_is_marked_as_guessed(cli: Cli) -> None:
     for name in ("target:", "os:", "packages:"):
         at = next(number for number, line in enumerate(lines) if line.strip().startswith(name))
         assert "# guessed:" in lines[at - 1]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--fabric", "infinband"), "did you mean 'infiniband'"),
-        (("--gpu", "A100"), "known: v100, a100"),
-        (("--gpu", "TPU:4"), "names no GPUs"),
-        (("--runtime", "aptainer"), "did you mean 'apptainer'"),
-    ],
-)
-def test_what_nobody_knows_is_refused_and_nothing_is_written(cli: Cli, words: tuple[str, ...], message: str) -> None:
-    answer = cli("new", "system", "mine", *words)
-
-    assert answer.code == 2
-    assert message in answer.stderr
-    assert not Path("systems/mine.yaml").exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import program as made
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.system import SystemPackage, load_system
 
@@ -16,15 +17,11 @@ Program = Callable[[str, str], Path]
 
 @pytest.fixture
 def program(place: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """Writes a stand-in for a program of the machine, which has no others."""
-    folder = place / "usr" / "bin"
-    folder.mkdir(parents=True)
-    monkeypatch.setenv("PATH", str(folder))
+    """Writes a stand-in for a program of the machine, which has no others on PATH."""
+    monkeypatch.setenv("PATH", str(place / "usr" / "bin"))
 
     def write(name: str, prints: str) -> Path:
-        (folder / name).write_text(f"#!/bin/sh\nprintf '{prints}'\n")
-        (folder / name).chmod(0o755)
-        return folder.parent
+        return made(place / "usr" / "bin" / name, f"/usr/bin/printf '{prints}'").parent.parent
 
     return write
 
@@ -56,11 +53,8 @@ def test_a_python_without_headers_or_a_strange_make_is_left_out(program: Program
 def test_a_program_in_somebodys_home_makes_way_for_the_systems(
     program: Program, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    system = place / "bin"
-    system.mkdir()
-    (system / "python3").write_text("#!/bin/sh\necho 3.11.2 /usr\n")
-    (system / "python3").chmod(0o755)
-    monkeypatch.setattr(os, "defpath", str(system))
+    made(place / "bin" / "python3", "echo 3.11.2 /usr")
+    monkeypatch.setattr(os, "defpath", str(place / "bin"))  # else the answer is this machine's
     program("python3", r"3.12.1 /root/python\n")
     program("perl", "5.36.0")
     monkeypatch.setenv("HOME", str(place / "usr"))
