@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -99,7 +98,7 @@ def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli: Cli, place:
 def test_bad_input_is_told_before_a_program_that_is_missing(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
-    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    monkeypatch.setenv("PATH", "/nonexistent")
 
     test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli, place, line, WAYS_OUT[line])
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-import sys
+from collections.abc import Callable
 
 import pytest
 
 from tests.conftest import Cli, Write
+from tests.support.terminals import Terminal
+from uenvtool.cli import run
 
 SCRIPT = "#!/bin/bash\nset -x cat $0\n"
 LOG = "Address already in use: port: 29500, code: -98, name: EADDRINUSE, message: address already in use\n"
@@ -19,10 +22,17 @@ RULE, FINDING, VARIABLE = (
 
 
 @pytest.fixture
-def terminal(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _stream: True)  # pytest's own
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Runs a command on a terminal, and gives what it shows there."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR")
+
+    def call(line: str) -> str:
+        with contextlib.redirect_stdout(Terminal()) as shown:
+            run(line.split())
+        return shown.text
+
+    return call
 
 
 def linked(address: str, text: str) -> re.Pattern[str]:
@@ -31,14 +41,15 @@ def linked(address: str, text: str) -> re.Pattern[str]:
     return re.compile(rf"{link}id=\d+;{re.escape(address)}\x1b\\{styles}{re.escape(text)}\s*{styles}{link};\x1b\\")
 
 
-@pytest.mark.usefixtures("terminal")
-def test_on_a_terminal_an_id_is_a_link_to_its_page(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_an_id_is_a_link_to_its_page(
+    terminal: Callable[[str], str], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write("job.sh", SCRIPT)
     write("job.out", LOG)
     monkeypatch.setenv("UENVTOOL_DOCS", f"{TOP}/")
 
-    assert linked(RULE, "warning[set-x-cat]").search(cli("check", "job.sh").stdout)
-    assert linked(FINDING, "address-in-use").search(cli("doctor", "job.out").stdout)
+    assert linked(RULE, "warning[set-x-cat]").search(terminal("check job.sh"))
+    assert linked(FINDING, "address-in-use").search(terminal("doctor job.out"))
 
 
 def test_what_says_all_and_what_programs_read_has_the_address(
@@ -56,16 +67,15 @@ def test_what_says_all_and_what_programs_read_has_the_address(
     assert json.loads(cli("check", "job.sh", "--json").stdout)[0]["page"] == RULE
 
 
-@pytest.mark.usefixtures("terminal")
 @pytest.mark.parametrize("address", [None, "", "docs.example.org", "file:///etc", "https://a b", "https://a\x1b]8;;b"])
 def test_without_the_address_of_a_site_nothing_is_linked(
-    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, address: str | None
+    cli: Cli, terminal: Callable[[str], str], write: Write, monkeypatch: pytest.MonkeyPatch, address: str | None
 ) -> None:
     write("job.sh", SCRIPT)
     if address is not None:
         monkeypatch.setenv("UENVTOOL_DOCS", address)
 
-    assert "]8;;" not in cli("check", "job.sh").stdout
+    assert "]8;" not in terminal("check job.sh")
     assert json.loads(cli("check", "job.sh", "--json").stdout)[0]["page"] is None
     assert "page:" not in cli("explain", "set-x-cat").stdout
 

@@ -133,24 +133,6 @@ def test_a_record_without_end_is_told(place: Path) -> None:
         read_record(place)
 
 
-def test_a_full_disk_leaves_the_old_files_and_the_old_record(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generate(place, {"a": "1", "b/c": "2"})
-    before = snapshot(place)
-    synced, sync = [], os.fsync
-
-    def full(descriptor: int) -> None:
-        synced.append(descriptor)
-        if len(synced) == 4:
-            raise OSError(28, "No space left on device")
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(Exception, match="No space left"):
-        generate(place, {"a": "3", "d/e": "4", "f": "5"})
-
-    assert snapshot(place) == before
-
-
 def test_an_empty_folder_of_a_killed_run_is_no_leftover(place: Path) -> None:
     record = Record(files={"a": digest("1")}, writing={"a": digest("2"), "b/c/d": digest("3")})
     (place / "b/c").mkdir(parents=True)

@@ -13,8 +13,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 
 
-def test_a_new_folder_that_another_run_looks_at_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uenvtool.core.files.places.MEMORY", tmp_path)
+def test_a_new_folder_that_another_run_looks_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     make, looked_at = tempfile.mkdtemp, []
 
     def made_and_looked_at(**options: str) -> str:
@@ -24,9 +23,9 @@ def test_a_new_folder_that_another_run_looks_at_is_left_to_it(tmp_path: Path, mo
             fcntl.flock(looked_at[0][1], fcntl.LOCK_EX)
         return folder
 
-    monkeypatch.setattr(tempfile, "mkdtemp", made_and_looked_at)
+    monkeypatch.setattr(tempfile, "mkdtemp", made_and_looked_at)  # the moment between two of its steps
 
-    with files.working_folder(1) as folder:
+    with files.scratch_folder() as folder:
         assert str(folder) != looked_at[0][0]
         assert folder.stat().st_mode & 0o777 == 0o700
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Cli, Write
+from tests.conftest import Cli, Write
 from tests.image.test_store import SITE, environment, filled_store, image_of
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
@@ -19,7 +19,6 @@ from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
 pytestmark = needs("mksquashfs", "unsquashfs")
-ENVIRONMENT = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"
 SCRIPT = """\
 #!/bin/sh
 mkdir bin
@@ -86,27 +85,6 @@ def test_one_that_fails_says_its_last_words(environment: Installable, tmp_path: 
 
     assert "(exit code 3)\n  the license server is away" in str(raised.value)
     assert "post-install.log" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("option", "name", "content", "message"),
-    [
-        ("--meta", "packed.json", b"{}", "meta/extra/packed.json cannot be metadata of yours"),
-        ("--meta", ".hidden", b"x", "extra/.hidden cannot be metadata of yours"),
-        ("--meta", "x.bin", b"\xff\xfe", "is no text"),
-        ("--post-install", "absent", None, "there is no file"),
-    ],
-)
-def test_what_cannot_be_packed_is_refused(
-    cli: Cli, place: Path, option: str, name: str, content: bytes | None, message: str
-) -> None:
-    if content is not None:
-        (place / name).write_bytes(content)
-
-    answer = cli("image", "build", ENVIRONMENT, option, place / name)
-
-    assert answer.code == 2
-    assert message in answer.stderr
 
 
 def test_a_script_that_a_recipe_names_is_no_input_of_an_image(cli: Cli, place: Path, write: Write) -> None:

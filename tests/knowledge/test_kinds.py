@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Cli, Write
-from uenvtool.core.errors import BadInput
+from tests.conftest import ROOT, Cli
 from uenvtool.knowledge.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
 from uenvtool.knowledge.settings import ENVIRONMENTS
-from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.yamltree import parse
 
 
@@ -48,28 +48,44 @@ runtimes: [none]
 """
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong", "message"),
-    [
-        ("description:", "descripton:", "unknown key 'descripton'"),
-        ("fabric: none", "fabric: slingshott", "'slingshott' is not one of slingshot, roce"),
-        ("[none]", "{a: [none]}", "runtimes: expected a list"),
-        ("cores: 4", "cores: many", "cores: expected a whole number"),
-    ],
-)
-def test_a_file_that_ships_and_was_changed_is_checked(
-    right: str, wrong: str, message: str, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+CHANGES = {
+    ("description:", "descripton:"): "unknown key 'descripton'",
+    ("fabric: none", "fabric: slingshott"): "'slingshott' is not one of slingshot, roce",
+    ("[none]", "{a: [none]}"): "runtimes: expected a list",
+    ("cores: 4", "cores: many"): "cores: expected a whole number",
+}
+LOADS = """
+import sys
+from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.system import load_system
+for name in sys.argv[1:]:
+    try:
+        print(load_system(name).site)
+    except BadInput as error:
+        print(error.problems[0])
+"""
+
+
+def test_a_file_that_ships_and_was_changed_is_checked(tmp_path: Path) -> None:
     """It is not checked each time; but what does not fit the values is, so that its problem has a place."""
-    monkeypatch.setattr("uenvtool.knowledge.locate.data_root", lambda: place)
-    write("systems/mine.yaml", BUILT_IN)
-    write("runtimes/none.yaml", "description: nothing is loaded\n")
-    assert load_system("mine").site == "here"
+    shutil.copytree(ROOT / "uenvtool", tmp_path / "uenvtool")  # which takes what lies beside it for what ships
+    systems, runtimes = tmp_path / "knowledge" / "systems", tmp_path / "knowledge" / "runtimes"
+    systems.mkdir(parents=True)
+    runtimes.mkdir()
+    (runtimes / "none.yaml").write_text("description: nothing is loaded\n")
+    texts = {"right": BUILT_IN, **{f"wrong{at}": BUILT_IN.replace(*change) for at, change in enumerate(CHANGES)}}
+    for name, text in texts.items():
+        (systems / f"{name}.yaml").write_text(text)
 
-    write("systems/mine.yaml", BUILT_IN.replace(right, wrong))
+    done = subprocess.run(
+        [sys.executable, "-c", LOADS, *texts], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
 
-    with pytest.raises(BadInput, match=message):
-        load_system("mine")
+    right, *wrong = [line for line in done.stdout.splitlines() if not line.startswith("hint: ")]
+    assert right == "here"
+    for at, (line, message) in enumerate(zip(wrong, CHANGES.values(), strict=True)):
+        assert f"knowledge/systems/wrong{at}.yaml:" in line
+        assert message in line
 
 
 def test_the_wheel_ships_every_folder_that_is_read_from_what_ships(tmp_path: Path) -> None:
