@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
+from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.readback import read_back
 from uenvtool.image.tree import COPY_BYTES, EPOCH, Entry, Tree, file_content
@@ -22,6 +25,42 @@ def test_a_file_that_changed_its_size_gives_another_number_of_bytes(tmp_path: Pa
     read = sum(len(piece) for piece in file_content(tree, b"file", size))
 
     assert (read > size, read < size) == (more > 0, more < 0)
+
+
+OTHER_ATTRIBUTES = "'{}' has another kind, mode, time, owner, size or target"
+CHANGES = {
+    "printf TEXT > file": "'file' has other content",
+    "printf longer > file": OTHER_ATTRIBUTES.format("file"),
+    "chmod 755 file": OTHER_ATTRIBUTES.format("file"),
+    "ln -sfn link link": OTHER_ATTRIBUTES.format("link"),
+    "ln -sfn fil link": "'link' points elsewhere, or is more than it should be",
+    "mv file other": "'file' is there and should not be",
+    "rm file": "names differ",
+    "touch new": "names differ",
+    "true": "",
+}
+"""What happens to a tree, and how the image that was made of it differs then."""
+
+
+@needs("mksquashfs")[0]
+def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
+    folder, image = tmp_path / "tree", tmp_path / "image"
+    folder.mkdir()
+    (folder / "file").write_text("text")
+    (folder / "link").symlink_to("file")
+    pack(find_programs(), Tree(folder=folder), image, tmp_path)
+    told = {}
+
+    for number, change in enumerate(CHANGES):
+        changed = shutil.copytree(folder, tmp_path / str(number), symlinks=True)
+        subprocess.run(["sh", "-ec", change], cwd=changed, check=True)
+        told[change] = ""
+        try:
+            read_back(find_programs(), image, Tree(folder=changed), EPOCH)
+        except ToolFailed as error:
+            told[change] = error.problems[0].message.removeprefix("the image that was written is not what was packed: ")
+
+    assert told == CHANGES
 
 
 @needs("mksquashfs")[0]

@@ -18,6 +18,7 @@ from tests.support.needs import needs
 from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.env.installable import Installable, read_installable, together
+from uenvtool.image.diff import diff
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.store import image_tree
@@ -65,7 +66,7 @@ def filled_store(
         }
         for key, (name, version) in packages.items()
     }
-    python = {"spec": {"name": "python", "version": VERSION}, "path": sys.base_prefix, "installed": True}
+    python = {"spec": {"name": "python", "version": f"{VERSION}.0"}, "path": sys.base_prefix, "installed": True}
     texts = {
         ".spack-db/index.json": json.dumps({"database": {"version": "8", "installs": {**rows, PYTHON: python}}}),
         ".spack-db/failures/x": "",
@@ -166,6 +167,7 @@ def test_the_same_bytes_come_from_a_fresh_store_and_one_that_others_used(
 
     assert first.read_bytes() == second.read_bytes()
     assert examined(first).problems == []
+    assert diff(str(first), str(environment.folder)).data == []
 
 
 def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, tmp_path: Path) -> None:

@@ -106,9 +106,7 @@ def _of_image(path: Path) -> Side:
     What a package of Spack's brings along inside of it, as flit-core does tomli, no lock names.
     """
     image = contents.read(path)
-    found = {(install.name, install.version) for install in image.installs.values()} or {
-        (package.name, package.version) for package in image.packages if package.kind == contents.PYTHON
-    }
+    found = {(package.name, package.version) for package in image.installs.values() or image.packages}
     if not found:
         raise BadInput(f"{path} has no packages on record", hint="name an image with an environment in it")
     return Side(grouped(sorted(found)), complete=True)
