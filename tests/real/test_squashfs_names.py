@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -11,17 +10,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.needs import needs
 from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.tree import Tree, walk
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
-]
+pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs")]
 KEPT, REPLACED, LEFT_OUT, ADDED, LINK = "kept", "replaced", "left out", "added", "link"
 MARK = b"x\n#\n# START OF DATA - DO NOT MODIFY\n#\n"
 COMMAND = b"x\ny f 755 0 0 touch owned"
