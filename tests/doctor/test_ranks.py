@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -16,9 +15,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import Cli
 from tests.doctor.test_here import nothing_else
-from uenvtool.doctor import ranks
 from uenvtool.doctor.finding import Examination
-from uenvtool.doctor.ranks import OWN_FOLDER, Place, RankReport, examine_ranks, parsed_report, place, together
+from uenvtool.doctor.ranks import OWN_FOLDER, RankReport, examine_ranks, parsed_report, place, together
 from uenvtool.knowledge.finding import load_findings
 
 __all__ = ["nothing_else"]
@@ -104,11 +102,13 @@ def step(rank: int, size: int) -> dict[str, str]:
     }
 
 
-def reported(folder: Path, alive: Iterable[int], size: int, seconds: float = 2) -> list[Examination]:
+def reported(
+    folder: Path, alive: Iterable[int], size: int, seconds: float = 2, standby: float = 0.2
+) -> list[Examination]:
     """What those ranks that are alive report, all at once."""
 
     def rank(number: int) -> Examination | None:
-        return examine_ranks(step(number, size), folder, seconds=seconds, look=lambda: SEEN)
+        return examine_ranks(step(number, size), folder, seconds=seconds, standby=standby, look=lambda: SEEN)
 
     with ThreadPoolExecutor(size) as pool:
         return [found for found in pool.map(rank, alive) if found]
@@ -135,17 +135,14 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
     ],
 )
 def test_whichever_ranks_are_dead_one_of_the_others_reports(
-    place: Path, monkeypatch: pytest.MonkeyPatch, alive: list[int], silent: str, nodes: str
+    place: Path, alive: list[int], silent: str, nodes: str
 ) -> None:
-    monkeypatch.setattr("uenvtool.doctor.ranks.STANDBY_SECONDS", 0.2)
-
     (found,) = reported(place / "ranks", alive, 8)
 
     assert [(f.known.id, f.detail, f.where) for f in found.findings] == [("rank-silent", silent, f"on {nodes}")]
 
 
-def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uenvtool.doctor.ranks.STANDBY_SECONDS", 0.2)
+def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path) -> None:
     folder = place / "ranks"
     assert len(reported(folder, [1, 2], 3, seconds=0)) == 1
 
@@ -156,10 +153,7 @@ def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path, m
     ]
 
 
-def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("uenvtool.doctor.ranks.STANDBY_SECONDS", 0.2)
+def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(place: Path) -> None:
     folder = place / "ranks"
 
     def look() -> Examination:
@@ -236,23 +230,8 @@ def test_a_damaged_report_is_none(data: object) -> None:
     parsed_report(data)
 
 
-def test_another_rank_reports_only_where_the_first_has_not_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: dict[int, float] = {}
-    for rank in (0, 1):
-        passed = [0.0]
-        clock = SimpleNamespace(
-            monotonic=lambda passed=passed: passed[0],
-            sleep=lambda seconds, passed=passed: passed.append(passed.pop() + max(seconds, 0.01)),
-        )
-        monkeypatch.setattr(ranks, "time", clock)
-        own = tmp_path / str(rank)
-        own.mkdir()
-        (own / f"{rank}.{ranks.SEEN}").write_text("{}")
+def test_another_rank_waits_longer_for_the_others_than_the_first(place: Path) -> None:
+    started = time.monotonic()
 
-        assert ranks._is_ours(own, Place(rank=rank, size=2, node="nid1"), 1.0)
-        waited[rank] = passed[0]
-
-    assert waited[0] < 2
-    assert waited[1] > waited[0] + 5
+    assert len(reported(place / "ranks", [1], 2, seconds=0, standby=0.6)) == 1
+    assert time.monotonic() - started >= 0.6

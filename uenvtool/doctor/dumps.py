@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
@@ -89,21 +90,24 @@ def _is_dump(path: Path) -> bool:
     return start.startswith(_PICKLE) or (start.startswith(_JSON) and b'"entries":[' in start)
 
 
-def read_dumps(paths: Sequence[Path]) -> tuple[list[RankDump], list[str], set[int]]:
-    """Return what the dumps say, of each that cannot be read why, and the ranks of those."""
+def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[list[RankDump], list[str], set[int]]:
+    """Return what the dumps say, of each that cannot be read why, and the ranks of those.
+
+    memory_bytes: how much a program that reads some may take.
+    """
     cores = len(os.sched_getaffinity(0))
     readers = min(cores, MOST_READERS, -(-len(paths) // FILES_EACH))
     shares = [paths[first::readers] for first in range(readers)]
     with ThreadPoolExecutor(max(readers, 1)) as pool:
-        rows = [row for share in pool.map(_rows, shares) for row in share]
+        rows = [row for share in pool.map(partial(_rows, memory_bytes), shares) for row in share]
     unread = [f"{os.path.basename(row['path'])}: {without_secrets(str(row['why']))}" for row in rows if "why" in row]
     by_rank = {row["rank"]: _dump(row) for row in rows if "why" not in row}
     lost = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
     return [by_rank[rank] for rank in sorted(by_rank)], unread, lost
 
 
-def _rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    done = processes.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=MOST_MEMORY)
+def _rows(memory_bytes: int, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    done = processes.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=memory_bytes)
     lines = done.stdout.splitlines()
     yield from map(json.loads, lines)
     for path in paths[len(lines) :]:

@@ -112,13 +112,18 @@ def _nodes(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def examine_ranks(
-    environ: Mapping[str, str], folder: Path | None, *, seconds: float, look: Callable[[], Examination]
+    environ: Mapping[str, str],
+    folder: Path | None,
+    *,
+    seconds: float,
+    look: Callable[[], Examination],
+    standby: float = STANDBY_SECONDS,
 ) -> Examination | None:
     """Return what all ranks saw; None on a rank that does not report.
 
-    folder: one that all nodes share, by default the current one. seconds: how long rank 0 waits for the others. look:
-    what this rank does. Outside of a job what the ranks left there is taken as it is. Raises BadInput if there is
-    neither a job nor a folder.
+    folder: one that all nodes share, by default the current one. seconds: how long rank 0 waits for the others.
+    standby: how much longer another rank waits. look: what this rank does. Outside of a job what the ranks left there
+    is taken as it is. Raises BadInput if there is neither a job nor a folder.
     """
     here = place(environ)
     if folder is None and (here is None or not environ.get("SLURM_JOB_ID")):
@@ -140,7 +145,7 @@ def examine_ranks(
     if (own / REPORTED).exists() or not own.is_dir():
         return None  # it looked for so long
     files.write(own / f"{here.rank}.{SEEN}", json.dumps(report.data()))
-    if not _is_ours(own, here, seconds):
+    if not _is_ours(own, here, seconds + (standby if here.rank else 0)):
         return None
     examination, is_whole = _collected([own], here), len(_names(own, [SEEN])) >= here.size
     _clear(own, keep_mark=bool(step) and not is_whole)  # by the mark a rank that comes too late sees the report
@@ -159,7 +164,7 @@ def _is_ours(own: Path, here: Place, seconds: float) -> bool:
     All is over once there is a mark, or what this rank wrote was taken away.
     """
     mark, mine = own / REPORTED, own / f"{here.rank}.{SEEN}"
-    until = time.monotonic() + seconds + (STANDBY_SECONDS if here.rank else 0)
+    until = time.monotonic() + seconds
     pause = max(POLL_SECONDS, here.size / MOST_LOOKS) if here.rank else POLL_SECONDS
     while mine.exists() and not mark.exists() and time.monotonic() < until:
         if here.rank == 0 and len(_names(own, [SEEN])) >= here.size:
