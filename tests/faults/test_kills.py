@@ -67,6 +67,7 @@ def strays(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob(".*uenvtool-*")]
 
 
+@pytest.mark.slow
 def test_build(place: Path) -> None:
     recipe = place / "recipes/small/recipe.yaml"
     recipe.parent.mkdir(parents=True)

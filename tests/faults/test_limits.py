@@ -232,7 +232,6 @@ def test_a_full_disk_keeps_what_was_written_before(name: str, place: Path) -> No
         assert refused, "the disk was never full"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", AGAIN)
 def test_a_disk_without_inodes_keeps_what_was_written_before(name: str, place: Path) -> None:
     with small_disk(place / "disk", "8m", inodes=100) as disk:

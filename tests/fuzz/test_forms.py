@@ -14,6 +14,7 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,9 +26,10 @@ import yaml
 from tests.conftest import Cli
 from tests.faults import CASES
 from tests.fuzz.test_security import CONTROL
-from tests.support.images import _copied
+from tests.support.images import copied
 from tests.support.needs import need, skip_without
 from tests.support.programs import program
+from tests.support.samples import sampled
 from uenvtool.activation import activate
 from uenvtool.activation.shells import shells
 from uenvtool.check import launchers
@@ -234,7 +236,6 @@ def test_systems_in_jobs(system: str, runtime: str, place: Path, programs: dict[
         run_all(texts, place, programs)
 
 
-@pytest.mark.slow
 def test_the_field_that_is_shell_does_run(place: Path, programs: dict[str, str]) -> None:
     """Else the tests here would see nothing."""
     tree = load_extended(locate(SYSTEM, "olivia"), SYSTEM).tree.plain()
@@ -246,15 +247,13 @@ def test_the_field_that_is_shell_does_run(place: Path, programs: dict[str, str])
         run_all(job_of("mine", "apptainer"), place, programs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("runtime", "system"), PLACES[:3])
+@pytest.mark.parametrize(("runtime", "system"), sampled(starmap(pytest.param, [PLACES[2], *PLACES[:2]])))
 def test_runtimes_in_jobs(runtime: str, system: str, place: Path, programs: dict[str, str]) -> None:
     for _, texts in tried(RUNTIME, runtime, place, 8, lambda: job_of(system, runtime)):
         run_all(texts, place, programs)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["torchrun", "deepspeed", "llamafactory"])
+@pytest.mark.parametrize("launcher", sampled(["llamafactory", "torchrun", "deepspeed"]))
 def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str]) -> None:
     command = load_launcher(launcher).command.split()
 
@@ -268,7 +267,6 @@ def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str])
         run_all(texts, place, programs)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("word", ["x touch ran", "$(touch ran)", "`touch ran`", "x; touch ran", '"x', "a\\", "${A:-b}"])
 def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Path) -> None:
     tree = load_extended(locate(LAUNCHER, "llamafactory"), LAUNCHER).tree.plain()
@@ -278,8 +276,9 @@ def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Pa
             load_launcher(str(place / "mine.yaml"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("tuning", "system"), [("slingshot", "clariden"), ("roce", "rcp")])
+@pytest.mark.parametrize(
+    ("tuning", "system"), sampled(starmap(pytest.param, [("roce", "rcp"), ("slingshot", "clariden")]))
+)
 def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path, programs: dict[str, str]) -> None:
     (place / "run").mkdir()
     readers = {shell: [shell] for shell in shells() if shutil.which(shell)} | {"dotenv": ["bash"]}
@@ -296,7 +295,6 @@ def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path
                 assert not list(place.rglob("ran")), (field, form)
 
 
-@pytest.mark.slow
 def test_recipes_in_environments(place: Path) -> None:
     def made() -> dict[str, str]:
         environment = plan_environment(load_recipe("mine"), load_system("clariden"), "gh200")
@@ -318,7 +316,7 @@ def empty_root(place: Path) -> Path:
     for name in ("bin", "lib", "usr/bin"):
         (root / name).mkdir(parents=True)
     for name in ("bash", "touch"):
-        _copied(Path(need(name)).resolve(), root)
+        copied(Path(need(name)).resolve(), root)
         with contextlib.suppress(FileExistsError):
             (root / "bin" / name).symlink_to(Path(need(name)).resolve())
     (root / "bin/sh").symlink_to("bash")
@@ -335,9 +333,9 @@ def in_root(root: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(inside, env=env, capture_output=True, text=True, check=False, timeout=60)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("kind", "name"), [(CONTAINER, "ngc-pytorch-25.06"), (COMPONENT, "ucx"), (COMPONENT, "libfabric")]
+    ("kind", "name"),
+    sampled(starmap(pytest.param, [(CONTAINER, "ngc-pytorch-25.06"), (COMPONENT, "libfabric"), (COMPONENT, "ucx")]), 2),
 )
 def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, place: Path, empty_root: Path) -> None:
     wanted = ContainerRequest(recipe="mine" if kind is CONTAINER else "metatrain-alps6")
@@ -362,15 +360,20 @@ def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, pl
         assert not list(empty_root.rglob("ran")), field
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
-    [
-        (RULES, "slurm", ["check", "job.sh"]),
-        (RULES, "slurm", ["check", "job.sh", "--json"]),
-        (FINDINGS, "nccl", ["doctor", "--log", "job.log"]),
-        (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
-    ],
+    sampled(
+        starmap(
+            pytest.param,
+            [
+                (RULES, "slurm", ["check", "job.sh"]),
+                (FINDINGS, "nccl", ["doctor", "--log", "job.log"]),
+                (RULES, "slurm", ["check", "job.sh", "--json"]),
+                (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
+            ],
+        ),
+        2,
+    ),
 )
 def test_rules_and_findings_in_what_is_shown(kind: Kind, name: str, words: list[str], place: Path, cli: Cli) -> None:
     (place / "job.sh").write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n")

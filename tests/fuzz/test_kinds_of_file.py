@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Cli, Write
+from tests.conftest import Cli
 from tests.fuzz.verdict import assert_is_an_answer
+from tests.support.kills import command
 from tests.support.needs import need
+from tests.support.samples import sampled
 from uenvtool.core.session import loaded_views
 
 COMMANDS = """
@@ -33,8 +34,8 @@ KINDS = [
 KINDS += ["pipe.yaml", "folder.yaml"]
 
 
-@pytest.mark.parametrize("command", CASES)
-def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_base: None, command: str) -> None:
+@pytest.mark.parametrize("line", CASES)
+def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_base: None, line: str) -> None:
     need("unsquashfs")
     for name in ("pipe.squashfs", "pipe.yaml"):
         os.mkfifo(place / name)
@@ -43,24 +44,23 @@ def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_bas
     (place / "loop.squashfs").symlink_to("loop.squashfs")
     (place / "empty.squashfs").write_text("")
     for kind in KINDS:
-        if (kind.startswith("/dev") and "./X" in command) or (kind == "empty.squashfs" and command in EMPTY_IS_FINE):
+        if (kind.startswith("/dev") and "./X" in line) or (kind == "empty.squashfs" and line in EMPTY_IS_FINE):
             continue
-        answer = cli(*shlex.split(command.replace("X", kind)))
+        answer = cli(*shlex.split(line.replace("X", kind)))
 
-        assert_is_an_answer(answer, (command, kind))
-        assert answer.code == 2, (command, kind, answer.stderr)
-        assert "hint: " in answer.stderr, (command, kind, answer.stderr)
+        assert_is_an_answer(answer, (line, kind))
+        assert answer.code == 2, (line, kind, answer.stderr)
+        assert "hint: " in answer.stderr, (line, kind, answer.stderr)
         assert ("no such file" in answer.stderr) <= kind.startswith(("gone", "folder", "loop")), (
-            command,
+            line,
             kind,
             answer.stderr,
         )
         assert not any(path.name in ("v", "out") for path in place.iterdir())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uenvtool.json", "pylock.toml", "image", "files.json"])
-@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+@pytest.mark.parametrize("kind", sampled(["pipe", "folder", "device"]))
 def test_what_is_no_file_in_an_overlays_records_does_not_hang(cli: Cli, place: Path, name: str, kind: str) -> None:
     folder = place / "v" / ".uenvtool"
     folder.mkdir(parents=True)
@@ -89,19 +89,9 @@ def test_pipes_in_a_loaded_image_do_not_hang(cli: Cli, tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_a_script_to_check_comes_from_a_pipe(write: Write) -> None:
-    command = [
-        sys.executable,
-        "-c",
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()",
-    ]
+def test_a_script_to_check_comes_from_a_pipe() -> None:
+    script = "#!/bin/bash\nsrun true\n"
 
-    done = subprocess.run(
-        [*command, "check", "/dev/stdin"],
-        input="#!/bin/bash\nsrun true\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = subprocess.run(command("check", "/dev/stdin"), input=script, capture_output=True, text=True, check=False)
 
     assert done.returncode in (0, 1), done.stderr

@@ -123,7 +123,7 @@ def base_image(builder: Builder) -> str:
     """An image with a compiler, a shell and a few programs of this machine, and what they load."""
     root = _empty_root(builder.folder / "base")
     for path in [*map(_program, PROGRAMS), *_compiler(root)]:
-        _copied(path, root)
+        copied(path, root)
     return _image_of(root, builder, "localhost/uenvtool-base:1")
 
 
@@ -156,8 +156,8 @@ def debian_image(builder: Builder, *wheels: Path) -> str:
 def _python(program: Path, library: Path, root: Path) -> Path:
     """Copy a Python with its standard library; where that is in the root."""
     for path in map(_program, ("sh", "bash", "env", "ldconfig", "find")):
-        _copied(path, root)
-    _copied(program, root)
+        copied(path, root)
+    copied(program, root)
     (root / "usr/bin/python3").symlink_to(program)
     unused = shutil.ignore_patterns("test", "tests", "site-packages", "__pycache__", "idlelib", "tkinter", "config-*")
     shutil.copytree(library, f"{root}{library}", symlinks=True, ignore=unused)
@@ -227,7 +227,7 @@ def _compiler(root: Path) -> Iterable[Path]:
                 _one(path, root)
 
 
-def _copied(path: Path, root: Path) -> None:
+def copied(path: Path, root: Path) -> None:
     """Copy a program or library with all that it loads."""
     _one(path, root)
     for library in _libraries(path):
