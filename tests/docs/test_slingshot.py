@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from tests.support import slingshot
+import importlib
+from types import ModuleType
+
+import pytest
+
+from tests.support.project import ROOT
 from uenvtool.knowledge.tuning import load_all
 
 
-def test_the_table_is_what_tuning_gives() -> None:
-    assert slingshot.PAGE.read_text(encoding="utf-8") == slingshot.page(), "python -m tests.support.slingshot"
+@pytest.fixture
+def slingshot(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("slingshot")
 
 
-def test_each_site_has_a_column_and_each_of_their_variables_a_row() -> None:
-    lines = list(slingshot.table())
-    rows = {
-        line.split("|")[1].strip(" `"): [cell.strip() for cell in line.split("|")[2:]] for line in lines if "|" in line
-    }
+def test_the_table_is_what_tuning_gives(slingshot: ModuleType) -> None:
+    assert slingshot.PAGE.read_text(encoding="utf-8") == slingshot.page(), "python tools/slingshot.py"
+
+
+def test_each_site_has_a_column_and_each_of_their_variables_a_row(slingshot: ModuleType) -> None:
+    lines = [line.strip("| ").split(" | ") for line in slingshot.table() if line.startswith("|")]
+    rows = {cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in lines}
     columns = {name.partition(" ")[0]: at for at, name in enumerate(rows["variable"])}
 
     assert {"Alps", "HPE", "Olivia", "Isambard-AI", "Frontier", "Perlmutter", "Polaris"} <= set(columns)
@@ -22,11 +31,6 @@ def test_each_site_has_a_column_and_each_of_their_variables_a_row() -> None:
     assert rows["FI_CXI_DEFAULT_TX_SIZE"][columns["HPE"]] == "`2048`"
     assert rows["FI_CXI_DEFAULT_TX_SIZE"][columns["Polaris"]] == ""
     assert "`0` (img-2026, ce-2026), `1` (docs-2026" in rows["NCCL_CROSS_NIC"][columns["Alps"]]
-
-
-def test_every_variable_of_the_table_says_what_it_is_and_what_is_set_here() -> None:
-    for line in list(slingshot.table())[2:]:
-        if line.startswith("| "):
-            cells = [cell.strip() for cell in line.strip("| ").split(" | ")]
-            assert cells[1], line
-            assert cells[-1], line
+    for name, cells in rows.items():
+        assert cells[0], name  # what it is
+        assert cells[-1], name  # what is set here

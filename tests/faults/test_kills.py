@@ -15,8 +15,8 @@ import yaml
 
 from tests.conftest import ROOT, SMALL, Loaded
 from tests.faults import CASES
+from tests.faults.server import Server, server
 from tests.image.test_store import environment, filled_store
-from tests.support.forked import Server, server
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from tests.support.programs import program

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.real.buildkit import BuildKit, Meeting, meeting
 from tests.real.test_container_build import LIBRARY, OTHER, RECIPE, Project
-from tests.support.buildkit import BuildKit, Meeting, meeting
 from tests.support.images import archive, base_image, storage
 
 pytestmark = [pytest.mark.real, pytest.mark.build]

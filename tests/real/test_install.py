@@ -6,13 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import archspec.cpu
 import pytest
 
 from tests.support import peers
-from tests.support.elf import elf_files
 from tests.support.installed import COMPILER, Installed, installed_hello
 from tests.support.needs import needs_solver
 from uenvtool.env.installable import read_installable
@@ -27,6 +27,33 @@ pytestmark = [
 ]
 MOUNT = "/user-environment"
 OF_GLIBC = re.compile(r"(ld-linux[\w-]*|libc|libm|libdl|librt|libpthread|libutil|libresolv)\.so\.\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elf:
+    """A compiled file. needed: names of libraries. run_paths: folders where the loader looks for them."""
+
+    path: Path
+    needed: tuple[str, ...]
+    run_paths: tuple[str, ...]
+
+
+def elf_files(folder: Path) -> list[Elf]:
+    """Every dynamically linked file below a folder; symlinks are left out."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file() or path.stat().st_size < 64:
+            continue
+        with path.open("rb") as stream:
+            if stream.read(4) != b"\x7fELF":
+                continue
+        shown = subprocess.run(["readelf", "-dW", path], capture_output=True, text=True, check=True).stdout
+        needed = tuple(re.findall(r"\(NEEDED\).*\[(.+)\]", shown))
+        paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.+)\]", shown)
+        run_paths = tuple(part for text in paths for part in text.split(":"))
+        if needed or run_paths:
+            found.append(Elf(path=path, needed=needed, run_paths=run_paths))
+    return found
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.support.needs import skip_without
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
-FAKE_CUDA = Path(__file__).parent.parent / "support" / "fake_cuda"
+FAKE_CUDA = Path(__file__).with_name("fake_cuda")
 HEAD = """\
 import json, os
 import torch, torch.distributed as dist

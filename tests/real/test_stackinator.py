@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.support import peers
+from tests.support.made_once import made_once
 from tests.support.needs import skip_without
+from tests.support.pythons import pythons
 from tests.support.samples import sampled
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -38,7 +41,24 @@ def python_of(version: int) -> Path:
     if not named and version == 6:
         how = "pip install git+https://github.com/eth-cscs/stackinator@v6.0 into an environment of its own"
         skip_without("Stackinator 6", f"{how}, and name its Python in UENVTOOL_TEST_STACKINATOR_6_PYTHON")
-    return Path(named) if named else peers.stackinator_python()
+    return Path(named) if named else of_the_newest_python()
+
+
+def of_the_newest_python() -> Path:
+    """A Python that can import Stackinator: an environment, made once."""
+    source, (version, newest) = peers.STACKINATOR.need(), list(pythons().items())[-1]
+    if tuple(map(int, version.split("."))) < (3, 12):
+        skip_without("Python 3.12 or newer, for Stackinator", "`pyenv install 3.13`")
+
+    def make(folder: Path) -> None:
+        subprocess.run([newest, "-m", "venv", folder], check=True)
+        copy = shutil.copytree(source, folder / "src")  # the build writes beside its source
+        words = [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", copy]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            skip_without("an index with Stackinator's dependencies", done.stderr.strip().splitlines()[-1])
+
+    return made_once("stackinator", f"{source} {newest}", make) / "bin" / "python"
 
 
 @pytest.mark.parametrize("recipe", sampled(["pytorch-2.6", "pytorch-2.9", "compilers"]))

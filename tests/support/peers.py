@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,6 @@ from pathlib import Path
 
 from tests.support.needs import skip_without
 from tests.support.project import CACHE, REAL_HOME, ROOT
-from tests.support.pythons import pythons
 
 SHARED = Path(os.environ.get("UENVTOOL_TEST_SHARED") or ROOT.parent / "shared")
 
@@ -148,35 +146,6 @@ def uenv_plugin() -> Path:
 def spack_user() -> Path:
     """The folder for what Spack keeps of its user: 1.1 refuses settings that 1.2 writes there."""
     return CACHE / f"user-of-{SPACK.need().name}"
-
-
-def stackinator_python() -> Path:
-    """A Python that can import Stackinator: an environment in the cache folder, made once."""
-    source = STACKINATOR.need()
-    newest = _python_for_stackinator()
-    folder = CACHE / f"{source.name}-on-{newest.name}"
-    python = folder / "bin" / "python"
-    with _locked(folder):
-        if not python.exists():
-            work = Path(tempfile.mkdtemp(dir=CACHE))
-            subprocess.run([newest, "-m", "venv", work], check=True)
-            # A copy: the build writes beside its source.
-            copy = shutil.copytree(source, work / "src")
-            words = [work / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", copy]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                shutil.rmtree(work)
-                skip_without("an index with Stackinator's dependencies", done.stderr.strip().splitlines()[-1])
-            shutil.rmtree(copy)
-            work.rename(folder)
-    return python
-
-
-def _python_for_stackinator() -> Path:
-    version, python = list(pythons().items())[-1]
-    if tuple(map(int, version.split("."))) < (3, 12):
-        skip_without("Python 3.12 or newer, for Stackinator", "`pyenv install 3.13`")
-    return python
 
 
 def unpacked(archive: Path) -> Path:

@@ -9,19 +9,50 @@ import functools
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tests.support.kills import step_hook
 from tests.support.project import ROOT
 
-SERVE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forked import serve; serve()"
+CHANGES = {f"os.{name}" for name in ("chmod", "link", "mkdir", "remove", "rename", "rmdir", "symlink", "truncate")}
+CHANGES |= {"shutil.copyfile", "subprocess.Popen"}
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+SERVE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.faults.server import serve; serve()"
+
+
+def step_hook(kill_before: int, log: str, delay: float) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that ends this process before its step of that number (from 1), or so many seconds after it.
+
+    0 notes each step in the log in place of it: Python's event and its first argument ("os.rename '/a/b'").
+    """
+    count, lock = 0, threading.Lock()
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event == "open":
+            if not isinstance(arguments[2], int) or not arguments[2] & WRITES or arguments[0] == log:
+                return
+        elif event not in CHANGES:
+            return
+        with lock:
+            count += 1
+            if count == kill_before and delay:
+                signal.setitimer(signal.ITIMER_REAL, delay)  # SIGALRM ends it as SIGKILL does: nothing is tidied up
+            elif count == kill_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if kill_before == 0:  # os.write: print() would be a step of its own
+                os.write(out, f"{event} {arguments[0]!r}\n".replace("\n", " ").encode(errors="replace") + b"\n")
+
+    return hook
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The table of docs/slingshot.md, made of knowledge/tuning: `python -m tests.support.slingshot` writes it.
+"""The table of docs/slingshot.md, made of knowledge/tuning: `python tools/slingshot.py` writes it.
 
 It says what each variable does, who sets what, what is set here and why.
 """
@@ -6,13 +6,13 @@ It says what each variable does, who sets what, what is set here and why.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from tests.support.project import ROOT
 from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all
 
-PAGE = ROOT / "docs" / "slingshot.md"
-BEGIN, END = "<!-- made of knowledge/tuning: python -m tests.support.slingshot -->\n\n", "\n<!-- end -->\n"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "slingshot.md"
+BEGIN, END = "<!-- made of knowledge/tuning: python tools/slingshot.py -->\n\n", "\n<!-- end -->\n"
 EVERYWHERE = "fabric == slingshot"
 """The term of a condition that the whole page is about."""
 
