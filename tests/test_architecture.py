@@ -42,6 +42,22 @@ def copied(what: str, name: str) -> Path:
     return path
 
 
+def follow(cli: Cli, what: str, *more: str, **filled: str) -> None:
+    """Run the commands of a row; more: words for those that build. filled: what stands for a word of capitals."""
+    for command in commands(instructions()[what][2], "mine"):
+        words = [*(filled.get(word, word) for word in command), *(more if command[0] == "build" else ())]
+        answer = cli(*words)
+        assert answer.code == 0, (words, answer.stderr)
+
+
+def system(text: str) -> Path:
+    """A system of one's own."""
+    path = Path("systems/mine.yaml")
+    path.parent.mkdir()
+    path.write_text(f"description: mine\n{text}")
+    return path
+
+
 def test_every_file_of_the_page_exists() -> None:
     rooms, rest = PAGE.split("## The rooms")[1].split("\n\nThree ways")
     named = {
@@ -67,9 +83,7 @@ def test_a_new_recipe_and_a_version_of_a_package_are_one_file_each(cli: Cli) -> 
     shutil.copy(ROOT / to.replace("NAME", "pytorch-2.6"), addition)
 
     for what in ("a recipe", "a version of a package"):
-        for command in commands(instructions()[what][2], "mine"):
-            answer = cli(*command, *(["--no-concretize", "-o", "env", "--force"] if command[0] == "build" else []))
-            assert answer.code == 0, answer.stderr
+        follow(cli, what, "--no-concretize", "-o", "env", "--force")
     assert "mine" in cli("list", "recipes").stdout
     assert addition.read_bytes() == next(Path("env").rglob("py_psutil/package.py")).read_bytes()
 
@@ -78,9 +92,7 @@ def test_a_new_system_is_one_file(cli: Cli) -> None:
     path = copied("a system", "mine")
     path.write_text(re.sub(r"recognise:\n(- .*\n)+", "", path.read_text()))
 
-    for command in commands(instructions()["a system"][2], "mine"):
-        answer = cli(*command, *(["--uarch", "a100"] if command[0] == "build" else []))
-        assert answer.code == 0, answer.stderr
+    follow(cli, "a system", "--uarch", "a100")
     assert "mine" in cli("list", "systems").stdout
     assert "x86_64_v3" in cli("build", "hello", "--system", "mine", "--uarch", "a100", "--dry-run").stdout
 
@@ -88,27 +100,18 @@ def test_a_new_system_is_one_file(cli: Cli) -> None:
 def test_a_new_variable_is_an_entry_of_a_file_that_a_system_names(cli: Cli) -> None:
     path = copied("a variable", "mine")
     path.write_text(path.read_text().replace("NCCL_NET:", "MY_VARIABLE:"))
-    system = Path("systems/mine.yaml")
-    system.parent.mkdir()
-    system.write_text("extends: rcp\ndescription: mine\nfabric: infiniband\ntuning: [mine]\n")
+    system("extends: rcp\nfabric: infiniband\ntuning: [mine]\n")
 
-    for command in commands(instructions()["a variable"][2].replace("VARIABLE", "MY_VARIABLE"), "mine"):
-        assert cli(*command).code == 0, command
+    follow(cli, "a variable", VARIABLE="MY_VARIABLE")
     assert "MY_VARIABLE" in cli("activate", "--system", "mine", "--uarch", "a100").stdout
 
 
 def test_a_new_runtime_is_one_file(cli: Cli) -> None:
     copied("a runtime", "mine")
-    system = Path("systems/mine.yaml")
-    system.parent.mkdir()
-    system.write_text(
-        "extends: olivia\ndescription: mine\nruntimes: [mine]\njobs: {runtimes: {mine: {image: image.sif}}}\n"
-    )
+    mine = system("extends: olivia\nruntimes: [mine]\njobs: {runtimes: {mine: {image: image.sif}}}\n")
 
-    for command in commands(instructions()["a runtime"][2].replace("SYSTEM", "mine"), "mine"):
-        answer = cli(*command)
-        assert answer.code == 0, (command, answer.stderr)
-    assert cli("validate", system).code == 0
+    follow(cli, "a runtime", SYSTEM="mine")
+    assert cli("validate", mine).code == 0
     job = cli("job", "--system", "mine", "--runtime", "mine", "--account", "a", "--", "true").stdout
     assert 'apptainer exec --nv "${binds[@]/#/--bind=}" "$image" bash -c' in job
 
@@ -119,9 +122,7 @@ def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:
     image.write_text(image.read_text() + "components: {gdrcopy: 2.5.1, xpmem: 3bcab55, mine: 1.20.1}\n")
 
     for what in ("an image", "a component"):
-        for command in commands(instructions()[what][2], "mine"):
-            answer = cli(*command)
-            assert answer.code == 0, answer.stderr
+        follow(cli, what)
     assert "FROM toolchain AS build-mine" in Path("containers/mine/Containerfile").read_text()
 
 
@@ -137,23 +138,6 @@ def test_a_new_lint_rule_finds_its_line_in_a_script(cli: Cli) -> None:
     assert cli("validate", "rules/mine.yaml").code == 0
     assert "no-sleep" in cli("check", "job.sh", "--json").stdout
     assert "the nodes wait" in cli("explain", "no-sleep").stdout
-
-
-def test_a_new_pattern_of_a_log_finds_its_line_in_a_log(cli: Cli) -> None:
-    folder = Path("findings")
-    folder.mkdir()
-    entry = (
-        "findings:\n  flux-low:\n    severity: broken\n    what: the flux is low\n    log:\n    - {text: flux is low}\n"
-    )
-    rest = "    why: the capacitor is empty\n    fix: load it\n    source: me, 2026\n"
-    (folder / "mine.yaml").write_text(f"description: Mine.\n{entry}{rest}")
-    Path("job.out").write_text("step 1\nError: flux is low\n")
-
-    answer = cli("doctor", "--log", "job.out")
-
-    assert cli("validate", "findings/mine.yaml").code == 0
-    assert answer.code == 1
-    assert "the flux is low" in answer.stdout + answer.stderr
 
 
 def test_words_of_a_program_s_own_say_that_its_run_went_on_and_hide_no_others(cli: Cli) -> None:
@@ -176,10 +160,12 @@ def project(tmp_path: Path) -> Path:
     return Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=left_out))
 
 
-def run(project: Path, *words: str) -> str:
-    """What the tool prints in a folder; in a copy of the project, that copy."""
+def run(project: Path, *words: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+    """The tool in a folder; in a copy of the project, that copy."""
     command = [sys.executable, "-m", "uenvtool", *words]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, cwd=project, env={**os.environ, **env}, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done
 
 
 def test_a_new_launcher_is_one_file(place: Path) -> None:
@@ -189,7 +175,7 @@ def test_a_new_launcher_is_one_file(place: Path) -> None:
 
     run(place, *check)
     words = [word.replace("COMMAND", "mine") for word in job]
-    assert "  mine --nproc=" in run(place, words[0], "--image", "u", *words[1:])
+    assert "  mine --nproc=" in run(place, words[0], "--image", "u", *words[1:]).stdout
 
 
 def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
@@ -202,8 +188,8 @@ def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
     new = row[1].replace('"schema"', '"look"').replace("Print the", "Look at the")
     table.write_text(table.read_text(encoding="utf-8").replace(row[1], f"{row[1]}\n{new}"), encoding="utf-8")
 
-    assert re.search(r"look +Look at the JSON Schema", run(project, "--help"))
-    assert run(project, "look", "recipe") == run(project, "schema", "recipe")
+    assert re.search(r"look +Look at the JSON Schema", run(project, "--help").stdout)
+    assert run(project, "look", "recipe").stdout == run(project, "schema", "recipe").stdout
 
 
 def test_a_new_check_of_doctor_is_a_function_and_an_entry(project: Path) -> None:
@@ -221,12 +207,7 @@ def test_a_new_check_of_doctor_is_a_function_and_an_entry(project: Path) -> None
     findings.write_text(text + entry.replace("variable-needs", "mine-is-set"), encoding="utf-8")
 
     run(project, "validate", "knowledge/findings/shell.yaml")
-    command = [sys.executable, "-m", "uenvtool", "doctor"]
-    told = subprocess.run(
-        command, cwd=project, env={**os.environ, "MINE": "1"}, capture_output=True, text=True, check=False
-    )
-    assert told.returncode == 1, told.stderr
-    assert "MINE" in told.stdout
+    assert "MINE" in run(project, "doctor", code=1, MINE="1").stdout
 
 
 KIND = """
@@ -272,9 +253,6 @@ def test_a_new_kind_of_knowledge_is_a_row_a_schema_and_a_dataclass(project: Path
     (project / "quotas" / "wrong.yaml").write_text("description: Wrong.\nlimit: []\n")
 
     run(project, "validate", "quotas/files.yaml")
-    assert re.search(r"files +1000000 +Files", run(project, "list", "quotas"))
-    assert "1000000" in run(project, "show", "quotas/files.yaml")
-    wrong = [sys.executable, "-m", "uenvtool", "validate", "quotas/wrong.yaml"]
-    told = subprocess.run(wrong, cwd=project, capture_output=True, text=True, check=False)
-    assert told.returncode == 2
-    assert "quotas/wrong.yaml:2:1: unknown key 'limit'" in told.stderr
+    assert re.search(r"files +1000000 +Files", run(project, "list", "quotas").stdout)
+    assert "1000000" in run(project, "show", "quotas/files.yaml").stdout
+    assert "quotas/wrong.yaml:2:1: unknown key 'limit'" in run(project, "validate", "quotas/wrong.yaml", code=2).stderr

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.doctor.test_bandwidth import PRINTED, WITHOUT_HOOK
+from tests.doctor.test_log import ENQUEUED, WATCHDOG
 from tests.support import peers
 from tests.support.needs import need
 from tests.support.overlays import extension_source, wheel
@@ -66,12 +67,6 @@ image = "nvcr.io#nvidia/pytorch:25.06-py3"
 com.hooks.aws_ofi_nccl.enabled = "true"
 com.hooks.aws_ofi_nccl.variant = "cuda-dl"
 """
-WATCHDOG = (
-    "[rank{0}]:[E626 06:24:44.903 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600020 milliseconds\n"
-    "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception "
-    "detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed NCCL work: 807.\n"
-)
 GOOD_LOG = """\
 NCCL version 2.27.7+cuda12.8
 nid001:9:9 [0] NCCL INFO Using network AWS Libfabric
@@ -83,7 +78,7 @@ BAD_LOG = (
     + "nid004:9:9 [0] NCCL INFO Using network Socket\n"
     + "nid003:9:9 [0] NCCL INFO Using network AWS Libfabric\n"
     + "step 1 loss 0.1\n"
-    + "".join(WATCHDOG.format(rank, 808 if rank == 2 else 811) for rank in range(4))
+    + "".join(WATCHDOG.format(rank) + ENQUEUED.format(rank, 808 if rank == 2 else 811) for rank in range(4))
 )
 CRASH_LOG = (
     "step 1\nError: CUBLAS error at Cuda.cpp:311: error code = 1 (CUBLAS_STATUS_NOT_INITIALIZED), device index: 7\n"
@@ -185,8 +180,7 @@ def _uenv_repository(world: World, folder: Path) -> None:
     wheel(folder / "wheels", "einops", "0.8.0")
     wheel(folder / "wheels", "ipykernel", "7.0")
     extension_source(folder / "wheels", "flash-attn", "2.8.3")
-    for words in (f"create {folder}/repo",):
-        world.run(f"uenv repo {words}")
+    world.run(f"uenv repo create {folder}/repo")
     added = world.run(f"uenv image add {LABEL}@clariden%gh200 {image}")
     assert added.returncode == 0, added.stderr
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import ROOT, SMALL, Loaded
+from tests.conftest import SMALL, Loaded
 from tests.faults import CASES
 from tests.faults.server import Server, server
 from tests.image.test_store import environment, filled_store
@@ -67,7 +67,6 @@ def strays(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob(".*uenvtool-*")]
 
 
-@pytest.mark.slow
 def test_build(place: Path) -> None:
     recipe = place / "recipes/small/recipe.yaml"
     recipe.parent.mkdir(parents=True)
@@ -107,25 +106,6 @@ def test_edit(place: Path) -> None:
                 ends_well(running, turn(number))
                 assert yaml.safe_load(recipe.read_text())["require"]["zlib"] == f"1.{number}"
                 assert strays(place) == []
-
-
-@pytest.mark.slow
-def test_container(place: Path) -> None:
-    source = (ROOT / "recipes/ngc-pytorch-25.06/container.yaml").read_text()
-    described = next(line for line in source.splitlines() if line.startswith("description: "))
-    mine = place / "recipes/mine/container.yaml"
-    mine.parent.mkdir(parents=True)
-
-    def turn(number: int) -> Words:
-        mine.write_text(source.replace(described, f"description: round {number}"))
-        return ["container", "mine", "-o", "out"]
-
-    with server() as running:
-        for number in turns(running, turn, lambda: None, CASES or 3):
-            if number % 5 == 0:
-                ends_well(running, turn(number))
-                assert f"round {number}".encode() in files("out")["Containerfile"]
-                assert_recorded()
 
 
 def test_job(place: Path) -> None:

@@ -1,9 +1,8 @@
-"""Sizes that somebody will have: 200,000 files in an overlay, a log of 1 GB, two builds at once."""
+"""Sizes that somebody will have: 200,000 files in an overlay, two builds at once."""
 
 from __future__ import annotations
 
 import os
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT, Cli, Loaded
 from tests.faults import CASES
+from tests.faults.test_kills import stand_in
 from tests.image.test_store import environment, filled_store
 from tests.support.needs import need
 from uenvtool.env.installable import Installable
@@ -58,34 +58,10 @@ def test_an_overlay_of_many_files(loaded: Loaded, cli: Cli, wheels: Path, place:
 
 
 @pytest.mark.slow
-def test_a_large_log(place: Path) -> None:
-    chance, size = random.Random(1), (1 << 30) // SCALE
-    line = "[rank{}]: step {} loss {:.4f} NCCL INFO Channel {} : via NET/Socket/0\n"
-    block = "".join(
-        line.format(chance.randrange(512), step, chance.random(), step % 32) for step in range(20_000)
-    ).encode()
-    with open(place / "job.log", "wb") as stream:
-        while stream.tell() < size:
-            stream.write(block)
-        stream.write(b"RuntimeError: CUDA error: out of memory\n")
-
-    done, memory = measured("doctor", "--log", "job.log")
-
-    assert done.returncode == 1, done.stderr
-    assert "memory" in done.stdout
-    assert memory < 300
-    print(f"{size >> 20} MB, {memory} MB")
-
-
-@pytest.mark.slow
 def test_two_builds_on_one_store(environment: Installable, place: Path) -> None:
     need("mksquashfs", "unsquashfs")
-    store, program = filled_store(place / "store", environment, when=1e9), place / "spack/bin/spack"
-    program.parent.mkdir(parents=True)
-    program.write_text(
-        f"#!{sys.executable}\nimport sys, time\nprint('1.1.0') if '--version' in sys.argv else time.sleep(1)\n"
-    )
-    program.chmod(0o755)
+    store = filled_store(place / "store", environment, when=1e9)
+    stand_in(place / "spack/bin/spack", "import time\nprint('1.1.0') if '--version' in sys.argv else time.sleep(1)")
     words = [sys.executable, "-m", "uenvtool", "image", "build", environment.folder, "--spack", place / "spack"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     for turn in range(max(2, 50 // SCALE)):

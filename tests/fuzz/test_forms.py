@@ -372,7 +372,6 @@ def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, pl
                 (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
             ],
         ),
-        2,
     ),
 )
 def test_rules_and_findings_in_what_is_shown(kind: Kind, name: str, words: list[str], place: Path, cli: Cli) -> None:

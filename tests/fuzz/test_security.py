@@ -331,7 +331,7 @@ TESTED_BY = {
     27: "tests/fuzz/test_security.py::test_a_script_is_changed_by_fix_alone_and_nothing_beside_it",
     28: "tests/venv/test_kernels.py::test_another_tools_kernel_is_not_replaced",
     29: "tests/doctor/test_job.py::test_answers_of_scontrol_are_bounded",
-    30: "tests/faults/test_kills.py::test_job",
+    30: "tests/faults/test_kills.py::test_job test_build",
     31: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
     32: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
     33: "tests/faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before"
