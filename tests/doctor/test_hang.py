@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
+from tests.support.needs import skip_without
 from uenvtool.doctor.dumps import READER, read_dumps
 
 TORCH = os.environ.get("UENVTOOL_TEST_TORCH_PYTHON", "")
@@ -345,7 +346,7 @@ time.sleep(1000)
 )
 def test_dumps_of_a_real_torch(cli: Cli, place: Path, mode: str, name: str) -> None:
     if not TORCH:
-        pytest.skip("pip install torch into a venv, and name its Python in UENVTOOL_TEST_TORCH_PYTHON")
+        skip_without("a real torch", "pip install it into a venv, and name its Python in UENVTOOL_TEST_TORCH_PYTHON")
     (place / "d").mkdir()
     (place / "program.py").write_text(PROGRAM)
     environ = {

@@ -17,7 +17,7 @@ from tests.conftest import ROOT, SMALL
 from tests.faults import CASES
 from tests.faults.test_kills import torch_here
 from tests.support.disks import small_disk
-from tests.support.needs import need
+from tests.support.needs import need, skip_without
 from tests.support.overlays import BaseHere
 from tests.support.trees import files
 
@@ -253,7 +253,7 @@ while True:
 def enemies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A TMPDIR as /tmp is, and another user who does to all that is in it what can be done."""
     if os.geteuid() != 0:
-        pytest.skip("needs root, to be another user too: run the tests as root")
+        skip_without("root", "run the tests as root, to be another user too")
     folder = Path("/tmp") / f"uenvtool-enemies-{os.getpid()}"
     folder.mkdir()
     folder.chmod(0o1777)

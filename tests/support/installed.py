@@ -8,10 +8,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from tests.support import peers
 from tests.support.made_once import made_once
+from tests.support.needs import need
 from tests.support.project import CACHE, ROOT
 from uenvtool.cli import run
 from uenvtool.env.install import InstallOptions, install
@@ -43,9 +42,7 @@ class Installed:
 
 def installed_hello() -> Installed:
     """`hello` in a store, made now or in an earlier run with the same inputs; do not change it."""
-    for program in ("gcc", "g++", "make", "perl"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program}: apt-get install gcc g++ make perl")
+    need("gcc", "g++", "make", "perl")
     shown = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True)
     version_of_gcc = shown.stdout.strip()
     spack, packages, sources = peers.SPACK.need(), peers.PACKAGES.need(), peers.SOURCES.need()

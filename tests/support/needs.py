@@ -20,6 +20,8 @@ PACKAGES = {
     "pgrep": "procps",
     "xz": "xz-utils",
     "mount": "mount",
+    "unshare": "util-linux",
+    "setpriv": "util-linux",
 }
 """The Debian package of a program, if its name is another one."""
 BY_APT = "apt-get install "

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
+from tests.support.needs import need, skip_without
 from tests.support.project import CACHE, ROOT
 
 NOBODY = 65534
@@ -56,9 +55,7 @@ def run_as_ordinary_user(
     words = [str(word) for word in argv]
     environment = {**os.environ, **env}
     if os.geteuid() == 0:
-        for program in ("unshare", "setpriv"):
-            if shutil.which(program) is None:
-                pytest.skip(f"needs {program}: apt-get install util-linux")
+        need("unshare", "setpriv")
         give_to_ordinary_user(folder)
         CACHE.mkdir(parents=True, exist_ok=True)  # only earlier runs made it, and mount wants a folder
         environment["REACH"] = " ".join(dict.fromkeys(map(str, (sys.base_prefix, sys.prefix, CACHE, ROOT))))
@@ -68,5 +65,5 @@ def run_as_ordinary_user(
     if os.geteuid() == 0:
         shutil.rmtree(hold, ignore_errors=True)
     if done.stderr.startswith("unshare: "):  # in a chroot, which is no mount, too
-        pytest.skip("needs a mount namespace, which this machine forbids")
+        skip_without("a mount namespace", "run the tests outside a restricted container")
     return done

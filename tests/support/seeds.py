@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
+from tests.support.needs import skip_without
 from tests.support.peers import SHARED
 
 FOLDER = SHARED / "seeds"
@@ -18,7 +17,7 @@ def seed(number: int) -> str:
     """The text of a seed; skips the test if the folder is not beside the project."""
     found = sorted(FOLDER.glob(f"{number:03}_*.txt"))
     if not found:
-        pytest.skip("needs the project's seeds in shared/seeds beside the checkout")
+        skip_without("the project's seeds", "put them into shared/seeds beside the checkout")
     return found[0].read_text(encoding="utf-8")
 
 
