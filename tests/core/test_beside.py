@@ -88,7 +88,7 @@ def test_a_device_takes_one_file_and_stays(place: Path) -> None:
 
 def test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one(place: Path) -> None:
     """The script goes first and comes last: it is never there with an EDF of another run."""
-    new = {name: text.replace("a", "b") for name, text in JOB.items()}
+    new = {name: f"# new\n{text}" for name, text in JOB.items()}
     code = (
         "import os, sys; from pathlib import Path; from uenvtool.core.files import write_beside\n"
         "left, real = int(sys.argv[1]), os.replace\n"

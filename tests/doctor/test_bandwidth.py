@@ -136,7 +136,7 @@ def told(answer: Answer) -> dict[str, Any]:
 
 
 def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
-    write("job.out", table((8, 0.0, "0"), (1 << 20, 11.0, "0"), (1 << 25, 0.63, "951005"), (1 << 27, 84.6, "0")))
+    write("job.out", table((8, 0.0, "0"), (1 << 20, 9.0, "0"), (1 << 25, 0.63, "951005"), (1 << 27, 97.0, "0")))
 
     lines = cli("doctor", "job.out", "-s", "clariden").stdout.splitlines()
 
@@ -145,8 +145,8 @@ def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
     small, wrong, large = (line for line in lines if line[:1].isdigit())
     assert "good" in small
     assert "broken: NCCL delivers wrong data" in wrong
-    assert "31% under" in large
-    assert large.rstrip().endswith("#" * 10 + "   |")
+    assert "21% under" in large
+    assert large.rstrip().endswith("#" * 11 + "  |")
     assert "2764.3 us at 8 B" in "".join(lines)
     assert "8 B " in cli("doctor", "job.out", "-v").stdout
 
