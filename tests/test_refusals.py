@@ -9,9 +9,11 @@ A row of tests/refusals/ROOM.yaml:
       base: pythonpath                          # a stand-in for a loaded base, see tests/support/bases.py; or none
       has: [torch 2.6.0]                        # what that base has: NAME VERSION REQUIREMENT...
       wheels: [light 1.0 torch>=2]              # what an index has, in the same form; with a base, these alone
+      sources: [heavy 3.0 torch]                # what it has as source: NAME VERSION MODULE, which the build imports
       first: [build a --no-concretize]          # commands that have to succeed before
       code: 1                                   # as in `uenvtool --help`; 2 if it is not said
       says: ["unknown recipe", "hint: ..."]     # parts of stderr: place, name, the command of the hint
+      hides: ["..."]                            # what stderr does not say
       answers: ["..."]                          # parts of stdout; without it, nothing is there
 
 Whatever is refused, the current folder is as it was: nothing is made, changed or left half written.
@@ -29,11 +31,12 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, SMALL, Cli, Loaded, Write
-from tests.support.overlays import install, wheel
+from tests.support.overlays import extension_source, install, wheel
 from tests.support.trees import snapshot
 
 TABLES = sorted((ROOT / "tests" / "refusals").glob("*.yaml"))
-KEYS = {"case", "words", "files", "env", "base", "has", "wheels", "first", "code", "says", "answers"}
+KEYS = {"case", "words", "files", "env", "base", "has", "wheels", "sources", "first"}
+KEYS |= {"code", "says", "hides", "answers"}
 
 
 def rows() -> list[Any]:
@@ -66,7 +69,10 @@ def test_refused(
     request: pytest.FixtureRequest,
 ) -> None:
     if "base" in row:
-        made(request.getfixturevalue("wheels"), row.get("wheels", []))
+        index = request.getfixturevalue("wheels")
+        made(index, row.get("wheels", []))
+        for source in row.get("sources", []):
+            extension_source(index, *source.split())
         load: Loaded = request.getfixturevalue("loaded")
         if row["base"] != "none":
             install(load(row["base"]).site, *made(place.parent / "old", row.get("has", [])))
@@ -85,6 +91,8 @@ def test_refused(
         assert answer.code == row.get("code", 2), (words, answer.stderr)
         for part in row["says"]:
             assert part in answer.stderr
+        for part in row.get("hides", []):
+            assert part not in answer.stderr
         for part in row.get("answers", []):
             assert part in answer.stdout
         if "answers" not in row:

@@ -100,7 +100,10 @@ def test_names_that_a_disk_refuses_are_said_and_the_record_stays(place: Path) ->
         with pytest.raises(ToolFailed, match=r"cannot write .*/b: Is a directory\nhint: some of the files may be new"):
             write_all(place, [*BEFORE, ("a", str(last)), ("b", last), *AFTER])
 
-    assert {path.name: path.read_text() for path in place.iterdir() if path.is_file()} == {"a": "None", "record": "both"}
+    assert {path.name: path.read_text() for path in place.iterdir() if path.is_file()} == {
+        "a": "None",
+        "record": "both",
+    }
 
 
 def test_files_are_replaced_and_removed_and_the_record_says_which(place: Path) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Cli, Loaded, Write
-from tests.support.overlays import backend, install, run, wheel
+from tests.support.overlays import LAYOUTS, BaseHere, backend, inside, install, run, wheel
 from tests.support.programs import program
+from tests.support.pythons import python_of
 from uenvtool.venv.base import read_base
 from uenvtool.venv.where import PLAIN, find, label, this_command
 
@@ -56,45 +57,64 @@ def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
     assert (found.python == str(activated / "bin" / "python3")) is is_base
 
 
-@pytest.mark.parametrize("layout", ["pythonpath", "pythonuserbase", "python-venv"])
-def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Loaded, layout: str) -> None:
-    here = loaded(layout)
-    install(here.site, wheel(here.root.parent, "tool", "1.0"))
-
-    found = read_base(find(None, os.environ), os.environ)
-
-    assert found.python == str(here.python)
-    assert found.found.root == str(here.root)
-    assert found.folders[0] == str(here.site)
-    assert found.packages["tool"].version == "1.0"
-    assert found.found.load == "uenv start /images/stack.squashfs --view=default"
+LOADS = dict.fromkeys(LAYOUTS[:3], "uenv start /images/stack.squashfs --view=default")
+LOADS |= {"conda": "conda activate {root}", "module": "module load craype pytorch/2.6.0"}
 
 
-@pytest.mark.parametrize(
-    ("layout", "load"), [("conda", "conda activate {root}"), ("module", "module load craype pytorch/2.6.0")]
-)
-def test_an_environment_that_the_host_puts_on_path_is_the_base(loaded: Loaded, layout: str, load: str) -> None:
+@pytest.mark.parametrize("layout", LOADS)
+def test_a_view_or_what_the_host_puts_on_path_is_the_base_and_its_symlink_is_not_followed(
+    loaded: Loaded, layout: str
+) -> None:
     here = loaded(layout)
     install(here.site, wheel(here.root.parent, "torch", "2.6.0.post300"))
 
     found = read_base(find(None, os.environ), os.environ)
 
-    assert found.folders == (str(here.site),)
-    assert set(found.packages) == {"torch"}
-    assert found.found.load == load.format(root=here.root)
+    assert found.python == str(here.python)
+    assert found.found.root == ("" if layout in ("conda", "module") else str(here.root))
+    assert found.folders[0] == str(here.site)
+    assert found.packages["torch"].version == "2.6.0.post300"
+    assert found.found.load == LOADS[layout].format(root=here.root)
 
 
-def test_condas_own_environment_without_torch_is_no_base(loaded: Loaded) -> None:
-    loaded("conda")
+@pytest.mark.parametrize(("layout", "home"), [("conda", "/root"), ("module", "{root}/..")])
+def test_a_conda_without_torch_or_a_python_of_the_users_is_no_base(
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, layout: str, home: str
+) -> None:
+    here = loaded(layout)
+    monkeypatch.setenv("HOME", os.path.normpath(home.format(root=here.root)))
 
     assert find(None, os.environ).kind == PLAIN
 
 
-def test_a_python_of_the_system_or_the_user_is_no_modules(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = loaded("module")
-    monkeypatch.setenv("HOME", str(here.root.parent))
+@pytest.mark.parametrize("words", [("--no-base",), ()])
+def test_a_plain_environment_is_made_where_nothing_is_loaded_and_said_if_nobody_asked_for_it(
+    no_base: None, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """On a system of uenvs only if it is asked for, once: see tests/refusals/venv.yaml."""
+    wheel(wheels, "torch", "2.9.0")
+    wheel(wheels, "light", "1.0", requires=("torch",))
+    if words:
+        monkeypatch.setenv("CLUSTER_NAME", "clariden")
 
-    assert find(None, os.environ).kind == PLAIN
+    answer = done("venv", "v", "light", *words)
+    done("venv", "v", "light")
+
+    assert inside("v") == {"light", "torch"}
+    assert "  resolving on no base but /" in answer.stderr
+    assert ("warning: no base is loaded here: this is a plain environment" in answer.stderr) is not words
+
+
+def test_a_container_without_torch_gets_one_of_the_index_if_that_is_said(
+    loaded: Loaded, wheels: Path, done: Cli
+) -> None:
+    loaded("container")
+    wheel(wheels, "torch", "2.9.0")
+    wheel(wheels, "light", "1.0", requires=("torch",))
+
+    done("venv", "v", "light", "--override", "torch")
+
+    assert inside("v") == {"light", "torch"}
 
 
 def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(
@@ -155,29 +175,6 @@ def test_a_python_is_named_by_program_folder_or_name(
         assert find(named, os.environ).python == f"{place}/env/bin/python3"
 
 
-@pytest.mark.parametrize("is_container", [False, True])
-def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_loaded(
-    loaded: Loaded, wheels: Path, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, is_container: bool
-) -> None:
-    here = loaded("pythonpath")
-    wheel(wheels, "tool", "2.0")
-    assert cli("venv", "v", "tool").code == 0
-    for name in here.environment:
-        if name != "PATH":
-            monkeypatch.delenv(name)
-    here.python.unlink()
-    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    monkeypatch.setenv("UENVTOOL_ROOT", str(place))
-    if is_container:
-        (place / ".dockerenv").touch()
-
-    answer = cli("venv", "v", "--update")
-
-    assert answer.code == 1
-    assert "lies on stack, which is not loaded" in answer.stderr
-    assert "uenv start /images/stack.squashfs --view=default" in answer.stderr
-
-
 def test_a_uenv_is_loaded_for_the_command_by_the_uenv_client(
     no_base: None, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,21 +208,6 @@ def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
     assert "--squash" in done.stdout
 
 
-def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
-    loaded: Loaded, wheels: Path, cli: Cli, write: Write, place: Path
-) -> None:
-    here = loaded("pythonpath")
-    install(here.site, wheel(place / "old", "backend", "1.0"))
-    wheel(wheels, "backend", "2.0", files={"backend/__init__.py": backend("built", "1.0")})
-    text = "[project]\nname = 'built'\nversion = '1.0'\n[build-system]\nrequires = ['backend>=2']\n"
-    write("proj/pyproject.toml", text + "build-backend = 'backend'\n")
-
-    answer = cli("venv", "v", "./proj")
-
-    assert answer.code == 0, answer.stderr
-    assert "built" in answer.stdout
-
-
 def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,3 +222,41 @@ def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(
     assert label("/scratch/stack.squashfs", environ) == ""
     client.write_text("#!/bin/sh\necho no json\n")
     assert label(f"/repo/images/{digest}/store.squashfs", environ) == ""
+
+
+@pytest.mark.parametrize("is_container", [False, True])
+def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_loaded(
+    here: BaseHere, done: Cli, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, is_container: bool
+) -> None:
+    done("venv", "v")
+    for name in here.environment:
+        monkeypatch.delenv(name)
+    here.python.unlink()
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    monkeypatch.setenv("UENVTOOL_ROOT", str(place))
+    if is_container:
+        (place / ".dockerenv").touch()
+
+    answer = cli("venv", "v", "--update")
+
+    assert answer.code == 1
+    assert "lies on stack, which is not loaded" in answer.stderr
+    assert "uenv start /images/stack.squashfs --view=default" in answer.stderr
+
+
+def test_a_base_that_is_too_old_is_told(no_base: None, cli: Cli) -> None:
+    answer = cli("venv", "v", "--base", python_of("3.9"))
+
+    assert answer.code == 2
+    assert "Python 3.9" in answer.stderr
+
+
+def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
+    here: BaseHere, done: Cli, wheels: Path, write: Write, place: Path
+) -> None:
+    install(here.site, wheel(place / "old", "backend", "1.0"))
+    wheel(wheels, "backend", "2.0", files={"backend/__init__.py": backend("built", "1.0")})
+    text = "[project]\nname = 'built'\nversion = '1.0'\n[build-system]\nrequires = ['backend>=2']\n"
+    write("proj/pyproject.toml", text + "build-backend = 'backend'\n")
+
+    assert "built" in done("venv", "v", "./proj").stdout

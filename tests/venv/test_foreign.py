@@ -154,16 +154,3 @@ def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: 
         "v.previous.squashfs",
         "v.squashfs",
     ]
-
-
-def test_a_folder_meta_of_another_tools_environment_is_not_left_out(cli: Cli, place: Path) -> None:
-    need("mksquashfs", "unsquashfs")
-    put(place, "env/pyvenv.cfg", "home = /usr/bin\n")
-    put(place, "env/meta/thesis.tex")
-
-    answer = cli("venv", "env", "--squash")
-
-    assert answer.code == 2
-    assert "env/meta cannot be packed" in answer.stderr
-    assert "give it another name" in answer.stderr
-    assert not Path("env.squashfs").exists()

@@ -152,17 +152,3 @@ def test_a_read_only_target_is_told(here: BaseHere, cli: Cli, disk: Path) -> Non
     assert "Read-only" in changed.stderr
     assert "Read-only" in new.stderr
     assert working_version(Path("disk/v"), here) == "1.0"
-
-
-def test_nobody_but_its_owner_may_write_what_an_overlay_has(here: BaseHere, cli: Cli, place: Path) -> None:
-    """uv leaves a lock file there that everybody may write."""
-    before = os.umask(0o022)
-    try:
-        assert cli("venv", "v", "big==1.0", "--squash").code == 0
-    finally:
-        os.umask(before)
-    packed = subprocess.run(["unsquashfs", "-ll", "v.squashfs"], capture_output=True, text=True, check=True).stdout
-
-    assert [path for path in place.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022] == []
-    assert [line for line in packed.splitlines() if line[:1] in "-d" and "w" in line[5] + line[8]] == []
-    assert "__init__.py" in packed

@@ -8,18 +8,24 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from tests.conftest import Cli, Loaded, Write
+from tests.conftest import Cli, Write
 from tests.support.overlays import BaseHere, clean_environment, install, project, run, seen, wheel
+from tests.venv.conftest import record
+
+LOCK = "v/.uenvtool/pylock.toml"
 
 
 @pytest.fixture
-def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
-    found = loaded("pythonpath")
-    install(found.site, wheel(place / "old", "torch", "2.6.0a0+d883142"), wheel(place / "old", "shared", "1.0"))
+def here(here: BaseHere, wheels: Path, place: Path, done: Cli) -> BaseHere:
+    """A base with torch and shared; an overlay on it with frame."""
+    install(here.site, wheel(place.parent / "old", "shared", "1.0"))
     wheel(wheels, "shared", "1.0")
     wheel(wheels, "torch", "2.6.0")
     wheel(wheels, "frame", "1.0", requires=("torch>=2.6", "shared"))
-    return found
+    wheel(wheels, "more", "1.0", requires=("helping",))
+    wheel(wheels, "helping", "1.0")
+    done("venv", "v", "frame")
+    return here
 
 
 def versions(folder: str | Path) -> dict[str, str]:
@@ -27,164 +33,129 @@ def versions(folder: str | Path) -> dict[str, str]:
     return dict(path.name.removesuffix(".dist-info").split("-") for path in site.glob("*.dist-info"))
 
 
-def test_the_lock_is_a_pylock_with_the_bases_fingerprint(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "frame")
-
-    lock = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()
-    record = json.loads(Path("v/.uenvtool/uenvtool.json").read_text())
+def test_the_lock_is_a_pylock_with_the_bases_fingerprint(here: BaseHere) -> None:
+    lock = tomlkit.parse(Path(LOCK).read_text()).unwrap()
 
     assert lock["lock-version"] == "1.0"
     assert [(each["name"], each["version"]) for each in lock["packages"]] == [("frame", "1.0")]
     assert lock["packages"][0]["wheels"][0]["hashes"]["sha256"]
-    assert lock["tool"]["uenvtool"]["base"] == record["base"]["fingerprint"]
-    assert lock["tool"]["uenvtool"]["requests"] == ["frame"]
+    ours = lock["tool"]["uenvtool"]
+    assert (ours["base"], ours["requests"]) == (record("v")["base"]["fingerprint"], ["frame"])
 
 
-def test_the_same_overlay_comes_from_its_lock(here: BaseHere, cli: Cli, wheels: Path) -> None:
-    cli("venv", "v", "frame")
+def test_the_same_overlay_comes_from_its_lock_and_another_base_is_told(
+    here: BaseHere, done: Cli, wheels: Path, place: Path
+) -> None:
     wheel(wheels, "frame", "2.0", requires=("torch>=2.6", "shared"))
 
-    answer = cli("venv", "w", "--from", "v/.uenvtool/pylock.toml")
+    answer = done("venv", "w", "--from", LOCK)
+    same = [Path(folder, ".uenvtool", name).read_text() for folder in "vw" for name in ("pylock.toml", "uenvtool.json")]
+    install(here.site, wheel(place.parent / "old", "extra", "1.0"))
+    elsewhere = done("venv", "x", "--from", LOCK)
+    again = done("venv", "v", "--update")
 
-    assert answer.code == 0, answer.stderr
+    assert versions("w") == versions("x") == {"frame": "1.0"}
+    assert same[0] == same[2]
+    assert same[1] == same[3].replace("pylock.toml", "you")
     assert "another base" not in answer.stderr
-    assert versions("w") == {"frame": "1.0"}
-    for name in ("pylock.toml", "uenvtool.json"):
-        assert Path("w/.uenvtool", name).read_text().replace("pylock.toml", "you") == Path(
-            "v/.uenvtool", name
-        ).read_text().replace("pylock.toml", "you")
+    assert "was made for another base (stack)" in elsewhere.stderr
+    assert "the base has changed since this overlay was made on stack" in again.stderr
 
 
-def test_a_lock_used_on_another_base_says_so(here: BaseHere, cli: Cli, place: Path) -> None:
-    cli("venv", "v", "frame")
-    install(here.site, wheel(place / "old", "extra", "1.0"))
-
-    answer = cli("venv", "w", "--from", "v/.uenvtool/pylock.toml")
-
-    assert answer.code == 0, answer.stderr
-    assert "was made for another base (stack)" in answer.stderr
-
-
-def test_a_lock_for_a_newer_python_and_a_changed_wheel_are_refused(here: BaseHere, cli: Cli, wheels: Path) -> None:
-    cli("venv", "v", "frame")
-    lock = Path("v/.uenvtool/pylock.toml").read_text()
-    Path("pylock.newer.toml").write_text(
-        lock.replace(f'requires-python = ">={here.version}', 'requires-python = ">=3.99')
-    )
-    Path("pylock.toml").write_text(lock)
+def test_a_wheel_that_is_not_the_one_of_the_lock_is_refused(here: BaseHere, cli: Cli, wheels: Path) -> None:
     wheel(wheels, "frame", "1.0", files={"frame/__init__.py": "changed = True\n"})
 
-    newer = cli("venv", "w", "--from", "pylock.newer.toml")
-    changed = cli("venv", "w", "--from", "pylock.toml")
+    answer = cli("venv", "w", "--from", LOCK)
 
-    assert (newer.code, changed.code) == (1, 4), newer.stderr
-    assert "the lock is for another Python" in newer.stderr
-    assert "the file that came is not the one of the lock" in changed.stderr
-    assert "frame" in changed.stderr
-    assert not Path("w").exists()
+    assert (answer.code, Path("w").exists()) == (4, False)
+    assert "frame" in answer.stderr
+    assert "the file that came is not the one of the lock" in answer.stderr
 
 
 def test_a_lock_of_another_tool_leaves_to_the_base_what_the_base_has(
-    here: BaseHere, cli: Cli, wheels: Path, write: Write
+    here: BaseHere, done: Cli, wheels: Path, write: Write
 ) -> None:
-    def entry(name: str, version: str) -> str:
-        place = (wheels / f"{name}-{version}-py3-none-any.whl").as_uri()
-        return (
-            f'[[packages]]\nname = "{name}"\nversion = "{version}"\nwheels = [{{ url = "{place}", hashes = {{}} }}]\n'
-        )
+    text = 'lock-version = "1.0"\ncreated-by = "other"\n'
+    for name, version in (("torch", "2.6.0"), ("shared", "1.0"), ("frame", "1.0")):
+        url = (wheels / f"{name}-{version}-py3-none-any.whl").as_uri()
+        text += f'[[packages]]\nname = "{name}"\nversion = "{version}"\nwheels = [{{url = "{url}", hashes = {{}}}}]\n'
 
-    text = 'lock-version = "1.0"\ncreated-by = "other"\n' + "".join(
-        entry(*each) for each in (("torch", "2.6.0"), ("shared", "1.0"), ("frame", "1.0"))
-    )
+    done("venv", "w", "--from", write("pylock.other.toml", text))
 
-    answer = cli("venv", "w", "--from", write("pylock.other.toml", text))
-
-    assert answer.code == 0, answer.stderr
     assert versions("w") == {"frame": "1.0"}
 
 
-def test_packages_are_added_to_an_overlay_and_what_is_there_stays(here: BaseHere, cli: Cli, wheels: Path) -> None:
-    cli("venv", "v", "frame")
-    wheel(wheels, "frame", "2.0")
-    wheel(wheels, "more", "1.0")
-
-    answer = cli("venv", "v", "more")
-
-    assert answer.code == 0, answer.stderr
-    assert versions("v") == {"frame": "1.0", "more": "1.0"}
-    assert sorted(path.name for path in Path().iterdir()) == ["old", "v"]
-
-
-def test_an_update_takes_new_versions_and_keeps_the_old_overlay(here: BaseHere, cli: Cli, wheels: Path) -> None:
-    cli("venv", "v", "frame")
+def test_packages_are_added_and_removed_and_what_is_there_stays(here: BaseHere, done: Cli, wheels: Path) -> None:
+    """A removed package goes with what it alone brought."""
     wheel(wheels, "frame", "2.0")
 
-    answer = cli("venv", "v", "--update")
+    done("venv", "v", "more")
+    added = versions("v")
+    removed = done("venv", "v", "--remove", "more")
 
-    assert answer.code == 0, answer.stderr
+    assert added == {"frame": "1.0", "more": "1.0", "helping": "1.0"}
+    assert versions("v") == {"frame": "1.0"}
+    rows = [line.split()[:3] for line in removed.stdout.splitlines()[1:]]
+    assert rows == [["helping", "1.0", "removed"], ["more", "1.0", "removed"]]
+    assert [each["text"] for each in record("v")["requests"]] == ["frame"]
+    assert [path.name for path in Path().iterdir()] == ["v"]
+
+
+def test_an_update_takes_new_versions_and_keeps_the_old_overlay(here: BaseHere, done: Cli, wheels: Path) -> None:
+    wheel(wheels, "frame", "2.0")
+
+    done("venv", "v", "--update")
+
     assert versions("v") == {"frame": "2.0"}
     assert versions("v.previous") == {"frame": "1.0"}
     assert run(["v.previous/bin/python", "-c", "import frame"], clean_environment()).returncode == 0
 
 
 def test_an_update_with_a_changed_file_drops_what_the_file_no_longer_has(
-    here: BaseHere, cli: Cli, wheels: Path, write: Write
+    here: BaseHere, done: Cli, write: Write
 ) -> None:
-    wheel(wheels, "more", "1.0")
-    write("req.txt", "frame\nmore\n")
-    assert cli("venv", "v", "--update", "-r", "req.txt").code == 0  # made, as it is not there yet
-    write("req.txt", "more\n")
+    write("req.txt", "frame\nhelping\n")
+    done("venv", "w", "--update", "-r", "req.txt")  # made, as it is not there yet
+    write("req.txt", "helping\n")
 
-    answer = cli("venv", "v", "--update", "-r", "req.txt")
+    done("venv", "w", "--update", "-r", "req.txt")
 
-    assert answer.code == 0, answer.stderr
-    assert versions("v") == {"more": "1.0"}
+    assert versions("w") == {"helping": "1.0"}
 
 
 def test_a_record_that_was_changed_by_hand_is_told(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "frame")
-    record = Path("v/.uenvtool/uenvtool.json")
-    good = record.read_text()
+    file = Path("v/.uenvtool/uenvtool.json")
+    good = file.read_text()
+    request = good.replace('"text": "frame"', '"text": "frame\\n--index-url x"')
+    override = good.replace('"overrides": []', '"overrides": ["a b"]')
 
-    for bad in ("{", "[]", '{"format": 99}', good.replace('"text": "frame"', '"text": "frame\\n--index-url x"'),
-                good.replace('"overrides": []', '"overrides": ["a b"]')):  # fmt: skip
-        record.write_text(bad)
-        answer = cli("venv", "v", "frame")
+    for bad in ("{", "[]", '{"format": 99}', request, override):
+        file.write_text(bad)
 
-        assert answer.code == 2, (bad, answer.stderr)
-        assert record.read_text() == bad
+        assert cli("venv", "v", "frame").code == 2, bad
+        assert file.read_text() == bad
 
 
-def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "frame")
+def test_it_is_shown_with_its_base_and_whether_that_is_here(here: BaseHere, done: Cli) -> None:
+    text = done("show", "v").stdout
+    data = json.loads(done("show", "v", "--json").stdout)
+    changed = record("v")
+    changed["base"]["folders"].append("/nonexistent")
+    Path("v/.uenvtool/uenvtool.json").write_text(json.dumps(changed))
 
-    text = cli("show", "v")
-    data = json.loads(cli("show", "v", "--json").stdout)
-
-    assert text.code == 0, text.stderr
-    assert f"base: stack, Python {here.version}" in text.stdout
-    assert "frame" in text.stdout
+    assert f"base: stack, Python {here.version}" in text
+    assert "frame" in text
     assert data["base_is_here"] is True
     assert {each["name"]: each["how"] for each in data["packages"]}["torch"] == "from base"
+    assert "(not here now" in done("show", "v").stdout
+    assert json.loads(done("show", "v", "--json").stdout)["base_is_here"] is False
 
 
-def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "frame")
-    record = Path("v/.uenvtool/uenvtool.json")
-    data = json.loads(record.read_text())
-    data["base"]["folders"].append("/nonexistent")
-    record.write_text(json.dumps(data))
-
-    assert "(not here now" in cli("show", "v").stdout
-    assert json.loads(cli("show", "v", "--json").stdout)["base_is_here"] is False
-
-
-def test_an_editable_project_is_seen_before_the_base(here: BaseHere, cli: Cli, place: Path) -> None:
+def test_an_editable_project_is_seen_before_the_base(here: BaseHere, done: Cli, place: Path) -> None:
     project(place / "proj", "shared", "5.0")
 
-    answer = cli("venv", "v", "frame", "-e", "proj")
+    done("venv", "v", "-e", "proj")
 
-    assert answer.code == 0, answer.stderr
     code = (
         "import json, shared, importlib.metadata as m\n"
         "print(json.dumps({'v': shared.__version__, 'm': m.version('shared')}))"

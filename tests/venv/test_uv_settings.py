@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cli, Loaded
-from tests.support.overlays import wheel
+from tests.support.overlays import BaseHere, wheel
+from tests.support.samples import sampled
+from tests.support.trees import snapshot
+from tests.support.web import Quiet, served
+from uenvtool.core.errors import ToolMissing
+from uenvtool.venv.uv import find_uv
 
 PROJECT = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["thing"]\n'
 
@@ -59,7 +65,7 @@ def test_a_workspace_above_does_not_take_the_folder_of_the_work(
 
 @pytest.mark.parametrize("kind", ["broken", "pipe"])
 def test_a_file_above_that_cannot_be_read_stops_nothing(
-    kind: str, below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    kind: str, below: Path, place: Path, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "thing", "1.0")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
@@ -68,14 +74,12 @@ def test_a_file_above_that_cannot_be_read_stops_nothing(
     else:
         (place / "shared/uv.toml").write_text("[[[")
 
-    answer = cli("venv", "v", "thing")
-
-    assert answer.code == 0, answer.stderr
+    done("venv", "v", "thing")
 
 
 @pytest.mark.parametrize("how", ["user", "UV_CONFIG_FILE", "UV_FIND_LINKS"])
 def test_what_the_user_has_set_counts(
-    how: str, below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    how: str, below: Path, place: Path, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "thing", "1.0")
     (place / "shared/uv.toml").write_text(links(place / "theirs"))
@@ -85,15 +89,14 @@ def test_what_the_user_has_set_counts(
     if how != "user":
         monkeypatch.setenv(how, str(own if how == "UV_CONFIG_FILE" else wheels))
 
-    answer = cli("venv", "v", "thing")
+    answer = done("venv", "v", "thing")
 
-    assert answer.code == 0, answer.stderr
     assert "6.66" not in answer.stdout
 
 
 @pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
 def test_the_settings_of_a_project_that_is_named_count_with_their_paths(
-    name: str, below: Path, place: Path, wheels: Path, cli: Cli
+    name: str, below: Path, place: Path, wheels: Path, done: Cli
 ) -> None:
     folder = place / "project"
     wheel(folder / "own", "thing", "1.0")
@@ -101,20 +104,48 @@ def test_the_settings_of_a_project_that_is_named_count_with_their_paths(
     with (folder / name).open("a") as stream:
         stream.write(links(Path("own"), "[tool.uv]\n" if name == "pyproject.toml" else ""))
 
-    answer = cli("venv", "v", "-r", str(folder / "pyproject.toml"))
-
-    assert answer.code == 0, answer.stderr
-    assert "thing" in answer.stdout
+    assert "thing" in done("venv", "v", "-r", folder / "pyproject.toml").stdout
 
 
 def test_a_folder_of_find_links_that_is_not_there_is_left_out_and_said_once(
-    below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    below: Path, place: Path, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "thing", "1.0")
     (place / "pip.conf").write_text(f"[global]\nfind-links =\n    /nonexistent\n    {wheels}\n    /nonexistent\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(place / "pip.conf"))
 
-    answer = cli("venv", "v", "thing")
+    answer = done("venv", "v", "thing")
 
-    assert answer.code == 0, answer.stderr
     assert answer.stderr.count("find-links /nonexistent: it is not there, and is left out") == 1
+
+
+@pytest.mark.parametrize("status", sampled([503, 401, 500, 403], keep=2))
+def test_an_index_that_fails_is_told_and_nothing_is_lost(
+    here: BaseHere, done: Cli, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    class Failing(Quiet):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
+    done("venv", "v")
+    before = snapshot(place)
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+    with served(place, Failing) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        answer = cli("venv", "v", "other")
+
+    assert answer.code == 4
+    assert "index" in answer.stderr
+    assert snapshot(place) == before
+
+
+def test_a_uv_that_is_neither_a_wheel_nor_on_path_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(ToolMissing) as missing:
+        find_uv()
+
+    assert "pip install uv" in missing.value.problems[0].hint
