@@ -16,6 +16,13 @@ def _traces() -> bool:
     return subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False).returncode == 0
 
 
+def need_strace() -> None:
+    """Skip if nothing can be traced here."""
+    need("strace")
+    if not _traces():
+        skip_without("a machine that lets strace trace", "run the tests outside a restricted container")
+
+
 def traced(
     words: Sequence[str | Path], calls: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> list[str]:
@@ -24,9 +31,7 @@ def traced(
     Raises:
         subprocess.CalledProcessError: the program fails.
     """
-    need("strace")
-    if not _traces():
-        skip_without("a machine that lets strace trace", "run the tests outside a restricted container")
+    need_strace()
     with tempfile.NamedTemporaryFile("r", suffix=".strace") as log:
         command = ["strace", "-f", "-qq", "-e", f"trace={calls}", "-o", log.name, *map(str, words)]
         subprocess.run(command, env=env, cwd=cwd, capture_output=True, check=True)

@@ -6,18 +6,22 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli, Loaded
+from tests.conftest import ROOT, Cli
 from tests.support.disks import small_disk
 from tests.support.needs import need, skip_without
-from tests.support.overlays import BaseHere, install, wheel
+from tests.support.overlays import BaseHere, run, wheel
 from tests.support.programs import program
+from tests.support.tracing import need_strace
 from tests.support.trees import snapshot
+
+AGAIN = ("venv", "v", "--update", "--squash")
 
 
 @contextmanager
@@ -32,83 +36,75 @@ def bound(folder: Path) -> Iterator[None]:
 
 
 @pytest.fixture
-def here(loaded: Loaded, wheels: Path, place: Path, cli: Cli) -> BaseHere:
-    """An overlay with its image, and a newer package."""
+def here(here: BaseHere, wheels: Path, done: Cli) -> BaseHere:
+    """An overlay with its image, which was made once before, and a newer package."""
     need("mksquashfs", "unsquashfs")
-    found = loaded("pythonpath")
-    install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     wheel(wheels, "small", "1.0")
-    assert cli("venv", "v", "small", "--squash").code == 0
+    done("venv", "v", "small", "--squash")
+    done(*AGAIN)
     wheel(wheels, "small", "1.1")
-    return found
+    return here
 
 
-def test_both_are_new_afterwards_and_the_old_ones_are_kept(here: BaseHere, cli: Cli, place: Path) -> None:
-    old = {name: (place / name).stat().st_ino for name in ("v", "v.squashfs")}
+def test_both_are_new_afterwards_and_the_old_ones_are_kept(here: BaseHere, done: Cli, place: Path) -> None:
+    names = ("v", "v.squashfs")
+    old = [(place / name).stat().st_ino for name in names]
 
-    answer = cli("venv", "v", "--update", "--squash")
+    done(*AGAIN)
 
-    assert answer.code == 0, answer.stderr
-    assert {name: (place / name).stat().st_ino for name in ("v.previous", "v.previous.squashfs")} == {
-        "v.previous": old["v"],
-        "v.previous.squashfs": old["v.squashfs"],
-    }
-    assert sorted(path.name for path in place.iterdir()) == [
-        "v",
-        "v.previous",
-        "v.previous.squashfs",
-        "v.squashfs",
-    ]
+    kept = ("v.previous", "v.previous.squashfs")
+    assert [(place / name).stat().st_ino for name in kept] == old
+    assert sorted(path.name for path in place.iterdir()) == sorted([*names, *kept])
 
 
 @pytest.mark.parametrize("atomic", [True, False], ids=["exchanged", "one-after-the-other"])
 def test_a_rename_that_fails_leaves_both_and_the_kept_ones_as_they_were(
-    here: BaseHere, cli: Cli, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch, atomic: bool
+    here: BaseHere, place: Path, atomic: bool
 ) -> None:
     """A mount point cannot get another name: the new overlay and the new image have theirs by then."""
-    assert cli("venv", "v", "--update", "--squash").code == 0
     before = snapshot(place)
-    wheel(wheels, "small", "1.2")
-    if not atomic:  # as NFS has it
-        monkeypatch.setattr("uenvtool.core.files.together._exchange", lambda one, other: False)
+    words = [sys.executable, "-m", "uenvtool", *AGAIN]
+    if not atomic:  # as NFS has it: no two names are exchanged
+        need_strace()
+        refusal = "inject=renameat2:error=EINVAL"
+        words = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e", refusal, *words]
 
     with bound(place / "v.previous"):
-        answer = cli("venv", "v", "--update", "--squash")
+        ended = run(words, {**os.environ, "PYTHONPATH": str(ROOT)})
 
-    assert answer.code == 4, answer.stderr
-    assert "nothing was changed" in answer.stderr
+    assert ended.returncode == 4
+    assert "nothing was changed" in ended.stderr
     assert snapshot(place) == before
 
 
 def test_packing_that_fails_leaves_both_and_the_kept_ones(
     here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert cli("venv", "v", "--update", "--squash").code == 0
     before = snapshot(place)
     real = shutil.which("mksquashfs")
     text = f'case "$*" in *-version*|*-help*) exec {real} "$@";; esac\necho FATAL: no space >&2; exit 1'
     fails = program(place.parent / "programs" / "mksquashfs", text)
     monkeypatch.setenv("PATH", f"{fails.parent}:{os.environ['PATH']}")
 
-    answer = cli("venv", "v", "--update", "--squash")
+    answer = cli(*AGAIN)
 
-    assert answer.code == 4, answer.stderr
+    assert answer.code == 4
     assert "mksquashfs failed" in answer.stderr
     assert snapshot(place) == before
 
 
 def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
-    here: BaseHere, cli: Cli, place: Path, wheels: Path
+    here: BaseHere, done: Cli, cli: Cli, place: Path, wheels: Path
 ) -> None:
     with small_disk(place / "disk", "2500k") as disk:
-        assert cli("venv", "disk/v", "small==1.0", "--squash").code == 0
+        done("venv", "disk/v", "small==1.0", "--squash")
         before = snapshot(disk)
         noise = random.Random(4).randbytes(1_400_000)  # does not get smaller when it is packed
         wheel(wheels, "large", "1.0", files={"large/data.bin": noise})
 
         answer = cli("venv", "disk/v", "large", "--squash")
 
-        assert answer.code == 4, answer.stderr
+        assert answer.code == 4
         assert "No space left" in answer.stderr
         assert "nothing was changed" in answer.stderr
         assert snapshot(disk) == before

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import Write
 from uenvtool.venv.settings import read_settings, with_options
 
 
 def arguments(environ: dict[str, str]) -> list[str]:
     return list(read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ}).arguments)
-
-
-@pytest.fixture(autouse=True)
-def no_system_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves /etc/pip.conf of this machine out."""
-    real = Path.is_file
-    monkeypatch.setattr(Path, "is_file", lambda path: str(path) != "/etc/pip.conf" and real(path))
 
 
 def test_variables_of_pip_become_options_of_uv() -> None:
