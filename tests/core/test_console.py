@@ -8,11 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.terminals import Terminal
 from uenvtool.core import console
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
@@ -25,17 +28,10 @@ SHOW = "from uenvtool.core import console; from uenvtool.core.result import Resu
 
 
 def test_the_answer_is_on_stdout_and_the_rest_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    result = Result(
-        text="the answer",
-        tables=(Table(headings=("a", "b"), rows=[("long cell", "x")]),),
-        problems=(Problem("bad", hint="mend it"),),
-        warnings=("careful",),
-        notes=("noted",),
-        next=("do this\nand that",),
-        exit_code=ExitCode.NO,
-    )
+    table = Table(headings=("a", "b"), rows=[("long cell", "x")])
+    told = Result(text="the answer", tables=(table,), problems=(Problem("bad", hint="mend it"),), exit_code=ExitCode.NO)
 
-    code = console.show(result)
+    code = console.show(replace(told, warnings=("careful",), notes=("noted",), next=("do this\nand that",)))
 
     shown = capsys.readouterr()
     assert code == 1
@@ -87,13 +83,6 @@ def test_a_file_is_given_byte_for_byte() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
 
     assert done.stdout == os.fsencode(text)
-
-
-@pytest.mark.usefixtures("narrow")
-def test_on_a_terminal_a_file_is_printable_too(capsys: pytest.CaptureFixture[str]) -> None:
-    console.show(Result(file=ESCAPE))
-
-    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_no_color_takes_the_colours_of_what_typer_prints_too() -> None:
@@ -157,60 +146,69 @@ def terminal_gets(code: str, columns: int, **env: str) -> str:
 
 
 @pytest.fixture
-def narrow(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal of 40 columns, without colours."""
-    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _stream: True)  # pytest's own
+def narrow(monkeypatch: pytest.MonkeyPatch) -> Callable[[Result], tuple[str, str]]:
+    """Shows a result on a terminal of 40 columns, and gives what its two outputs got."""
     monkeypatch.setenv("COLUMNS", "40")
 
+    def show(result: Result) -> tuple[str, str]:
+        with contextlib.redirect_stdout(Terminal()) as out, contextlib.redirect_stderr(Terminal()) as err:
+            console.show(result)
+        return out.text, err.text
 
-@pytest.mark.usefixtures("narrow")
-def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    return show
+
+
+Narrow = Callable[[Result], tuple[str, str]]
+
+
+def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(narrow: Narrow, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(headings=("severity", "what"), rows=[("broken", "x" * 200)], colours={"broken": "red"}, cut=True)
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.delenv("TERM", raising=False)
 
-    console.show(Result(tables=(table,)))
+    heading, row = narrow(Result(tables=(table,)))[0].splitlines()
 
-    heading, row = capsys.readouterr().out.splitlines()
     assert row.startswith("\x1b[31mbroken")
     assert CONTROL.sub("", row) == f"broken    {'x' * 29}…"
     assert CONTROL.sub("", heading).rstrip() == "severity  what"
     assert heading.startswith("\x1b[1m")
 
 
-@pytest.mark.usefixtures("narrow")
-def test_on_a_terminal_lines_break_between_words_and_never_in_a_path_or_a_command(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_lines_break_between_words_and_never_in_a_path_a_command_or_a_difference(narrow: Narrow) -> None:
     command, path = "`uenvtool job --system clariden -- python train.py`", f"/capstor/{'x' * 40}/spack.yaml"
-    problem = Problem(f"{path} is older than what it was made from", hint=f"see what is in it, then type {command}")
+    change = "+ version: 2.6.0  # what is published there"
+    problems = (
+        Problem(f"{path} is older than what it was made from", hint=f"see what is in it, then type {command}"),
+        Problem(f"it differs\n{change}"),
+    )
+    warnings = ("the overlay is older than the folder beside it",)
 
-    console.show(Result(problems=(problem,), warnings=("the overlay is older than the folder beside it",)))
+    out, err = narrow(Result(problems=problems, warnings=warnings, next=(command,), file=f"{ESCAPE}a: {'b ' * 40}"))
 
-    assert capsys.readouterr().err.splitlines() == [
+    assert err.splitlines() == [
         "error:",
         f"  {path}",
         "  is older than what it was made from",
         "hint: see what is in it, then type",
         f"  {command}",
+        "error: it differs",
+        change,
         "warning: the overlay is older than the",
         "  folder beside it",
+        "next:",
+        f"  {command}",
     ]
+    assert out == f"{console.printable(ESCAPE)}a: {'b ' * 40}\n"
 
 
-@pytest.mark.usefixtures("narrow")
-def test_on_a_terminal_what_is_too_wide_goes_on_below_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_too_wide_goes_on_below_its_last_column(narrow: Narrow) -> None:
     rows = [("tqdm", "lightning, torchmetrics, transformers", ""), ("torch", "lightning, torchmetrics, you", "older")]
-
     answer = "  why:    LL128 delivers wrong data on GH200 nodes"
 
-    console.show(Result(text=answer, tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
+    shown = narrow(Result(text=answer, tables=(Table(headings=("name", "asked by", ""), rows=rows),)))[0].splitlines()
 
-    below, *shown = capsys.readouterr().out.splitlines()
-    assert [below, shown.pop(0)] == ["  why:    LL128 delivers wrong data on", "          GH200 nodes"]
-    assert shown[2:] == [
+    assert shown[:2] == ["  why:    LL128 delivers wrong data on", "          GH200 nodes"]
+    assert shown[4:] == [
         "tqdm   lightning, torchmetrics,",
         "       transformers",
         "torch  lightning, torchmetrics,    older",
@@ -218,36 +216,15 @@ def test_on_a_terminal_what_is_too_wide_goes_on_below_its_last_column(capsys: py
     ]
 
 
-@pytest.mark.usefixtures("narrow")
-def test_a_terminal_too_narrow_for_a_table_leaves_the_name_that_a_row_is_about_whole(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_name_that_a_row_is_about_stays_whole_or_is_folded(narrow: Narrow) -> None:
     """A wheel's name of 17 letters can be searched for; one that takes more than half of the line is folded."""
-    rows = [("nvidia-cudnn-cu12", "torch, transformer-engine, vllm", "as in the base")]
+    for name, shown in (("nvidia-cudnn-cu12", "nvidia-cudnn-cu12  torch"), ("x" * 60, "x" * 9)):
+        rows = [(name, "torch, transformer-engine, vllm", "as in the base")]
 
-    console.show(Result(tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
-    whole = capsys.readouterr().out
-    console.show(Result(tables=(Table(headings=("name", "asked by", ""), rows=[("x" * 60, *rows[0][1:])]),)))
-    folded = capsys.readouterr().out
+        out, _ = narrow(Result(tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
 
-    assert "nvidia-cudnn-cu12  torch" in whole, whole
-    assert folded.count("x") == 60, folded
-
-
-@pytest.mark.usefixtures("narrow")
-def test_on_a_terminal_commands_to_go_on_with_and_differences_stay_as_they_are(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    command, change = (
-        "uenvtool build pytorch-2.6 --system clariden -o envs",
-        "+ version: 2.6.0  # what is published there",
-    )
-
-    console.show(Result(problems=(Problem(f"it differs\n{change}"),), next=(command,), file=f"a: {'b ' * 40}"))
-
-    shown = capsys.readouterr()
-    assert shown.err.splitlines() == ["error: it differs", change, "next:", f"  {command}"]
-    assert shown.out == f"a: {'b ' * 40}\n"
+        assert shown in out
+        assert out.count("x") == name.count("x")
 
 
 def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,31 +7,21 @@ import pytest
 from uenvtool.core.errors import did_you_mean, unknown
 from uenvtool.failure import failure
 
-
-def test_few_names_are_all_listed() -> None:
-    assert unknown("runtime", "docker", ["uenv", "ce"]).hint == "known: ce, uenv"
+NEAR = "'NCCL_NET', 'NCCL_NETX' or 'NCCL_NETS'"
 
 
-def test_of_many_names_the_three_nearest_are_told() -> None:
+def test_few_names_are_all_listed_and_of_many_the_nearest_or_how_to_list_them() -> None:
     known = [f"NCCL_{name}" for name in ("NET", "NETS", "NET_PLUGIN", "NETX", "PROTO", "DEBUG")] + list("abcdefghijkl")
+    rules = [f"rule-{number}" for number in range(20)]
 
-    hint = unknown("variable", "NCCL_NE", known, listed_by="uenvtool explain --all").hint
+    near = unknown("variable", "NCCL_NE", known, listed_by="uenvtool explain --all").hint
 
-    assert (
-        hint == "did you mean 'NCCL_NET', 'NCCL_NETX' or 'NCCL_NETS'? there are 18: `uenvtool explain --all` lists them"
-    )
-
-
-def test_case_does_not_matter_and_a_name_is_never_like_itself() -> None:
-    assert did_you_mean("nccl_net", ["NCCL_NET", "PATH"]) == "did you mean 'NCCL_NET'?"
-    assert did_you_mean("r", ["r"]) == ""
-
-
-def test_many_names_that_no_command_lists_are_all_told_where_none_is_near() -> None:
-    known = [f"rule-{number}" for number in range(20)]
-
-    assert str(unknown("rule", "rule-1", known)).endswith("? there are 20")
-    assert all(name in str(unknown("rule", "other", known)) for name in known)
+    assert unknown("runtime", "docker", ["uenv", "ce"]).hint == "known: ce, uenv"
+    assert near == f"did you mean {NEAR}? there are 18: `uenvtool explain --all` lists them"
+    assert str(unknown("rule", "rule-1", rules)).endswith("? there are 20")
+    assert all(name in str(unknown("rule", "other", rules)) for name in rules)
+    assert did_you_mean("nccl_net", ["NCCL_NET", "PATH"]) == "did you mean 'NCCL_NET'?"  # case does not matter
+    assert did_you_mean("r", ["r"]) == ""  # a name is never like itself
 
 
 def test_a_folder_that_may_not_be_entered_is_shown_by_a_command() -> None:
