@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Cli
-from uenvtool.cli import COMMANDS
+from tests.conftest import SMALL, Cli, Write
 
 CONTENTS: dict[str, bytes] = {
     "deep.lock": b"[" * 100_000,
@@ -37,14 +36,14 @@ validate pipe.lock | validate latin.yaml | validate /proc/self/mem | build '' | 
 build broken | build mine --repo x | build mine --repo x= | build mine -o deep.lock
 build mine --repo builtin=/nonexistent | build mine --spack deep.lock | build mine -o deep.lock/x
 build mine --uarch x | build mine --format x | build mine --check -o nowhere | build mine --system nosuch
-build mine -o /proc/nowhere | build | activate --write -o deep.lock | activate --system rcp --shell x
+build mine -o /proc/nowhere | activate --write -o deep.lock | activate --system rcp --shell x
 activate --system rcp --fact a | activate --nccl '' | activate --system rcp --recipe x
-activate --system rcp --workaround x | activate --check -o nowhere | activate x | explain | explain nosuch
-explain --all --system nosuch | schema x | list x | edit mine
+activate --system rcp --workaround x | activate --check -o nowhere | activate x | explain nosuch | schema x | list x
+edit mine
 edit nosuch --add x | edit mine --add '' | edit mine --add '@1' | edit mine --add 'a b' | edit broken --add x
 edit mine --pin '@1' | edit mine --pin a@ | edit mine --remove '' | edit mine --remove x | edit loop --add x
 new recipe | new recipe mine | new recipe a/b | new recipe x --from nosuch | new system '' | new nosuch x
-nosuch | --nosuch | list --colour
+nosuch | --nosuch
 """
 CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.split(" | ")]
 
@@ -82,10 +81,11 @@ WAYS_OUT = {
 
 
 @pytest.mark.parametrize(("line", "way_out"), WAYS_OUT.items())
-def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli: Cli, place: Path, line: str, way_out: str) -> None:
+def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(
+    cli: Cli, place: Path, write: Write, line: str, way_out: str
+) -> None:
     for name, content in {**CONTENTS, "empty/spack.lock": b""}.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
+        write(name, content)
 
     answer = cli(*shlex.split(line))
 
@@ -96,18 +96,17 @@ def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli: Cli, place:
 
 @pytest.mark.parametrize("line", [line for line in WAYS_OUT if line.startswith("image build")])
 def test_bad_input_is_told_before_a_program_that_is_missing(
-    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, line: str
+    cli: Cli, place: Path, write: Write, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
-    test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli, place, line, WAYS_OUT[line])
+    test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli, place, write, line, WAYS_OUT[line])
 
 
 @pytest.mark.parametrize("line", CASES)
-def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> None:
+def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, write: Write, line: str) -> None:
     for name, content in CONTENTS.items():
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_bytes(content)
+        write(name, content)
     os.mkfifo(place / "pipe.lock")
     (place / "loop").symlink_to("loop")
 
@@ -117,17 +116,3 @@ def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> N
     assert "hint: " in answer.stderr
     assert "please report" not in answer.stderr
     assert answer.stdout == ""
-
-
-@pytest.mark.slow
-def test_words_by_chance_are_never_an_unexpected_error(cli: Cli, place: Path) -> None:
-    chance = random.Random(3)
-    words = [*COMMANDS, *(f"--{name}" for name in ("system", "json", "check", "output", "all", "diff", "from", "add"))]
-    words += ["hello", "rcp", "clariden", "", "-", "--", "-o", "a\nb", "\x1b[2J", "é", "\udcff", "/", "..", "x" * 5_000]
-
-    for _ in range(60):
-        line = [chance.choice([*COMMANDS, "recipe"]), *chance.choices(words, k=chance.randrange(5))]
-        answer = cli(*line, "--dry-run") if line[0] in ("venv", "job") else cli(*line)
-        assert answer.code in range(5), line
-        assert "please report" not in answer.stderr, (line, answer.stderr)
-        assert "\x1b" not in answer.stderr

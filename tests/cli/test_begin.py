@@ -15,14 +15,11 @@ from uenvtool import __version__
 from uenvtool.cli import COMMANDS, READERS, contexts
 
 
-def test_the_version_is_a_line(cli: Cli) -> None:
-    assert cli("--version").stdout == f"uenvtool {__version__}\n"
-
-
 def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
 
     lines = cli("--help").stdout.splitlines()
+    assert cli("--version").stdout == f"uenvtool {__version__}\n"
 
     words = " ".join(" ".join(lines).replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
     assert all(f"\N{BOX DRAWINGS LIGHT HORIZONTAL} {reader} " in words for reader in READERS)

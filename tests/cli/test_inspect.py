@@ -26,22 +26,17 @@ def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> N
     }
     assert {entry["name"] for entry in data["systems"]} >= {"clariden", "rcp", "local"}
     assert "alps" not in {entry["name"] for entry in data["systems"]}
-    assert "pytorch-2.6" in cli("list", "recipes").stdout
 
 
-def test_list_tells_what_users_name_and_where_the_rest_is(cli: Cli) -> None:
-    told = cli("list").stdout
-
-    assert [line.split()[0] for line in told.splitlines() if line.endswith("  description")] == ["recipes", "systems"]
-    assert told.splitlines()[-1].startswith("`uenvtool list KIND` lists the others: tuning, ")
-
-
-def test_list_shows_a_broken_recipe_with_what_is_wrong(cli: Cli, write: Write) -> None:
+def test_list_tells_what_users_name_and_where_the_rest_is_and_what_is_broken(cli: Cli, write: Write) -> None:
     write("recipes/broken/recipe.yaml", "description: [")
 
-    answer = cli("list", "recipes")
+    answer = cli("list")
 
+    lines = answer.stdout.splitlines()
     assert answer.code == 0
+    assert [line.split()[0] for line in lines if line.endswith("  description")] == ["recipes", "systems"]
+    assert lines[-1].startswith("`uenvtool list KIND` lists the others: tuning, ")
     assert "recipes/broken/recipe.yaml:" in answer.stdout
 
 
@@ -78,61 +73,39 @@ def test_diff_of_two_recipes(cli: Cli, write: Write) -> None:
         ("changed", "hdf5"),
     }
     assert cli("diff", "a", "a").code == 0
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("recipes/pytorch-2.6/published.yaml", "envs/pytorch-2.6/clariden-gh200"),
-        ("envs/pytorch-2.6/clariden-gh200", "envs/pytorch-2.9/clariden-gh200/spack.lock"),
-        ("pytorch-2.6", "pytorch-2.9"),
-        ("pytorch-2.6", "envs/pytorch-2.6/clariden-gh200/spack.lock"),
-        ("recipes/pytorch-2.6/published.yaml", "pytorch-2.6"),
-    ],
-)
-def test_diff_takes_any_two_kinds(cli: Cli, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> None:
-    monkeypatch.chdir(ROOT)
-
-    answer = cli("diff", before, after)
-
-    assert answer.code == 1
-    assert answer.stdout.startswith("change")
-    has_recipe = "pytorch-2.6" in (before, after)
-    assert ("a recipe names only what it asks for" in answer.stderr) is has_recipe
-
-
-def test_diff_takes_what_a_recipe_requires_for_its_version_where_another_is_preferred(cli: Cli, write: Write) -> None:
     write("recipes/a/recipe.yaml", SMALL + "prefer: {zlib-ng: 2.2.1}\n")
-    write("recipes/b/recipe.yaml", "extends: a\ndescription: Ours.\nrequire: {zlib-ng: 2.2.4}\n")
-
+    write("recipes/b/recipe.yaml", "extends: a\nrequire: {zlib-ng: 2.2.4}\n")
     [change] = json.loads(cli("diff", "a", "b", "--json").stdout)
-
     assert (change["package"], change["before"], change["after"]) == ("zlib-ng", ["2.2.1"], ["2.2.4"])
 
 
-def test_diff_says_removed_only_where_no_lock_can_say_otherwise(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-
-    def found(*names: str) -> set[tuple[str, str]]:
-        return {(each["change"], each["package"]) for each in json.loads(cli("diff", *names, "--json").stdout)}
-
-    recipes = found("pytorch-2.6", "pytorch-2.9")
-    locks = found("envs/pytorch-2.6/clariden-gh200", "envs/pytorch-2.9/clariden-gh200")
-    assert {("no longer named", "protobuf"), ("newly named", "boost")} <= recipes
-    assert {("changed", "protobuf"), ("changed", "boost"), ("removed", "py-wandb"), ("added", "lua")} <= locks
-    assert {kind for kind, _ in recipes} == {"changed", "newly named", "no longer named"}
-    assert {kind for kind, _ in locks} == {"changed", "added", "removed"}
+LOCKS = "envs/pytorch-2.6/clariden-gh200", "envs/pytorch-2.9/clariden-gh200/spack.lock"
+TABLE = "recipes/pytorch-2.6/published.yaml"
+MOVED = {("changed", "protobuf"), ("changed", "boost"), ("removed", "py-wandb"), ("added", "lua")}
+NAMED = {("no longer named", "protobuf"), ("newly named", "boost")}
 
 
-def test_a_lock_that_has_what_its_recipe_asks_for_differs_by_what_the_recipe_leaves_open(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("before", "after", "some", "kinds"),
+    [
+        (TABLE, LOCKS[0], set(), {"added", "changed", "removed"}),
+        (*LOCKS, MOVED, {"added", "changed", "removed"}),
+        ("pytorch-2.6", "pytorch-2.9", NAMED, {"changed", "newly named", "no longer named"}),
+        ("pytorch-2.6", LOCKS[0], {("removed", "ucx")}, {"newly named", "removed"}),  # ucx is for other networks
+        (TABLE, "pytorch-2.6", set(), {"added", "no longer named"}),
+    ],
+)
+def test_diff_of_any_two_kinds_says_removed_only_where_no_lock_can_say_otherwise(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, before: str, after: str, some: set[tuple[str, str]], kinds: set[str]
 ) -> None:
     monkeypatch.chdir(ROOT)
 
-    found = json.loads(cli("diff", "pytorch-2.6", "envs/pytorch-2.6/clariden-gh200", "--json").stdout)
+    told, found = cli("diff", before, after), json.loads(cli("diff", before, after, "--json").stdout)
 
-    assert {each["change"] for each in found} == {"newly named", "removed"}
-    assert [each["package"] for each in found if each["change"] == "removed"] == ["ucx"]  # for other networks
+    assert (told.code, told.stdout[:6]) == (1, "change")
+    assert ("a recipe names only what it asks for" in told.stderr) is ("pytorch-2.6" in (before, after))
+    assert some <= {(each["change"], each["package"]) for each in found}
+    assert {each["change"] for each in found} == kinds
 
 
 @pytest.mark.parametrize("name", ["recipe", "system", "published"])

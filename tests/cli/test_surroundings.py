@@ -24,19 +24,25 @@ COMMANDS = [
     "diff hello hello",
     "job --help",
 ]
-ALL = f"""
+
+
+def running(commands: list[str]) -> str:
+    """A program of Python that runs command lines, and says their exit codes."""
+    return f"""
 import os, sys
 sys.path.insert(0, {str(ROOT)!r})
 for gone in os.environ.get("GONE", "").split():
     os.rmdir(gone)
 from uenvtool.cli import run
-print([run(line.split()) for line in {COMMANDS!r}], file=sys.stderr)
+print([run(line.split()) for line in {commands!r}], file=sys.stderr)
 """
+
+
 NO_RIGHTS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"]
 """Root without the right to read what the modes forbid."""
 
 
-def answers(cwd: Path, code: str = ALL, **env: str) -> str:
+def answers(cwd: Path, code: str, **env: str) -> str:
     words = [*(NO_RIGHTS if os.geteuid() == 0 else []), sys.executable, "-P" if sys.version_info >= (3, 11) else "-B"]
     whole = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
@@ -62,22 +68,7 @@ def test_home_can_be_anything(kind: str, tmp_path: Path, forbidden: Path, place:
     (tmp_path / "loop").symlink_to("loop")
     value = {"empty": "", "inside": f"{forbidden}/home"}.get(kind, str(tmp_path / kind))
 
-    assert answers(place, HOME=value, XDG_CONFIG_HOME=value).endswith(f"{[0] * len(COMMANDS)}\n")
-
-
-@pytest.mark.slow
-def test_the_current_folder_can_be_gone(tmp_path: Path) -> None:
-    (tmp_path / "gone").mkdir()
-
-    assert answers(tmp_path / "gone", GONE=str(tmp_path / "gone")).endswith(f"{[0] * len(COMMANDS)}\n")
-
-
-@pytest.mark.slow
-def test_the_current_folder_can_be_forbidden(tmp_path: Path, forbidden: Path) -> None:
-    code = f"import os; os.chdir({str(tmp_path / 'here')!r}); os.chmod('.', 0)\n{ALL}"
-    (tmp_path / "here").mkdir()
-
-    assert answers(tmp_path, code).endswith(f"{[0] * len(COMMANDS)}\n")
+    assert answers(place, running(COMMANDS), HOME=value, XDG_CONFIG_HOME=value).endswith(f"{[0] * len(COMMANDS)}\n")
 
 
 NEED_IT = [
@@ -91,33 +82,38 @@ NEED_IT = [
 ]
 
 
-def test_a_command_that_needs_the_current_folder_says_that_it_is_gone(tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_or_may_not_be_entered_is_told_where_it_is_needed(tmp_path: Path) -> None:
+    commands = [command.format(there=tmp_path) for command in NEED_IT]
     (tmp_path / "gone").mkdir()
-    code = ALL.replace(repr(COMMANDS), repr([command.format(there=tmp_path) for command in NEED_IT]))
-
-    told = answers(tmp_path / "gone", code, GONE=str(tmp_path / "gone"))
-
-    assert told.count("error: the current folder is gone\nhint: go to one that exists") == len(NEED_IT), told
-    assert told.endswith(f"{[2] * len(NEED_IT)}\n")
-    assert not (tmp_path / "v").exists()
-
-
-def test_an_overlay_is_not_begun_in_a_folder_that_may_not_be_entered(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    code = ALL.replace(repr(COMMANDS), repr([f"venv {tmp_path}/v --no-base six"]))
+    enters = f"import os; os.chdir({str(tmp_path / 'here')!r}); os.chmod('.', 0)\n"
 
-    told = answers(tmp_path, f"import os; os.chdir({str(tmp_path / 'here')!r}); os.chmod('.', 0)\n{code}")
+    gone = answers(tmp_path / "gone", running(commands), GONE=str(tmp_path / "gone"))
+    forbidden = answers(tmp_path, enters + running(commands[1:2]))
 
-    assert f"error: you may not enter the current folder, {tmp_path}/here\nhint: go to one that you may read" in told
-    assert told.endswith("[2]\n")
+    assert gone.count("error: the current folder is gone\nhint: go to one that exists") == len(commands), gone
+    assert gone.endswith(f"{[2] * len(commands)}\n")
+    told = f"error: you may not enter the current folder, {tmp_path}/here\nhint: go to one that you may read"
+    assert told in forbidden
+    assert forbidden.endswith("[2]\n")
     assert not (tmp_path / "v").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["gone", "forbidden"])
+def test_the_current_folder_can_be_gone_or_forbidden_where_it_is_not_needed(tmp_path: Path, state: str) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    does = {"gone": "os.rmdir(os.getcwd())", "forbidden": "os.chmod(os.curdir, 0)"}[state]
+    begins = f"import os; os.chdir({str(here)!r}); {does}"
+
+    assert answers(tmp_path, f"{begins}\n{running(COMMANDS)}").endswith(f"{[0] * len(COMMANDS)}\n")
 
 
 def test_a_file_that_may_not_be_read_is_named_with_the_way_to_see_why(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("")
     (tmp_path / "mine.yaml").chmod(0)
 
-    told = answers(tmp_path, ALL.replace(repr(COMMANDS), repr(["validate mine.yaml"])))
+    told = answers(tmp_path, running(["validate mine.yaml"]))
 
-    assert "Path 'mine.yaml' is not readable\nhint: check its permissions: `ls -l`" in told
-    assert told.endswith("[2]\n")
+    assert told.endswith("Path 'mine.yaml' is not readable\nhint: check its permissions: `ls -l`\n[2]\n")

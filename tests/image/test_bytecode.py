@@ -98,26 +98,6 @@ def test_two_folders_give_the_same_bytes_and_neither_is_named(tree: Path, tmp_pa
     assert not any(os.fsencode(tmp_path) in content for content in ours.values())
 
 
-def test_unchecked_bytecode_has_the_hash_of_its_source_and_runs(tree: Path) -> None:
-    bytecode.compile_tree(Path(sys.executable), tree, checked=False)
-
-    content = Path(importlib.util.cache_from_source(str(tree / "names.py"))).read_bytes()
-    found: dict[str, object] = {}
-    exec(marshal.loads(content[16:]), found)
-
-    assert content[:4] == importlib.util.MAGIC_NUMBER
-    assert content[4:16] == b"\1\0\0\0" + importlib.util.source_hash((tree / "names.py").read_bytes())
-    assert found["f"](1) == {"a_name": 1, "other_name": None}  # type: ignore[operator]
-
-
-def test_the_code_is_what_python_itself_compiles(tree: Path) -> None:
-    bytecode.compile_tree(Path(sys.executable), tree, checked=False)
-
-    for name, text in TRAPS.items():
-        ours = marshal.loads(Path(importlib.util.cache_from_source(str(tree / name))).read_bytes()[16:])
-        assert ours == compile(text, ours.co_filename, "exec", dont_inherit=True)
-
-
 def test_a_changed_source_is_seen_where_bytecode_is_checked_and_not_where_it_is_not(tree: Path) -> None:
     def said(checked: bool) -> str:
         (tree / "m.py").write_text("x = 'old'\n")
@@ -167,15 +147,22 @@ def test_what_is_no_python_is_left_alone(tree: Path) -> None:
     assert bytecode.compile_tree(Path(sys.executable), tree, checked=False) == len(TRAPS) + 1
 
 
-def test_a_python_that_does_not_run_is_told(tree: Path) -> None:
+def test_a_python_that_does_not_run_and_a_folder_that_cannot_be_written_are_told(tree: Path) -> None:
     broken = program(tree / "python", "echo 'no base here' >&2\nexit 127")
-
     with pytest.raises(ToolFailed, match="no base here"):
         bytecode.compile_tree(broken, tree, checked=False)
 
-
-def test_a_folder_that_cannot_be_written_is_told(tree: Path) -> None:
     (tree / "__pycache__").write_text("a file in the way")
-
     with pytest.raises(ToolFailed, match="cannot compile"):
         bytecode.compile_tree(Path(sys.executable), tree, checked=False)
+
+
+def test_unchecked_bytecode_is_what_python_itself_compiles_with_the_hash_of_its_source(tree: Path) -> None:
+    bytecode.compile_tree(Path(sys.executable), tree, checked=False)
+
+    for name, text in TRAPS.items():
+        content = Path(importlib.util.cache_from_source(str(tree / name))).read_bytes()
+        ours = marshal.loads(content[16:])
+        assert content[:4] == importlib.util.MAGIC_NUMBER
+        assert content[4:16] == b"\1\0\0\0" + importlib.util.source_hash((tree / name).read_bytes())
+        assert ours == compile(text, ours.co_filename, "exec", dont_inherit=True)

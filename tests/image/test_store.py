@@ -170,8 +170,8 @@ def test_the_same_bytes_come_from_a_fresh_store_and_one_that_others_used(
     assert diff(str(first), str(environment.folder)).data == []
 
 
-def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, tmp_path: Path) -> None:
-    folder = unpacked(environment, tmp_path)
+def test_its_bytecode_is_used_and_its_packages_are_the_locks_alone(environment: Installable, tmp_path: Path) -> None:
+    folder = unpacked(environment, tmp_path, more={ZLIB: ("zlib", "1.2")})
 
     words = [sys.executable, "-v", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import six", folder / SITE]
     told = subprocess.run(words, capture_output=True, text=True, check=True).stderr
@@ -188,27 +188,13 @@ def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, 
     assert os.listdir(folder / "env" / "._default") == ["abc"]
     records = folder / "env" / "._default" / "abc" / ".spack" / "py-six"
     assert sorted(os.listdir(records)) == ["of-the-system", "spec.json"]
-
-
-def test_spacks_database_has_the_locks_packages_as_if_they_came_at_once(
-    environment: Installable, tmp_path: Path
-) -> None:
-    folder = unpacked(environment, tmp_path, more={ZLIB: ("zlib", "1.2")})
-
+    env = json.loads((folder / "meta" / "env.json").read_text())
+    assert (env["name"], env["description"]) == (environment.name, "one package of Python.")
+    assert os.listdir(folder / ".spack-db") == ["index.json"]
     installs = json.loads((folder / ".spack-db" / "index.json").read_text())["database"]["installs"]
-
     assert sorted(installs) == [PYTHON, SIX]
     assert installs[PYTHON]["ref_count"] == 1
-    assert (installs[SIX]["explicit"], installs[SIX]["ref_count"]) == (True, 0)
-    assert os.listdir(folder / ".spack-db") == ["index.json"]
-
-
-def test_an_image_says_of_itself_what_its_recipe_says(environment: Installable, tmp_path: Path) -> None:
-    folder = unpacked(environment, tmp_path)
-
-    env = json.loads((folder / "meta" / "env.json").read_text())
-
-    assert (env["name"], env["description"]) == (environment.name, "one package of Python.")
+    assert (installs[SIX]["explicit"], installs[SIX]["ref_count"]) == (True, 0)  # as if they came at once
 
 
 @pytest.mark.parametrize("part", ["set: {'A=1; touch x; B': v}", "unset: ['A; touch x']", "prepend_path: {'A B': /x}"])

@@ -98,21 +98,19 @@ def test_the_values_that_stand_there_instead_are_told_once() -> None:
     assert (found.holds, found.others) == (False, ("2", "unset"))
 
 
-def test_words_of_a_source_stand_for_what_is_no_variable_beside_its_value() -> None:
-    page = Source("page", "a page", "2026", words={"V": "never set `V`"})
-
-    assert sources.judged(page, "V", None, {"a.md": "Do this.\n\nYou must never\n  set `V`."}).place == "a.md:3"
-    assert not sources.judged(page, "V", None, {"a.md": "set `V`"}).holds
-
-
 @pytest.mark.parametrize(
-    ("text", "holds"),
-    [("The `V` variable\nis a number.\n\nDefault: -1.", True), ("The `V` variable\nDefault: -1", False)],
+    ("words", "text", "place"),
+    [
+        ("never set `V`", "Do this.\n\nYou must never\n  set `V`.", "a.md:3"),
+        ("never set `V`", "set `V`", ""),
+        ("The `V` variable ... Default: -1.", "The `V` variable\nis a number.\n\nDefault: -1.", "a.md:1"),
+        ("The `V` variable ... Default: -1.", "The `V` variable\nDefault: -1", ""),
+    ],
 )
-def test_three_dots_in_words_stand_for_any_text(text: str, holds: bool) -> None:
-    page = Source("page", "a page", "2026", words={"V": "The `V` variable ... Default: -1."})
+def test_words_of_a_source_stand_for_what_is_no_variable_beside_its_value(words: str, text: str, place: str) -> None:
+    found = sources.judged(Source("page", "a page", "2026", words={"V": words}), "V", None, {"a.md": text})
 
-    assert sources.judged(page, "V", "-1", {"a.rst": text}).holds is holds
+    assert (found.place, found.holds) == (place, bool(place))
 
 
 def test_every_source_says_where_its_files_are_or_is_not_public() -> None:

@@ -10,14 +10,6 @@ from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.yamltree import MAX_BYTES, parse
 
 
-def problem(data: str | bytes) -> str:
-    with pytest.raises(BadInput) as caught:
-        parse(data.encode() if isinstance(data, str) else data, "f.yaml")
-    text = str(caught.value)
-    assert "\nhint: " in text
-    return text
-
-
 def test_values_carry_their_positions() -> None:
     tree = parse(b"a: 1\nb:\n- x\n- y: z\n", "f.yaml")
 
@@ -59,25 +51,21 @@ def test_a_scalar_keeps_its_text_where_yaml_would_change_it(text: str, value: ob
         ("", "f.yaml:1:1:", "empty"),
         ("? [a]\n: b\n", "f.yaml:1:3:", "a name must be text"),
         ("a: 1\n---\nb: 2\n", "f.yaml:", "not YAML"),
+        ("a: 1\nb: 'text\nc: 3\n", "f.yaml:2:4:", "not YAML: a quote is opened here"),
+        ('a: 1\nb: "text\nc: 3\n', "f.yaml:2:4:", "not YAML: a quote is opened here"),
+        (b"\xef\xbb\xbfa: 1\n", "f.yaml:1:1:", "starts with a byte order mark"),
+        (b"ok: 1\nb: \xc3\xa4\xff\n", "f.yaml:2:5:", "byte 0xff is not UTF-8"),
+        (b"a: " + b"x" * 5 * MAX_BYTES, "f.yaml:", "larger than 2 MB"),
     ],
 )
-def test_what_could_surprise_is_refused_with_its_position(text: str, where: str, what: str) -> None:
-    said = problem(text)
+def test_what_could_surprise_is_refused_with_its_position(text: str | bytes, where: str, what: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(text.encode() if isinstance(text, str) else text, "f.yaml")
 
+    said = str(caught.value)
     assert said.startswith(where)
     assert what in said
-
-
-def test_a_byte_order_mark_is_refused() -> None:
-    assert problem(b"\xef\xbb\xbfa: 1\n").startswith("f.yaml:1:1: starts with a byte order mark")
-
-
-def test_a_byte_that_is_not_utf8_is_refused_where_it_stands() -> None:
-    assert problem("ok: 1\nb: ä".encode() + b"\xff\n").startswith("f.yaml:2:5: byte 0xff is not UTF-8")
-
-
-def test_a_file_of_ten_megabytes_is_refused() -> None:
-    assert "larger than 2 MB" in problem(b"a: " + b"x" * 5 * MAX_BYTES)
+    assert "\nhint: " in said
 
 
 @given(st.binary(max_size=200))
@@ -89,9 +77,3 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     else:
         places = []
     assert all(place and place.line >= 1 and place.column >= 1 for place in places)
-
-
-@pytest.mark.parametrize("quote", ["'", '"'])
-def test_a_quote_that_is_never_closed_is_told_where_it_opens(quote: str) -> None:
-    with pytest.raises(BadInput, match=r"x.yaml:2:4: not YAML: a quote is opened here"):
-        parse(f"a: 1\nb: {quote}text\nc: 3\n".encode(), "x.yaml")
