@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.needs import skip_without
+from tests.support.index import environment, fail_or_skip_without_index
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -20,11 +20,10 @@ def test_the_wheel_does_the_main_job(place: Path) -> None:
     (wheel,) = (place / "dist").glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(place / "venv")], check=True)
     python = place / "venv" / "bin" / "python"
-    installed = subprocess.run(
-        [python, "-m", "pip", "install", "-q", wheel], check=False, capture_output=True, text=True
-    )
+    words = [python, "-m", "pip", "install", "-q", wheel]
+    installed = subprocess.run(words, check=False, capture_output=True, text=True, env=environment())
     if installed.returncode != 0:
-        skip_without("an index with the wheel's dependencies", installed.stderr.strip().splitlines()[-1])
+        fail_or_skip_without_index(installed.stderr)
     elsewhere = place / "elsewhere"
     elsewhere.mkdir()
     command = [place / "venv" / "bin" / "uenvtool", "build", "pytorch-2.6", "--no-concretize"]
