@@ -6,18 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.real.test_uenv import Stack, stack, uenvtool
-from tests.support.needs import needs
+from tests.support.index import environment, fail_or_skip_without_index
+from tests.support.needs import needs, skip_without
 from tests.support.pythons import newest
 from tests.support.samples import sampled
 
 __all__ = ["stack", "uenvtool"]
-nbclient = pytest.importorskip("nbclient", reason="no nbclient: pip install nbclient ipykernel")
-nbformat = pytest.importorskip("nbformat")
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm"), *needs("mksquashfs")]
 CELL = (
     "import inbase, tool, subprocess, sys, os\n"
@@ -33,21 +33,21 @@ print(notebook.cells[0].outputs[0]["text"])
 
 
 @pytest.fixture
-def with_ipykernel(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
+def with_ipykernel(stack: Stack) -> Stack:
     """The wheels of ipykernel are to be had, as from an index."""
-    pytest.importorskip("ipykernel")
+    if find_spec("nbclient") is None:
+        skip_without("a client of notebooks", "pip install nbclient ipykernel")
     words = [sys.executable, "-m", "pip", "download", "-q", "-d", stack.wheels, "--python-version", newest()]
-    ran = subprocess.run(
-        [*map(str, words), "--only-binary=:all:", "ipykernel"], capture_output=True, text=True, check=False
-    )
+    words += ["--only-binary=:all:", "ipykernel"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
     if ran.returncode != 0:
-        pytest.skip("no index has ipykernel here")
+        fail_or_skip_without_index(ran.stderr)
     return stack
 
 
 @pytest.mark.parametrize("packed", sampled([True, False]))
 def test_a_notebook_imports_from_the_overlay_and_the_base(
-    with_ipykernel: Stack, uenvtool: list[str], place: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+    with_ipykernel: Stack, uenvtool: list[str], place: Path, packed: bool
 ) -> None:
     squash = ("--squash", "--mount", with_ipykernel.tools) if packed else ()
     made = with_ipykernel.run(
@@ -58,13 +58,10 @@ def test_a_notebook_imports_from_the_overlay_and_the_base(
     assert added.returncode == 0, added.stderr
     data = Path(os.environ["HOME"], ".local/share/jupyter/kernels/mine/kernel.json")
     assert json.loads(data.read_text())["display_name"] == "Mine"
-    for name, value in with_ipykernel.environment().items():
-        monkeypatch.setenv(name, value)
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
 
-    nbclient.NotebookClient(notebook, kernel_name="mine", timeout=120).execute()
+    beside = with_ipykernel.run(sys.executable, "-c", NOTEBOOK, CELL)
 
-    assert notebook.cells[0].outputs[0]["text"].strip() == "2.0 1.0 2.0 True"
+    assert beside.stdout.strip() == "2.0 1.0 2.0 True", beside.stderr
     loaded, views = str(with_ipykernel.image), "--view=default"
     if packed:
         loaded, views = f"{loaded},{place}/mine.squashfs", f"{views},mine:venv"
