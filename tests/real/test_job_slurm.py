@@ -18,11 +18,12 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.needs import skip_without
+from tests.support.programs import program
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
-MEET = Path(__file__).with_name("meet.py")
+MEET = Path(__file__).parent.parent / "support" / "meet.py"
 TORCH = "UENVTOOL_TEST_TORCH_PYTHON"
 RANKS = 8
 
@@ -42,12 +43,7 @@ class Site:
         )  # fmt: skip
         assert answer.code == 0, answer.stderr
         path = self.place / "job.sh"
-        lines = [
-            line
-            for line in path.read_text().splitlines(True)
-            if not line.startswith(("#SBATCH --uenv", "#SBATCH --view"))
-        ]
-        path.write_text("".join(lines))
+        path.write_text(re.sub(r"#SBATCH --(uenv|view)=.*\n", "", path.read_text()))
         return path
 
     def run(self, path: Path, *more: str, env: dict[str, str] | None = None) -> tuple[int, str]:
@@ -84,6 +80,18 @@ def test_the_ranks_of_srun_meet(site: Site) -> None:
     assert {env["NCCL_NET"] for env in ranks} == {"AWS Libfabric"}
 
 
+def on_frontier(site: Site, cli: Cli, *words: str) -> tuple[int, str]:
+    """Run a job for two nodes of Frontier, less what the test's Slurm lacks; nothing stays on a node's disk."""
+    text = cli("job", "-s", "frontier", "-A", "a", "--nodes", "2", "--time", "9", *words).stdout
+    text = re.sub(r"#SBATCH --(partition|constraint|network|gpu-bind)=.*\n|module .*\n", "", text)
+    (site.place / "job.sh").write_text(text.replace("--ntasks-per-node=8", "--ntasks-per-node=4"))
+    (site.place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 2 -o left.log\nsrun ls -A /mnt/bb/root\n")
+    code, output = site.run(site.place / "job.sh", env={"USER": "root"})
+    site.run(site.place / "left.sh")
+    assert (site.place / "left.log").read_text() == ""
+    return code, output
+
+
 UNPACK = """#!/bin/sh
 echo "unpacked on $SLURMD_NODENAME in $(dirname "$(dirname "$0")")"
 """
@@ -100,22 +108,14 @@ def test_an_archive_of_an_environment_is_unpacked_on_each_nodes_disk(site: Site,
             entry.size, entry.mode = len(text), 0o755
             archive.addfile(entry, io.BytesIO(text.encode()))
     look = 'import shutil; print("ran", shutil.which("python"))'
-    words = ("job", "-s", "frontier", "-A", "a", "--image", "env.tar.gz", "--nodes", "2", "--time", "9")
-    answer = cli(*words, "--", "python", "-c", look)
-    lacking = r"#SBATCH --(partition|constraint|network|gpu-bind)=.*\n|module .*\n"  # what the test's Slurm lacks
-    script = re.sub(lacking, "", answer.stdout).replace("--ntasks-per-node=8", "--ntasks-per-node=4")
-    (place / "job.sh").write_text(script)
-    (place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 2 -o slurm-left.log\nsrun ls -A /mnt/bb/root\n")
 
-    code, output = site.run(place / "job.sh", env={"USER": "root"})
-    site.run(place / "left.sh")
+    code, output = on_frontier(site, cli, "--image", "env.tar.gz", "--", "python", "-c", look)
 
     folder = re.search(r"unpacked on n1 in (/mnt/bb/root/environment-\d+)", output)
     assert code == 0, output
     assert folder, output
     assert f"unpacked on n2 in {folder[1]}\n" in output
     assert output.count(f"ran {folder[1]}/bin/python") == RANKS
-    assert (place / "slurm-left.log").read_text() == ""  # nothing stays on a node's disk
 
 
 ALL_REDUCE = """#!/bin/sh
@@ -132,16 +132,13 @@ echo "   134217728    33554432     float     sum      -1   1916.3   70.04  122.5
 def test_a_test_of_the_network_ends_with_a_verdict(
     site: Site, cli: Cli, place: Path, wrong: int, code: int, said: str
 ) -> None:
-    program = place / "bin" / "all_reduce_perf"
-    program.parent.mkdir()
-    program.write_text(ALL_REDUCE.format(wrong=wrong))
-    program.chmod(0o755)
+    folder = program(place / "bin" / "all_reduce_perf", ALL_REDUCE.format(wrong=wrong)).parent
     words = ("job", "-s", "clariden", "-A", "a", "--image", "mine/v1.0:v1", "--nodes", "2", "--time", "9")
     script = re.sub(r"#SBATCH --(uenv|view)=.*\n", "", cli(*words, "--nccl-test").stdout)
     (place / "job.sh").write_text(script)
-    programs = [str(program.parent), str(Path(sys.executable).parent), "/usr/bin:/bin:/usr/sbin:/sbin"]
 
-    ended, output = site.run(place / "job.sh", env={"PATH": ":".join(programs)})
+    path = f"{folder}:{Path(sys.executable).parent}:/usr/bin:/bin:/usr/sbin:/sbin"
+    ended, output = site.run(place / "job.sh", env={"PATH": path})
 
     assert ended == code, output
     assert said in output
@@ -167,87 +164,31 @@ def test_a_rank_that_fails_fails_the_job_with_its_exit_code(site: Site) -> None:
     assert code == 7, output
 
 
-@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun"]))
-def test_the_signal_before_the_limit_reaches_the_training_and_the_job_is_queued_again(
-    site: Site, launcher: str, place: Path
-) -> None:
-    train = place / "train.py"
-    train.write_text(CHECKPOINTING)
-    python = torch_python() if launcher == "torchrun" else sys.executable
-    path = site.job(python, str(train), options=("--requeue", "--nodes", "1", "--launcher", launcher))
-    sent = site.slurm.run(
-        "sbatch", "--parsable", str(path), cwd=place, env={"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
-    )
-    number = sent.stdout.strip()
-    until(lambda: len(list(place.glob("started-*"))) == 4, site)
-
-    site.slurm.run("scancel", "--batch", "--signal=USR1", number)  # what the limit would send, two minutes before
-
-    until(lambda: len(list(place.glob("checkpoint-*"))) == 4, site)
-    until(lambda: "Restarts=1" in site.slurm.run("scontrol", "show", "job", number).stdout, site)
-    site.slurm.run("scancel", number)
-
-
 HOSTILE = [
-    "a b",
-    "$(touch hacked)",
-    "`id`",
-    "it's",
-    'say "x"',
-    "-n",
-    "--",
-    "\\",
-    "a\nb",
-    "*",
-    "é",
-    "",
-    ";",
-    "${HOME}",
-    "#",
+    *("a b", "$(touch hacked)", "`id`", "it's", 'say "x"', "-n", "--", "\\", "a\nb", "*", "é", "", ";", "${HOME}", "#")
 ]
+CHARACTERS = " \t\n\"'`$(){}[]<>|&;*?!#~\\-=%@:,./0aZé\u2028\U0001f600"
+CHANCE = random.Random(15)
+WORDS = {
+    "srun": HOSTILE,
+    "torchrun": HOSTILE,
+    "srun, any words": ["".join(CHANCE.choices(CHARACTERS, k=CHANCE.randrange(12))) for _ in range(300)],
+}
 
 
-@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun"]))
-def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, launcher: str) -> None:
-    show = place / "show it.py"
+@pytest.mark.parametrize("case", sampled(WORDS))
+def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, case: str) -> None:
+    show, launcher = place / "show it.py", case.partition(",")[0]
     show.write_text("import json, os, sys\nopen('argv-' + os.environ['RANK'], 'w').write(json.dumps(sys.argv[1:]))\n")
     python = torch_python() if launcher == "torchrun" else sys.executable
-    path = site.job(
-        python, str(show), *HOSTILE, options=("--nodes", "1", "--launcher", launcher, "--name", "a 'b\" $(c) \\")
-    )
+    options = ("--nodes", "1", "--launcher", launcher, "--name", "a 'b\" $(c) \\")
 
+    path = site.job(python, str(show), *WORDS[case], options=options)
     code, output = site.run(path, env={"PATH": f"{Path(python).parent}:/usr/bin:/bin"})
 
     assert code == 0, output
-    for rank in range(4):
-        assert json.loads((place / f"argv-{rank}").read_text()) == HOSTILE
+    assert [json.loads((place / f"argv-{rank}").read_text()) == WORDS[case] for rank in range(4)] == [True] * 4
     assert not (place / "hacked").exists()
-
-
-CHARACTERS = " \t\n\"'`$(){}[]<>|&;*?!#~\\-=%@:,./0aZé\u2028\U0001f600"
-
-
-@pytest.mark.nightly
-def test_any_words_reach_the_program_through_sbatch_and_srun(site: Site, place: Path) -> None:
-    chance = random.Random(15)
-    words = ["".join(chance.choices(CHARACTERS, k=chance.randrange(12))) for _ in range(300)]
-    show = place / "show.py"
-    show.write_text("import json, os, sys\nopen('argv-' + os.environ['RANK'], 'w').write(json.dumps(sys.argv[1:]))\n")
-
-    code, output = site.run(site.job(sys.executable, str(show), *words, options=("--nodes", "1")))
-
-    assert code == 0, output
-    assert [json.loads((place / f"argv-{rank}").read_text()) == words for rank in range(4)] == [True] * 4
-
-
-@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
-def test_sbatch_takes_every_option(site: Site, launcher: str) -> None:
-    path = site.job("python", "train.py", options=("--launcher", launcher, "--requeue", "--option", "--array=0-3%2"))
-
-    tried = site.slurm.run("sbatch", "--test-only", str(path), cwd=site.place)
-
-    assert tried.returncode == 0, tried.stderr
-    assert "on nodes" in tried.stderr
 
 
 def test_submit_prints_the_number_of_the_job(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,22 +234,6 @@ def until(ready: Callable[[], bool], site: Site) -> None:
     raise AssertionError(site.written() + site.slurm.run("scontrol", "show", "job").stdout)
 
 
-CHECKPOINTING = """\
-import os, signal, sys, time
-from pathlib import Path
-
-rank = os.environ["RANK"]
-
-def write(number, frame):
-    Path(f"checkpoint-{rank}").touch()
-    sys.exit(0)
-
-signal.signal(signal.SIGUSR1, write)
-Path(f"started-{rank}").touch()
-time.sleep(100)
-"""
-
-
 STEPS = """\
 import os, signal, sys, time
 from pathlib import Path
@@ -336,21 +261,27 @@ def started(site: Site, number: str) -> int:
     return runs(site.place)
 
 
-def steps(place: Path) -> str:
-    return (place / "steps-0").read_text() if (place / "steps-0").exists() else ""
+def steps(place: Path) -> list[str]:
+    return [path.read_text() for path in sorted(place.glob("steps-*"))]
 
 
-@pytest.mark.nightly
-def test_a_job_that_its_limit_ends_is_done_after_three_runs(site: Site, place: Path) -> None:
-    """Slurm itself sends the signal: the limit of a job that runs comes two minutes later than it looks at it."""
+@pytest.mark.parametrize("by", sampled(["srun by scancel", "torchrun by scancel", "srun by its limit"]))
+def test_a_training_that_is_told_of_its_end_is_done_after_three_runs(site: Site, place: Path, by: str) -> None:
+    """By its limit, Slurm itself sends the signal: two minutes later than it looks at it."""
+    launcher = by.partition(" ")[0]
     (place / "train.py").write_text(STEPS)
-    path = site.job(sys.executable, "train.py", options=("--requeue", "--nodes", "1"))
-    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
+    python = torch_python() if launcher == "torchrun" else sys.executable
+    path = site.job(python, "train.py", options=("--requeue", "--nodes", "1", "--launcher", launcher))
+    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
+    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place, env=env).stdout.strip()
 
     for run, step in ((1, 2), (2, 4)):
         until(lambda run=run: started(site, number) == run, site)  # type: ignore[misc]
-        until(lambda step=step: steps(place) == str(step), site)  # type: ignore[misc]
-        site.slurm.run("scontrol", "update", f"jobid={number}", "TimeLimit=2")
+        until(lambda step=step: steps(place) == [str(step)] * 4, site)  # type: ignore[misc]
+        if by == "srun by its limit":
+            site.slurm.run("scontrol", "update", f"jobid={number}", "TimeLimit=2")
+        else:
+            site.slurm.run("scancel", "--batch", "--signal=USR1", number)
         restarts = f"Restarts={run}"
         until(lambda restarts=restarts: restarts in site.slurm.run("scontrol", "show", "job", number).stdout, site)  # type: ignore[misc]
         site.slurm.run("scontrol", "update", f"jobid={number}", "TimeLimit=30")
@@ -358,7 +289,7 @@ def test_a_job_that_its_limit_ends_is_done_after_three_runs(site: Site, place: P
     until(lambda: started(site, number) == 3, site)
     wait_for(site.slurm, [number])
 
-    assert [(place / f"steps-{rank}").read_text() for rank in range(4)] == ["6"] * 4
+    assert steps(place) == ["6"] * 4
     assert runs(place) == 3
 
 

@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Loaded
+from tests.real.test_job_slurm import Site, on_frontier, site
 from tests.real.test_modules import init
 from tests.support.needs import needs, skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, wheel
-from tests.support.project import ROOT
 from tests.support.pythons import newest, pythons
-from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs"), pytest.mark.xdist_group("slurm")]
-__all__ = ["init"]
+__all__ = ["init", "site"]
 LOOK = """
 import os, sys, inbase, tool, torch
 print("rank", os.environ.get("RANK"), tool.__version__, inbase.__version__, torch.__version__, sys.prefix)
@@ -45,29 +44,17 @@ def conda(loaded: Loaded, wheels: Path) -> BaseHere:
     return here
 
 
-def test_a_packed_overlay_on_conda_runs_on_each_node(slurm: Slurm, conda: BaseHere, cli: Cli, place: Path) -> None:
-    for folder in (place, *place.parents):
-        if folder.stat().st_mode & 0o005 != 0o005:
-            folder.chmod(0o755)
+def test_a_packed_overlay_on_conda_runs_on_each_node(site: Site, conda: BaseHere, cli: Cli, place: Path) -> None:
     made = cli("venv", "v", "tool==2.0", "--squash")
     assert made.code == 0, made.stderr
     assert "uenv start" not in made.stderr  # which mounts nothing on this host
     (place / "look.py").write_text(LOOK)
-    words = ("job", "-s", "frontier", "-A", "a", "--venv", "v.squashfs", "--nodes", "2", "--time", "9")
-    answer = cli(*words, "--", "python", "look.py")
-    lacking = r"#SBATCH --(partition|constraint|network|gpu-bind)=.*\n|module .*\n"  # what the test's Slurm lacks
-    script = re.sub(lacking, "", answer.stdout).replace("--ntasks-per-node=8", "--ntasks-per-node=4")
-    (place / "job.sh").write_text(script)
-    (place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 2 -o slurm-left.log\nsrun ls -A /mnt/bb/root\n")
 
-    sent = slurm.submit(str(place / "job.sh"), cwd=place, env={"USER": "root"}, timeout=1200)
-    slurm.submit(str(place / "left.sh"), cwd=place, timeout=1200)
+    code, output = on_frontier(site, cli, "--venv", "v.squashfs", "--", "python", "look.py")
 
-    output = next(place.glob("slurm-look-*.log")).read_text()
-    assert sent.returncode == 0, output
+    assert code == 0, output
     ranks = sorted(re.findall(r"rank (\d) 2\.0 1\.0 2\.6\.0\.post300 /mnt/bb/root/overlay-\d+\n", output))
     assert ranks == list("01234567"), output
-    assert (place / "slurm-left.log").read_text() == ""  # nothing stays on a node's disk
 
 
 def test_a_change_of_conda_below_an_overlay_is_said(conda: BaseHere, cli: Cli, place: Path) -> None:
@@ -77,15 +64,9 @@ def test_a_change_of_conda_below_an_overlay_is_said(conda: BaseHere, cli: Cli, p
 
     install(conda.site, wheel(place / "more", "more", "1.0"))
     after = subprocess.run(words, env=clean_environment(), capture_output=True, text=True, check=True)
-    again = cli("venv", "v")
 
-    assert (before.stdout, before.stderr) == ("ran\n", "")
-    assert after.stdout == "ran\n"
-    assert (
-        f"its base has other packages than when this overlay was made; look at it: uenvtool venv {place}/v"
-        in after.stderr
-    )
-    assert "the base has changed since this overlay was made" in again.stderr
+    assert (before.stdout, before.stderr, after.stdout) == ("ran\n", "", "ran\n")
+    assert f"; look at it: uenvtool venv {place}/v" in after.stderr
 
 
 PREFIXES = """
@@ -114,14 +95,9 @@ def test_the_python_of_a_module_is_the_base(
         lines += f"prepend-path EBPYTHONPREFIXES {place.parent}/torch\n"
     module.write_text(lines)
     (place / "look.py").write_text(LOOK)
-    (place / "venv.py").write_text(
-        "import sys, uenvtool.core.session\nuenvtool.core.session.CONTAINER_MARKS = ()\n"
-        "from uenvtool.cli import call\nsys.exit(call(sys.argv[1:]))\n"
-    )
     script = f". {init}\nmodule use {module.parents[1]}\nmodule load pytorch/2.6.0\n"
-    script += f'"{sys.executable}" venv.py venv v tool==2.0 && v/bin/python look.py\n'
-    env = clean_environment(HOME=str(place), PATH="/usr/bin:/bin", PYTHONPATH="", LOOK=str(ROOT))
-    env.pop("PYTHONPATH")
+    script += f'"{sys.executable}" -m uenvtool venv v tool==2.0 && v/bin/python look.py\n'
+    env = clean_environment(HOME=str(place), PATH="/usr/bin:/bin", UENVTOOL_ROOT="/nothing")
 
     ran = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=False)
 
