@@ -18,11 +18,12 @@ A row of tests/refusals/ROOM.yaml:
 
 Whatever is refused, the current folder is as it was: nothing is made, changed or left half written.
 `small` stands for the recipe SMALL of conftest.py where a file has that word alone as its content, and SMALL as a line.
-What begins with `#!` is a program: a stand-in for one that is on PATH, or that an option names.
+What begins with `#!` is a program, and bin/ is first on PATH: a stand-in for a real one, or what an option names.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,7 @@ def test_refused(
     for name, value in row.get("files", {}).items():
         text = content(value)
         write(name, text).chmod(0o755 if text[:2] == "#!" else 0o644)
+    monkeypatch.setenv("PATH", f"{place}/bin", prepend=os.pathsep)
     for name, value in row.get("env", {}).items():
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, str(value))
     for words in row.get("first", []):

@@ -169,32 +169,59 @@ def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_othe
     assert "error[tuning-guard]" in edited.stdout
 
 
-@pytest.mark.parametrize(
-    ("large", "options", "line"),
-    [
-        ("hbm80g", "{}", "constraint=gpu&hbm80g"),
-        ("gpu", "{}", "constraint=gpu"),
-        ("gpu", "{output: {value: '%j.out', reason: as the site's tools expect}}", "output=%j.out"),
-    ],
+GH200 = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
+NODE = f"extends: clariden\nnodes: {{gh200: {{target: neoverse_v2, os: sles15, cores: 288, {GH200}, binding: %s}}}}\n"
+MASKS = NODE % "{srun: {value: 'mask_cpu:0xff,0xff00,0xff0000,0xff000000', reason: as lstopo shows}}"
+PERLMUTTER = "description: Mine.\nextends: perlmutter\n"
+LARGE = PERLMUTTER + "jobs: {options: %s, large: {constraint: %s, reason: 80 GB a GPU, source: NERSC}}\n"
+OUTPUT = "{output: {value: '%j.out', reason: as the site's tools expect}}"
+DISK = PERLMUTTER + (
+    "runtimes: [conda]\njobs: {local: {folder: /local, constraint: disk, reason: fast, source: me 2026}}\n"
 )
-def test_two_constraints_hold_together_and_a_system_has_the_last_word_on_other_options(
-    cli: Cli, write: Write, large: str, options: str, line: str
-) -> None:
-    """Of Perlmutter's nodes with GPUs, gpu&hbm80g are those of 80 GB."""
-    jobs = f"jobs: {{options: {options}, large: {{constraint: {large}, reason: 80 GB a GPU, source: NERSC}}}}\n"
-    write("systems/mine.yaml", f"description: Mine.\nextends: perlmutter\n{jobs}")
+NEWER = "extends: pytorch-2.9\ndescription: Newer.\ngroups: {cuda: {specs: [nccl@2.29.2-1, libfabric@2.4.0]}}\n"
+APPTAINER = (ROOT / "knowledge" / "runtimes" / "apptainer.yaml").read_text()
+MINE = ("--system", "mine", *UENV[2:])
+LINES = {
+    "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["constraint=gpu&hbm80g "], []),
+    "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["constraint=gpu "], []),
+    "a local disk's constraint too": (DISK, (*MINE[:4], "--image", "env.tar.gz"), ["constraint=gpu&disk "], []),
+    "a system has the last word on other options": (
+        LARGE % (OUTPUT, "gpu"), (*MINE[:4], "--large"), ["#SBATCH --output=%j.out "], ["slurm-%x"]
+    ),
+    "a system's masks": (MASKS, MINE, ["--cpu-bind=mask_cpu:0xff,0xff00,0xff0000,0xff000000 "], []),
+    "masks of four ranks are none of two": (MASKS, (*MINE, "--gpus", "2"), ["--cpu-bind=cores "], ["mask_cpu"]),
+    "an apostrophe in a reason": (
+        NODE % "{torchrun: {value: node, reason: it's near}}",
+        (*MINE[:-1], "pytorch-2.9", "--launcher", "torchrun"), ["it'\\''s near"], [],
+    ),
+    "the network option comes with the tuning that needs it": (
+        {"recipes/newer/recipe.yaml": NEWER}, (*UENV[:-1], "newer", "--image", "mine/1:v1"),
+        ["#SBATCH --network=disable_rdzv_get"], []
+    ),
+    "a remark behind the command of an address takes nothing of the script": (
+        {"runtimes/apptainer.yaml": re.sub(r"  address: .*", "  address: 'hostname -i # of the node'", APPTAINER)},
+        (*OLIVIA, "--vet"), ["MASTER_ADDR=$(hostname -i) ", "$SLURMD_NODENAME $(hostname -i)"], ["# of the node"],
+    ),
+    "the network is not named on one node": (
+        {}, ("--system", "frontier", "--account", "a", "--nodes", "1"), [], ["export NCCL_NET="]
+    ),
+}  # fmt: skip
+"""What is in no golden: a system of the user's, or other files; the words; parts of the job's files that are there
+once; those that are not there."""
 
-    assert f"#SBATCH --{line} " in script(cli, "--system", "mine", "--account", "p", "--large", *TRAIN)
 
+@pytest.mark.parametrize("case", LINES)
+def test_the_files_of_a_job_have_what_these_ask_for(cli: Cli, write: Write, case: str) -> None:
+    ours, words, there, absent = LINES[case]
+    for name, text in (ours if isinstance(ours, dict) else {"systems/mine.yaml": ours}).items():
+        write(name, text)
 
-def test_a_remark_behind_the_command_of_an_address_takes_nothing_of_the_script(cli: Cli, write: Write) -> None:
-    runtime = (ROOT / "knowledge" / "runtimes" / "apptainer.yaml").read_text()
-    write("runtimes/apptainer.yaml", re.sub("  address: .*", "  address: 'hostname -i # of the node'", runtime))
+    files = written(cli, *words, *TRAIN)
 
-    files = written(cli, *OLIVIA, "--vet", *TRAIN)
-
-    assert "MASTER_ADDR=$(hostname -i) " in files["job.sh"]
-    assert " $(hostname -i)" in files["job.vet.sh"]
+    whole = "\n".join(files.values())
+    assert {part: whole.count(part) for part in (*there, *absent)} == dict.fromkeys(there, 1) | dict.fromkeys(absent, 0)
+    for name in filter(lambda name: name.endswith(".sh"), files):
+        assert subprocess.run(["bash", "-n"], input=files[name], text=True, check=False).returncode == 0
 
 
 def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:
@@ -218,8 +245,13 @@ def test_a_pod_starts_torchrun_with_what_runai_gives_it_and_words_as_they_are(cl
     made = cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", "--", "python", "train.py", *words)
     assert made.code == 0, made.stderr
 
-    (argv,) = recorded(place, "torchrun", [], call=lambda: pod(place, "PET_NNODES=1", "RANK=0"))
+    codes: list[int] = []
 
+    (argv,) = recorded(
+        place, "torchrun", [], call=lambda: codes.append(pod(place, "PET_NNODES=1", "RANK=0").returncode), code=9
+    )
+
+    assert codes == [9]
     assert argv == [
         "--nnodes=1", "--nproc-per-node=4", "--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.1:2222",
         "--max-restarts=0", "--log-dir=logs", "--tee=3", "train.py", *words,
@@ -248,13 +280,6 @@ def test_the_scripts_travel_into_the_pod(cli: Cli, place: Path) -> None:
     assert argv[-3:] == ["train.py", "--lr", "0.1"]
 
 
-def test_a_pod_ends_with_the_exit_code_of_torchrun(cli: Cli, place: Path) -> None:
-    assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
-    recorded(place, "torchrun", [], call=lambda: None, code=9)
-
-    assert pod(place, "PET_NNODES=1").returncode == 9
-
-
 @pytest.mark.skipif(Path("/sys/class/infiniband").is_dir(), reason="needs a machine without RoCE: run it elsewhere")
 def test_a_pod_without_the_device_names_the_flags_that_bring_it(cli: Cli, place: Path) -> None:
     assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
@@ -263,23 +288,6 @@ def test_a_pod_without_the_device_names_the_flags_that_bring_it(cli: Cli, place:
 
     assert ran.returncode == 1
     assert "--annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1" in ran.stderr
-
-
-@pytest.mark.parametrize(
-    ("system", "recipe", "image"),
-    [
-        ("clariden", "pytorch-2.6", "pytorch/v2.6.0:v1"),
-        ("daint", "pytorch-2.6", "pytorch/v2.6.0:v1"),
-        ("santis", "pytorch-2.6", "pytorch/v2.6.0:v1@clariden"),
-        ("santis", "pytorch-2.9", "pytorch/v2.9.1:v1"),
-    ],
-)
-def test_a_recipes_uenv_is_named_with_the_cluster_that_serves_it(
-    cli: Cli, system: str, recipe: str, image: str
-) -> None:
-    answer = cli("job", "--system", system, "-A", "a", "--recipe", recipe, *TRAIN)
-
-    assert f"#SBATCH --uenv={image}\n" in answer.stdout, answer.stderr
 
 
 def test_a_job_is_written_with_the_files_that_it_needs(cli: Cli, place: Path) -> None:
@@ -297,29 +305,6 @@ def test_a_dry_run_shows_all_and_writes_nothing(cli: Cli, place: Path) -> None:
     assert answer.code == 0
     assert "\n# mine.toml\n" in answer.stdout
     assert list(place.iterdir()) == []
-
-
-def test_submit_from_inside_a_uenv_of_v10_says_how(cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
-    sbatch = place / "sbatch"
-    sbatch.write_text("#!/bin/sh\n[ \"$1\" = --help ] && echo '  --uenv-passthrough=<bool>' || touch submitted\n")
-    sbatch.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
-    monkeypatch.setenv("UENV_VIEW", "/user-environment:pytorch:default")
-
-    answer = cli("job", *UENV, "--submit", *TRAIN)
-
-    assert answer.code == 2
-    assert "uenv v10 makes sbatch fail there\nhint: leave it (exit)" in answer.stderr
-    assert not (place / "submitted").exists()
-
-
-def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write: Write) -> None:
-    newer = "extends: pytorch-2.9\ndescription: Newer.\ngroups: {cuda: {specs: [nccl@2.29.2-1, libfabric@2.4.0]}}\n"
-    write("recipes/newer/recipe.yaml", newer)
-
-    assert "--network=" not in script(cli, *UENV, *TRAIN)
-    assert "#SBATCH --network=disable_rdzv_get" in script(cli, *UENV[:-1], "newer", "--image", "mine/1:v1", *TRAIN)
-    assert "#SBATCH --network=disable_rdzv_get" in script(cli, *EXTENDED, *TRAIN)
 
 
 def test_a_container_on_olivia_takes_the_libraries_of_the_modules(cli: Cli, place: Path) -> None:
@@ -510,94 +495,65 @@ def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, write: Wri
     assert "ignored: launchers/mine.yaml:1:1: 'source' is missing" in " ".join(answer.stderr.split())
 
 
-@pytest.mark.parametrize(
-    ("command", "program", "warning"),
-    [
-        ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 python train.py", "", ""),
-        ("CUDA_VISIBLE_DEVICES=4,5,6,7 python train.py", "", "a rank sees 0 of the 4 GPUs"),
-        ("torchrun --nproc-per-node 2 train.py", "", "--nproc-per-node 2: the job asks for 4 GPUs of a node; --gpus 2"),
-        ("python train.py", "import a\n\n    mp.spawn(run, nprocs=8)\n", "train.py:3 starts processes of its own"),
-        ("python -m train", "import submitit\n", "train.py:1 submits jobs itself"),
-        ("python train.py", "# mp.spawn(run, nprocs=8)\n", ""),
-    ],
-)
-def test_what_a_command_does_with_the_gpus_of_a_node_is_told(
-    cli: Cli, place: Path, command: str, program: str, warning: str
-) -> None:
-    (place / "train.py").write_text(program)
+TOLD = [
+    ("-- CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 python train.py", "", ""),
+    ("-- CUDA_VISIBLE_DEVICES=4,5,6,7 python train.py", "", "a rank sees 0 of the 4 GPUs"),
+    ("-- torchrun --nproc-per-node 2 train.py", "", "--nproc-per-node 2: the job asks for 4 GPUs of a node; --gpus 2"),
+    ("-- python train.py", "import a\n\n    mp.spawn(run, nprocs=8)\n", "train.py:3 starts processes of its own"),
+    ("-- python -m train", "import submitit\n", "train.py:1 submits jobs itself"),
+    ("-- python train.py", "# mp.spawn(run, nprocs=8)\n", ""),
+    ("-- python other.py", "", "other.py is not here"),
+    ("-- uv run train.py", "", "uv run starts the Python of an environment of its own"),
+    ("-- python -m pkg.train", "", "-m pkg.train: pkg is not here"),
+    ("--workdir /a/w -- python other.py", "", "it is looked for in /a/w"),
+]
 
-    answer = cli("job", *UENV, "--", *command.split())
+
+@pytest.mark.parametrize(("command", "program", "warning"), TOLD)
+def test_what_a_command_will_not_find_or_does_with_the_gpus_of_a_node_is_told(
+    cli: Cli, write: Write, command: str, program: str, warning: str
+) -> None:
+    write("train.py", program)
+
+    answer = cli("job", *UENV, *command.split())
 
     assert answer.code == 0
     assert (warning in " ".join(answer.stderr.split())) if warning else "warning" not in answer.stderr
 
 
-@pytest.mark.parametrize(
-    ("word", "words"),
-    [
-        ("python train.py --lr 0.1", ["python", "train.py", "--lr", "0.1"]),
-        ("A=1 python 'a b.py'", ["env", "A=1", "python", "a b.py"]),
-        ("cd x && python train.py", ["bash", "-c", "cd x && python train.py"]),
-    ],
-)
-def test_a_command_line_in_one_word_is_taken_apart(cli: Cli, word: str, words: list[str]) -> None:
-    assert json.loads(cli("job", "--json", *UENV, "--", word).stdout)["command"] == words
+ADDRESS = "--nnodes=$N --master-addr=$MASTER_ADDR t.py"
+NGC = "nvidia/pytorch:25.06-py3"
+SCRIPT = ("--", "bash", "run.sh")
+ONCE_A_NODE = {"launcher": "none", "tasks_per_node": 1}
+PLANS = [
+    ("", (*UENV, "--", "python train.py --lr 0.1"), {"command": ["python", "train.py", "--lr", "0.1"]}),
+    ("", (*UENV, "--", "A=1 python 'a b.py'"), {"command": ["env", "A=1", "python", "a b.py"]}),
+    ("", (*UENV, "--", "cd x && python t.py"), {"command": ["bash", "-c", "cd x && python t.py"]}),
+    ('torchrun --nnodes="$NNODES" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" t.py', (*UENV, *SCRIPT), ONCE_A_NODE),
+    ("ARGS=(\n --nnodes $N\n --master_addr $M\n)\ntorchrun ${ARGS[@]} gpt.py", (*UENV, *SCRIPT), ONCE_A_NODE),
+    (f"if $one; then\n torchrun --standalone t.py\nelse\n torchrun {ADDRESS}\nfi", (*UENV, *SCRIPT), ONCE_A_NODE),
+    ("torchrun $ARGS t.py", (*UENV, "--launcher", "none", *SCRIPT), ONCE_A_NODE),  # which a row of refusals has without
+    ("torchrun --nproc-per-node=4 t.py", (*UENV, "--nodes", "1", *SCRIPT), ONCE_A_NODE),
+    ("", (*CE[:2], *CE[4:-1], f"nvcr.io/{NGC}", *TRAIN), {"runtime": "ce", "image": f"nvcr.io#{NGC}"}),
+    ("", (*CE[:-1], f"docker://nvcr.io/{NGC}", *TRAIN), {"runtime": "ce", "image": f"nvcr.io#{NGC}"}),
+    ("", (*OLIVIA, "--image", f"nvcr.io#{NGC}", *TRAIN), {"runtime": "apptainer", "image": f"docker://nvcr.io/{NGC}"}),
+    ("", (*UENV[:4], "--image", "pytorch/v2.6.0:v1", *TRAIN), {"runtime": "uenv", "image": "pytorch/v2.6.0:v1"}),
+    *(
+        ("", ("-s", system, "-A", "a", "--recipe", recipe, *TRAIN), {"image": image})
+        for system, recipe, image in (
+            ("daint", "pytorch-2.6", "pytorch/v2.6.0:v1"), ("santis", "pytorch-2.6", "pytorch/v2.6.0:v1@clariden"),
+            ("santis", "pytorch-2.9", "pytorch/v2.9.1:v1"),
+        )
+    ),
+]  # fmt: skip
+"""A script, the words of a job (that run it as run.sh, or not), and what is planned."""
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        'torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py',
-        "ARGS=(\n  --nnodes $NNODES\n  --master_addr $MASTER_ADDR\n)\ntorchrun ${ARGS[@]} gpt.py",
-        "if $one; then\n torchrun --standalone t.py\nelse\n torchrun --nnodes=$N --master-addr=$MASTER_ADDR t.py\nfi",
-    ],
-)
-def test_a_script_whose_launcher_takes_the_address_runs_once_a_node(cli: Cli, place: Path, line: str) -> None:
-    (place / "run.sh").write_text(f"{line}\n")
+@pytest.mark.parametrize(("script", "words", "plan"), PLANS)
+def test_what_is_planned(cli: Cli, write: Write, script: str, words: tuple[str, ...], plan: dict[str, object]) -> None:
+    write("run.sh", f"{script}\n")
 
-    data = json.loads(cli("job", "--json", *UENV, "--", "bash", "run.sh").stdout)
-
-    assert (data["launcher"], data["tasks_per_node"]) == ("none", 1)
-
-
-def test_options_that_are_not_known_are_the_users_word(cli: Cli, place: Path) -> None:
-    (place / "run.sh").write_text("torchrun $ARGS train.py\n")
-
-    assert cli("job", *UENV, "--", "bash", "run.sh").code == 2
-    assert cli("job", *UENV, "--launcher", "none", "--", "bash", "run.sh").code == 0
-
-
-def test_on_one_node_a_launcher_of_a_script_needs_no_address(cli: Cli, place: Path) -> None:
-    (place / "run.sh").write_text("torchrun --nproc-per-node=4 train.py\n")
-
-    data = json.loads(cli("job", "--json", *UENV, "--nodes", "1", "--", "bash", "run.sh").stdout)
-
-    assert data["launcher"] == "none"
-
-
-def test_an_apostrophe_in_a_reason_leaves_the_job_whole(cli: Cli, write: Write) -> None:
-    gpu = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
-    binding = "binding: {torchrun: {value: node, reason: it's near}}"
-    write(
-        "systems/mine.yaml",
-        f"extends: clariden\nnodes: {{gh200: {{target: neoverse_v2, os: sles15, {gpu}, {binding}}}}}\n",
-    )
-
-    text = script(cli, "--system", "mine", *UENV[2:-1], "pytorch-2.9", "--launcher", "torchrun", *TRAIN)
-
-    assert "it'\\''s near" in text
-    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
-
-
-def test_cores_are_bound_by_the_systems_topology(cli: Cli, write: Write) -> None:
-    masks = "mask_cpu:0xff,0xff00,0xff0000,0xff000000"
-    gpu = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
-    binding = f"binding: {{srun: {{value: '{masks}', reason: as lstopo shows}}}}"
-    node = f"nodes: {{gh200: {{target: neoverse_v2, os: sles15, cores: 288, {gpu}, {binding}}}}}\n"
-    write("systems/mine.yaml", f"extends: clariden\n{node}")
-
-    assert f"--cpu-bind={masks} " in script(cli, "--system", "mine", *UENV[2:], *TRAIN)
-    assert "--cpu-bind=cores " in script(cli, "--system", "mine", *UENV[2:], "--gpus", "2", *TRAIN)
+    assert json.loads(cli("job", "--json", *words).stdout).items() >= plan.items()
 
 
 def test_what_was_changed_by_hand_stays(cli: Cli, place: Path) -> None:
@@ -615,13 +571,6 @@ def test_what_was_changed_by_hand_stays(cli: Cli, place: Path) -> None:
     assert "/users/me" not in edf.read_text()
 
 
-def test_a_file_of_somebody_else_is_not_replaced(cli: Cli, place: Path) -> None:
-    (place / "train.sh").write_text("mine\n")
-
-    assert cli("job", *UENV, "-o", "train.sh", "--force", *TRAIN).code == 2
-    assert (place / "train.sh").read_text() == "mine\n"
-
-
 def test_jobs_beside_each_other_do_not_disturb(cli: Cli, place: Path) -> None:
     assert cli("job", *UENV, "-o", "one.sh", *TRAIN).code == 0
     (place / "one.sh").write_text("changed\n")
@@ -629,35 +578,6 @@ def test_jobs_beside_each_other_do_not_disturb(cli: Cli, place: Path) -> None:
     assert cli("job", *UENV, "-o", "two.sh", *TRAIN).code == 0
     assert cli("job", *UENV, "-o", "two.sh", "--nodes", "4", *TRAIN).code == 0
     assert cli("job", *UENV, "-o", "one.sh", *TRAIN).code == 2
-
-
-@pytest.mark.parametrize(
-    ("system", "image", "runtime", "spelled"),
-    [
-        ("clariden", "nvcr.io/nvidia/pytorch:25.06-py3", "ce", "nvcr.io#nvidia/pytorch:25.06-py3"),
-        ("clariden", "docker://nvcr.io/nvidia/pytorch:25.06-py3", "ce", "nvcr.io#nvidia/pytorch:25.06-py3"),
-        ("olivia", "nvcr.io#nvidia/pytorch:25.06-py3", "apptainer", "docker://nvcr.io/nvidia/pytorch:25.06-py3"),
-        ("clariden", "pytorch/v2.6.0:v1", "uenv", "pytorch/v2.6.0:v1"),
-    ],
-)
-def test_an_image_of_a_registry_means_a_container_as_it_spells_it(
-    cli: Cli, system: str, image: str, runtime: str, spelled: str
-) -> None:
-    data = json.loads(cli("job", "--json", "-s", system, "-A", "a", "--image", image, *TRAIN).stdout)
-
-    assert (data["runtime"], data["image"]) == (runtime, spelled)
-
-
-def test_what_is_not_here_is_said(cli: Cli, place: Path) -> None:
-    (place / "there.py").touch()
-
-    assert "train.py is not here" in cli("job", *UENV, *TRAIN).stderr
-    assert "it is looked for in /a/w" in cli("job", *UENV, "--workdir", "/a/w", *TRAIN).stderr
-    assert "is not here" not in cli("job", *UENV, "--", "python", "there.py").stderr
-    assert (
-        "uv run starts the Python of an environment of its own" in cli("job", *UENV, "--", "uv", "run", "t.py").stderr
-    )
-    assert "-m pkg.train: pkg is not here" in cli("job", *UENV, "--", "python", "-m", "pkg.train").stderr
 
 
 ENROOT = """\

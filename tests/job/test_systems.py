@@ -14,7 +14,6 @@ from tests.job.stand_ins import packed_overlay
 from tests.support.needs import needs
 
 TRAIN = ("--", "python", "train.py")
-GH200_WITHOUT_LL128 = {"NCCL_PROTO": "^LL128", "FI_CXI_RDZV_THRESHOLD": "0", "FI_CXI_RDZV_GET_MIN": "0"}
 
 
 def job(cli: Cli, *words: str) -> str:
@@ -38,34 +37,8 @@ class TestIsambard:
         assert len(theirs) == 19
         assert {name: ours.get(name) for name in theirs} == {**theirs, "NCCL_DEBUG": None}  # which prints alone
 
-    def test_the_gh200_of_bristol_do_not_use_ll128_either(self, cli: Cli) -> None:
-        assert GH200_WITHOUT_LL128.items() <= variables(job(cli, "-s", "isambard-ai")).items()
-
-
-class TestLumi:
-    def test_masks_of_the_dies_for_srun_and_exclusive_for_torchrun(self, cli: Cli) -> None:
-        srun = job(cli, "-s", "lumi", "-A", "project_1", "--launcher", "srun")
-        masks = re.findall(r"--cpu-bind=mask_cpu:(\S+)", srun)[0].split(",")
-
-        assert [bin(int(mask, 16)).count("1") for mask in masks] == [7] * 8
-        assert sum(int(mask, 16) for mask in masks) & 0x0101010101010101 == 0  # the first core of each is the system's
-        assert masks[0] == "fe000000000000"  # die 0 is beside cores 49 to 55
-        assert "--numa-binding=exclusive" in job(cli, "-s", "lumi", "-A", "project_1")
-
-    def test_nccl_net_gdr_level_is_removed_since_jobs_hang_with_it(self, cli: Cli) -> None:
-        text = job(cli, "-s", "lumi", "-A", "project_1")
-
-        assert "\nunset NCCL_NET_GDR_LEVEL\n" in text
-        assert "NCCL_NET_GDR_LEVEL" not in variables(text)
-        script = cli("activate", "--system", "lumi").stdout
-        assert "ue_remove NCCL_NET_GDR_LEVEL" in script
-
 
 class TestFrontier:
-    def test_nccl_net_is_for_several_nodes(self, cli: Cli) -> None:
-        assert variables(job(cli, "-s", "frontier", "-A", "a"))["NCCL_NET"] == "OFI"
-        assert "NCCL_NET" not in variables(job(cli, "-s", "frontier", "-A", "a", "-N", "1"))
-
     def test_an_environment_that_is_a_folder_comes_first(self, cli: Cli, tmp_path: Path) -> None:
         python = tmp_path / "env" / "bin" / "python"
         python.parent.mkdir(parents=True)
@@ -120,14 +93,3 @@ def test_a_packed_overlay_is_refused_where_nothing_mounts_it(cli: Cli, place: Pa
     assert answer.code == 2
     assert "mounts no image" in answer.stderr
     assert "unsquashfs -d FOLDER mine.squashfs" in answer.stderr
-
-
-def test_what_a_system_and_its_local_disk_both_ask_for_is_one_constraint(cli: Cli, write: Write) -> None:
-    write(
-        "systems/mine.yaml",
-        "extends: perlmutter\ndescription: mine\nruntimes: [conda]\njobs:\n  local:\n"
-        "    {folder: /local, constraint: disk, reason: fast, source: me 2026}\n",
-    )
-    text = job(cli, "-s", "mine", "-A", "a", "--image", "env.tar.gz")
-
-    assert re.findall(r"^#SBATCH --constraint=(\S+)", text, re.MULTILINE) == ["gpu&disk"]
