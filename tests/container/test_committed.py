@@ -62,12 +62,3 @@ def test_a_folder_of_downloads_beside_the_files_stays(cli: Cli, write: Write) ->
 
     assert cli("container", "mine", "--system", "clariden").code == 0
     assert kept.is_file()
-
-
-def test_a_dry_run_writes_nothing(cli: Cli, write: Write) -> None:
-    project(write, {"part": {}})
-
-    answer = cli("container", "mine", "--dry-run")
-
-    assert answer.stdout.startswith("# syntax=docker/dockerfile:1\n")
-    assert not Path("containers").exists()

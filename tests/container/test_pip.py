@@ -52,51 +52,42 @@ def python(tmp_path: Path) -> Python:
     return Python(tmp_path)
 
 
-@pytest.mark.slow
-def test_a_package_that_needs_torch_takes_the_bases(python: Python) -> None:
-    wheel(python.wheels, "metatrain", "2025.1", requires=["torch>=2.1", "numpy"])
-    wheel(python.wheels, "torch", "2.9.0")
-
-    added = python.add("metatrain")
-
-    assert added.returncode == 0, added.stderr
-    assert python.version("metatrain") == "2025.1"
-    assert python.version("torch") == NVIDIA
+STAYS = "uenvtool: pip cannot install these packages beside what the base has, which stays:"
 
 
-def test_a_package_that_needs_another_torch_ends_the_build(python: Python) -> None:
-    wheel(python.wheels, "newer", "1.0", requires=["torch>=2.9"])
-    wheel(python.wheels, "torch", "2.9.0")
+@pytest.mark.parametrize(
+    ("index", "wanted", "says", "versions"),
+    [
+        pytest.param(
+            ["metatrain 2025.1 torch>=2.1 numpy", "torch 2.9.0"], "metatrain", [],
+            {"metatrain": "2025.1", "torch": NVIDIA}, id="torch is the base's", marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["newer 1.0 torch>=2.9", "torch 2.9.0"], "newer", [STAYS, f"  torch {NVIDIA}\n"],
+            {"torch": NVIDIA}, id="another torch",
+        ),
+        pytest.param(
+            ["bringer 1.0 nvidia-nccl-cu12", "nvidia-nccl-cu12 2.27.3"], "bringer",
+            ["uenvtool: pip changed nvidia-nccl-cu12 from nothing to 2.27.3"], {}, id="a second NCCL",
+        ),
+        pytest.param(
+            ["monitor 1.0 nvidia-ml-py", "nvidia-ml-py 12.0"], "monitor", [], {},
+            id="NVIDIA's, without a library", marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            ["numpy 2.1.0"], "numpy>=2", [], {"numpy": "2.1.0"}, id="not protected", marks=pytest.mark.slow
+        ),
+    ],
+)  # fmt: skip
+def test_what_the_base_protects_stays_or_the_build_ends(
+    python: Python, index: list[str], wanted: str, says: list[str], versions: dict[str, str]
+) -> None:
+    for package in index:
+        name, version, *requires = package.split()
+        wheel(python.wheels, name, version, requires=requires)
 
-    added = python.add("newer")
+    added = python.add(wanted)
 
-    assert added.returncode == 1
-    assert "uenvtool: pip cannot install these packages beside what the base has, which stays:" in added.stderr
-    assert f"  torch {NVIDIA}\n" in added.stderr
-    assert python.version("torch") == NVIDIA
-
-
-def test_a_package_that_brings_a_second_nccl_ends_the_build(python: Python) -> None:
-    wheel(python.wheels, "bringer", "1.0", requires=["nvidia-nccl-cu12"])
-    wheel(python.wheels, "nvidia-nccl-cu12", "2.27.3")
-
-    added = python.add("bringer")
-
-    assert added.returncode == 1
-    assert "uenvtool: pip changed nvidia-nccl-cu12 from nothing to 2.27.3" in added.stderr
-
-
-@pytest.mark.slow
-def test_a_package_of_nvidias_without_a_library_is_no_second_nccl(python: Python) -> None:
-    wheel(python.wheels, "monitor", "1.0", requires=["nvidia-ml-py"])
-    wheel(python.wheels, "nvidia-ml-py", "12.0")
-
-    assert python.add("monitor").returncode == 0
-
-
-@pytest.mark.slow
-def test_a_package_that_is_not_protected_may_become_newer(python: Python) -> None:
-    wheel(python.wheels, "numpy", "2.1.0")
-
-    assert python.add("numpy>=2").returncode == 0
-    assert python.version("numpy") == "2.1.0"
+    assert added.returncode == int(bool(says)), added.stderr
+    assert [part for part in says if part not in added.stderr] == []
+    assert {name: python.version(name) for name in versions} == versions
