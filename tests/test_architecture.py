@@ -126,20 +126,6 @@ def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:
     assert "FROM toolchain AS build-mine" in Path("containers/mine/Containerfile").read_text()
 
 
-def test_a_new_lint_rule_finds_its_line_in_a_script(cli: Cli) -> None:
-    folder = Path("rules")
-    folder.mkdir()
-    entry = "rules:\n  no-sleep:\n    look:\n    - {command: sleep}\n    severity: warning\n    what: the nodes wait\n"
-    (folder / "mine.yaml").write_text(
-        f"description: Mine.\n{entry}    cost: node hours\n    fix: leave it out\n    source: me, 2026\n"
-    )
-    Path("job.sh").write_text("#!/bin/bash\n#SBATCH --time=1\nsleep 60\n")
-
-    assert cli("validate", "rules/mine.yaml").code == 0
-    assert "no-sleep" in cli("check", "job.sh", "--json").stdout
-    assert "the nodes wait" in cli("explain", "no-sleep").stdout
-
-
 def test_words_of_a_program_s_own_say_that_its_run_went_on_and_hide_no_others(cli: Cli) -> None:
     Path("findings").mkdir()
     Path("job.out").write_text("cxil_map: write error\n" + "Tour 7 de 9\n" * 60)

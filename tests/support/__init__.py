@@ -1,1 +1,1 @@
-"""What tests of several parts share."""
+"""What tests of three files and more share; what one room alone needs lies in it."""
