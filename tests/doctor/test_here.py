@@ -253,29 +253,6 @@ def test_variables_that_name_paths_of_the_host_are_found_in_a_container(
     assert "\nunset VIRTUAL_ENV UENV_MOUNT_LIST\n" in fix
 
 
-def test_variables_that_an_activation_set_on_the_host_are_found_in_a_container(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    environ = {"CLUSTER_NAME": "clariden", "SLURM_JOB_ID": "17", "container": "ce", "NCCL_NET": "AWS Libfabric"}
-    for name, value in {**environ, "CXI_OTHER": "1", "UENVTOOL_SET": "uenv NCCL_NET CXI_OTHER"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("NVIDIA_PYTORCH_VERSION", "25.06")
-
-    assert found(cli)["host-variable-left"] == "NCCL_NET, CXI_OTHER, of uenv"
-    monkeypatch.delenv("UENVTOOL_SET")
-    assert "host-variable-left" not in found(cli)
-
-
-def test_a_job_without_its_activation_is_told_to_source_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"CLUSTER_NAME": "clariden", "UENV_VIEW": "/u:pytorch:default", "SLURM_JOB_ID": "17"}.items():
-        monkeypatch.setenv(name, value)
-
-    fix = cli("doctor", "--fix").stdout
-
-    assert 'eval "$(uenvtool activate --system clariden --runtime uenv --shell bash)"' in fix
-    assert found(cli).keys() >= {"variable-missing"}
-
-
 def test_a_job_of_one_node_on_olivia_does_not_lack_the_network(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_CLUSTER_NAME", "olivia")
