@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -115,39 +116,36 @@ def test_an_overlay_without_sums_is_compared_with_the_new_one(overlay: Path, tmp
 
 
 def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
-    wheels: Path, no_base: None, cli: Cli, tmp_path: Path
+    wheels: Path, no_base: None, done: Cli, tmp_path: Path
 ) -> None:
     wheel(wheels, "alpha", "1.0")
     wheel(wheels, "beta", "1.0")
     put(Path("v.previous"), "thesis.tex", "years of work")
-    assert cli("venv", "v", "--no-base", "alpha").code == 0
-    quiet = cli("venv", "v", "beta")
+    done("venv", "v", "--no-base", "alpha")
+    quiet = done("venv", "v", "beta")
     (site,) = Path("v").glob("lib/python3*/site-packages")
     put(site / "alpha", "__init__.py", "patched")
     install(site, wheel(tmp_path / "by-hand", "bypip", "1.0"))
 
-    answer = cli("venv", "v", "beta")
+    answer = done("venv", "v", "beta")
 
-    assert quiet.code == answer.code == 0, answer.stderr
     assert "not by uenvtool" not in quiet.stderr
-    assert "not by uenvtool, and so not in the new v: bypip 1.0, " in answer.stderr
-    assert "site-packages/alpha/__init__.py; the old one is kept" in answer.stderr
+    assert re.search(r"not in the new v: bypip 1.0, \S+/alpha/__init__.py; the old one is kept", answer.stderr)
     assert "the old one is v.previous.2" in answer.stderr
     assert Path("v.previous/thesis.tex").read_text() == "years of work"
     assert next(Path("v.previous.2").glob("lib/python3*/site-packages/alpha/__init__.py")).read_text() == "patched"
 
 
 @pytest.mark.slow
-def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: Cli) -> None:
+def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, done: Cli) -> None:
     need("mksquashfs", "unsquashfs")
     wheel(wheels, "alpha", "1.0")
     Path("v.previous.squashfs").write_text("not an image of this tool's")
-    assert cli("venv", "v", "--no-base", "alpha", "--squash").code == 0
+    done("venv", "v", "--no-base", "alpha", "--squash")
 
-    first = cli("venv", "v", "--update", "--squash")
-    second = cli("venv", "v", "--update", "--squash")
+    done("venv", "v", "--update", "--squash")
+    done("venv", "v", "--update", "--squash")
 
-    assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
     assert Path("v.previous.squashfs").read_text() == "not an image of this tool's"
     assert sorted(path.name for path in Path().glob("*.squashfs")) == [
         "v.previous.2.squashfs",

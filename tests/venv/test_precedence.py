@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,13 +81,12 @@ def fill_base(here: BaseHere, wheels: Path) -> None:
 
 
 @pytest.fixture
-def overlay(loaded: Loaded, wheels: Path, cli: Cli, request: pytest.FixtureRequest) -> tuple[BaseHere, Path]:
+def overlay(loaded: Loaded, wheels: Path, done: Cli, request: pytest.FixtureRequest) -> tuple[BaseHere, Path]:
     """tool 2 over a base that has tool 1 and inbase 1 and a torch that starts workers."""
     version, layout = request.param
     here = loaded(layout, version)
     fill_base(here, wheels)
-    answer = cli("venv", "my venv", "tool==2.0")
-    assert answer.code == 0, answer.stderr
+    done("venv", "my venv", "tool==2.0")
     return here, Path("my venv").absolute()
 
 
@@ -147,8 +147,7 @@ def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHe
     completed = run([folder / "bin" / "python", "-c", "pass"], clean_environment())
 
     assert completed.returncode == 127
-    assert len(completed.stderr.splitlines()) == 1
-    assert "uenv start /images/stack.squashfs --view=default" in completed.stderr
+    assert re.fullmatch(r".*uenv start /images/stack.squashfs --view=default\n", completed.stderr)
     assert run([folder / "bin" / "tool-look"], clean_environment()).stderr == completed.stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -17,17 +18,16 @@ PATHS = "import json, sys; print(json.dumps(sys.path))"
 
 
 @pytest.fixture
-def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
-    found = loaded("pythonpath")
-    install(found.site, wheel(place.parent / "old", "tool", "1.0"))
+def here(here: BaseHere, wheels: Path, place: Path) -> BaseHere:
+    """A base with tool 1; tool 2 is to be had, which says its version."""
+    install(here.site, wheel(place.parent / "old", "tool", "1.0"))
     wheel(wheels, "tool", "2.0", files={"tool/__main__.py": "import tool; print(tool.__version__)\n"})
-    return found
+    return here
 
 
 def paths(python: str | Path, **env: str) -> list[str]:
     completed = run([python, "-c", PATHS], clean_environment(**env))
-    assert completed.returncode == 0, completed.stderr
-    assert completed.stderr == ""
+    assert (completed.returncode, completed.stderr) == (0, "")
     found: list[str] = json.loads(completed.stdout)
     return found[1:]
 
@@ -38,8 +38,8 @@ def base_folders(folder: Path) -> list[str]:
     return line.partition("= ")[2].split(":")
 
 
-def test_the_order_is_standard_library_overlay_base_rest(here: BaseHere, cli: Cli, place: Path) -> None:
-    cli("venv", "v", "tool==2.0")
+def test_the_order_is_standard_library_overlay_base_rest(here: BaseHere, done: Cli, place: Path) -> None:
+    done("venv", "v", "tool==2.0")
     (place / "mine").mkdir()
     (place / "added").mkdir()
     (here.site / "base.pth").write_text(f"{place / 'added'}\n")
@@ -53,12 +53,12 @@ def test_the_order_is_standard_library_overlay_base_rest(here: BaseHere, cli: Cl
     assert found == [*standard, own, *base, str(place / "mine")]  # .pth files of PYTHONPATH are not read
 
 
-def test_pth_files_of_the_bases_own_site_are_read_once(loaded: Loaded, wheels: Path, cli: Cli, place: Path) -> None:
+def test_pth_files_of_the_bases_own_site_are_read_once(loaded: Loaded, wheels: Path, done: Cli, place: Path) -> None:
     base = loaded("pythonuserbase")
     (place / "added").mkdir()
     (base.site / "base.pth").write_text(f"{place / 'added'}\n")
     wheel(wheels, "tool", "2.0")
-    cli("venv", "v", "tool")
+    done("venv", "v", "tool")
 
     for env in ({}, base.environment):
         found = paths("v/bin/python", **env)
@@ -68,8 +68,8 @@ def test_pth_files_of_the_bases_own_site_are_read_once(loaded: Loaded, wheels: P
 
 
 @pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a folder gone", "a hook that is not there"])
-def test_a_damaged_overlay_still_starts_python(here: BaseHere, cli: Cli, damage: str, place: Path) -> None:
-    cli("venv", "v", "tool==2.0")
+def test_a_damaged_overlay_still_starts_python(here: BaseHere, done: Cli, damage: str, place: Path) -> None:
+    done("venv", "v", "tool==2.0")
     config = place / "v" / "pyvenv.cfg"
     if damage == "no pyvenv.cfg line":
         config.write_text("".join(line for line in config.read_text().splitlines(True) if "uenvtool" not in line))
@@ -82,13 +82,11 @@ def test_a_damaged_overlay_still_starts_python(here: BaseHere, cli: Cli, damage:
 
     assert completed.stdout == "2.0\n", completed.stderr
     if damage == "a folder gone":
-        assert completed.stderr.count("\n") == 1
-        assert "is not here" in completed.stderr
-        assert "uenv start /images/stack.squashfs" in completed.stderr
+        assert re.fullmatch(r".* is not here.*uenv start /images/stack.squashfs.*\n", completed.stderr)
 
 
-def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v")
+def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, done: Cli) -> None:
+    done("venv", "v")
     words = ["", "a b", "*", "$HOME", "'", '"', "\n", "--", "-c"]
 
     code = "import json, sys; print(json.dumps(sys.argv[1:])); sys.exit(7)"
@@ -99,44 +97,39 @@ def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Cl
     assert json.loads(completed.stdout) == words
 
 
-def test_links_from_elsewhere_lead_to_the_overlay(here: BaseHere, cli: Cli, place: Path) -> None:
-    cli("venv", "my v", "tool==2.0")
-    (place / "bin").mkdir()
-    (place / "bin" / "one").symlink_to("../my v/bin/python3")
-    (place / "bin" / "two").symlink_to(place / "bin" / "one")
-
-    for name in ("one", "two"):
-        done = run([place / "bin" / name, "-m", "tool"], clean_environment())
-
-        assert done.stdout == "2.0\n", done.stderr
-
-
-def test_an_overlay_lies_on_an_overlay(here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overlay_lies_on_an_overlay(
+    here: BaseHere, done: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel(wheels, "more", "1.0", files={"more/__init__.py": "import tool; print(tool.__version__)\n"})
-    cli("venv", "one", "tool==2.0")
+    done("venv", "one", "tool==2.0")
     for name in ("UENV_VIEW", "UENV_MOUNT_LIST", "PYTHONPATH"):
         monkeypatch.delenv(name)
 
-    answer = cli("venv", "two", "more", "--base", "one/bin/python")
+    done("venv", "two", "more", "--base", "one/bin/python")
 
-    assert answer.code == 0, answer.stderr
     assert run(["two/bin/python", "-c", "import more"], clean_environment()).stdout == "2.0\n"
     assert paths("two/bin/python")[-1] == base_folders(Path("one"))[-1]
 
 
-def test_pythons_own_venv_and_a_child_environment_work_from_an_overlay(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "tool==2.0")
+def test_links_from_elsewhere_and_a_child_environment_lead_to_the_overlay(
+    here: BaseHere, done: Cli, place: Path
+) -> None:
+    done("venv", "my v", "tool==2.0")
+    (place / "bin").mkdir()
+    (place / "bin" / "one").symlink_to("../my v/bin/python3")
+    (place / "bin" / "two").symlink_to(place / "bin" / "one")
+    made = run(["my v/bin/python", "-m", "venv", "--without-pip", "child"], clean_environment())
 
-    made = run(["v/bin/python", "-m", "venv", "--without-pip", "child"], clean_environment())
-
-    assert made.returncode == 0, made.stderr
+    assert made.returncode == 0, made.stdout
+    for name in ("one", "two"):
+        assert run([place / "bin" / name, "-m", "tool"], clean_environment()).stdout == "2.0\n"
     assert run(["child/bin/python", "-c", "pass"], clean_environment()).returncode == 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_activation_starts_no_process(here: BaseHere, cli: Cli, shell: str) -> None:
+def test_activation_starts_no_process(here: BaseHere, done: Cli, shell: str) -> None:
     need(shell)
-    cli("venv", "v", "tool==2.0")
+    done("venv", "v", "tool==2.0")
 
     def started(text: str) -> int:
         calls = traced([shell, "-c", text], "execve,fork,vfork,clone,clone3", env=clean_environment())
@@ -145,13 +138,13 @@ def test_activation_starts_no_process(here: BaseHere, cli: Cli, shell: str) -> N
     assert started("source v/bin/activate") == started("true")
 
 
-def test_the_overlay_has_the_bases_commands_as_its_own(loaded: Loaded, wheels: Path, cli: Cli, place: Path) -> None:
+def test_the_overlay_has_the_bases_commands_as_its_own(loaded: Loaded, wheels: Path, done: Cli, place: Path) -> None:
     base = loaded("pythonuserbase")
     install(base.site, wheel(place / "old", "run", "1.0", files={
         "run/__init__.py": "import json, sys\ndef main():\n    print(json.dumps({'prefix': sys.prefix}))\n"
     }, scripts={"runit": "run:main", "../evil": "run:main", "python3": "run:main"}))  # fmt: skip
     wheel(wheels, "tool", "2.0")
-    cli("venv", "v", "tool")
+    done("venv", "v", "tool")
 
     assert seen(["v/bin/runit"], clean_environment()) == {"prefix": str(place / "v")}
     # the machine's own Python may bring commands of packages that it has
