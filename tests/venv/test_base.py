@@ -30,19 +30,15 @@ def activated(place: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Pa
     return environment
 
 
-def test_an_environment_that_is_activated_can_be_named(activated: Path) -> None:
-    found = read_base(find(str(activated / "bin" / "python"), os.environ), os.environ)
-
-    assert set(found.packages) == {"torch"}
-
-
-def test_another_environment_that_is_activated_is_no_part_of_a_base(activated: Path) -> None:
+def test_an_environment_that_is_activated_is_a_base_only_if_it_is_named(activated: Path) -> None:
     (site,) = activated.glob("lib/python3*/site-packages")
-    base = str(Path(sys.base_prefix, "bin", "python3"))
+    other = str(Path(sys.base_prefix, "bin", "python3"))
 
-    found = read_base(find(base, os.environ), {**os.environ, "PYTHONPATH": str(site)})
+    named = read_base(find(str(activated / "bin" / "python"), os.environ), os.environ)
+    unnamed = read_base(find(other, os.environ), {**os.environ, "PYTHONPATH": str(site)})
 
-    assert "torch" not in found.packages
+    assert set(named.packages) == {"torch"}
+    assert "torch" not in unnamed.packages
 
 
 @pytest.mark.parametrize(("container", "is_base"), [("/images/rocm.sif", True), ("", False)])

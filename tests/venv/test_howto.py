@@ -135,10 +135,8 @@ def test_what_no_command_can_name_is_refused_when_it_is_read(
 ) -> None:
     answer = cli("show", str(foreign(place, **words)))
 
-    assert answer.code == 2, answer.stdout
-    assert f"{place}/foreign.squashfs:" in answer.stderr
-    assert "hint: " in answer.stderr
-    assert what in answer.stderr
+    assert answer.code == 2
+    assert re.search(rf"{place}/foreign.squashfs:.*{what}.*\nhint: ", answer.stderr)
 
 
 WORDS = ("$(touch MARK)", "`touch MARK`", "; touch MARK;", "'; touch MARK; '", "&& touch MARK")
@@ -148,11 +146,10 @@ WORDS = ("$(touch MARK)", "`touch MARK`", "; touch MARK;", "'; touch MARK; '", "
 @pytest.mark.parametrize("name", ["image", "view", "load"])
 @pytest.mark.parametrize("inside", [False, True])
 def test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted(
-    name: str, word: str, inside: bool, place: Path, cli: Cli
+    name: str, word: str, inside: bool, place: Path, done: Cli
 ) -> None:
     words = {name: f"uenv start a/b:1 {word}" if name == "load" else f"a{word}"}
-    answer = cli("show", str(foreign(place, **words, in_container=inside)))
-    assert answer.code == 0, answer.stderr
+    answer = done("show", foreign(place, **words, in_container=inside))
 
     pasted = [line.strip() for line in f"{answer.stdout}\n{answer.stderr}".splitlines()]
     pasted = [line.partition("not here now; ")[2].rstrip(")") if "not here now; " in line else line for line in pasted]

@@ -7,7 +7,6 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -16,8 +15,8 @@ from tests.conftest import Cli, Loaded
 from tests.support.overlays import LAYOUTS, BaseHere, base, clean_environment, install, run, seen, wheel
 from tests.support.programs import program
 from tests.support.pythons import newest, pythons
-from uenvtool.venv.base import Distribution, read_base
-from uenvtool.venv.overlay import add_base_commands, create, python_wrapper
+from uenvtool.venv.base import read_base
+from uenvtool.venv.overlay import create, python_wrapper
 from uenvtool.venv.where import find
 
 LOOK = """
@@ -174,14 +173,3 @@ def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: 
         else:
             told = f"uenvtool: the base of this overlay is not here: {interpreter}; load it first: load 'it'\n"
             assert (ran.returncode, ran.stderr) == (127, told)
-
-
-def test_a_command_of_the_overlays_own_is_not_replaced_by_the_bases(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/mine").write_text("of the overlay")
-    package = Distribution(name="x", version="1", folder="", scripts={"mine": "x:main", "theirs": "x:main"})
-
-    add_base_commands(tmp_path, SimpleNamespace(packages={"x": package}))  # type: ignore[arg-type]
-
-    assert (tmp_path / "bin/mine").read_text() == "of the overlay"
-    assert (tmp_path / "bin/theirs").read_text().startswith("#!")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import skip_without
+from tests.support.programs import program
 from uenvtool.image.tree import walk
 from uenvtool.venv.image import left_out, rewritten
 
@@ -63,18 +64,10 @@ def test_commands_find_the_python_beside_them(tmp_path: Path) -> None:
 
     found = moved(folder)
 
-    place = tmp_path / "a place with 'quotes'"
-    (place / "bin").mkdir(parents=True)
-    (place / "bin" / "python").symlink_to("/usr/bin/env")
-    (place / "bin" / "python").unlink()
-    (place / "bin" / "python").write_text('#!/bin/sh\nshift\necho "ours: $*"\n')
-    for name in ("tool", "long", "python"):
-        if name != "python":
-            (place / "bin" / name).write_text(found[f"bin/{name}"])
-        (place / "bin" / name).chmod(0o755)
+    folder = program(tmp_path / "a place with 'quotes'" / "bin/python", 'shift\necho "ours: $*"').parent
     for name in ("tool", "long"):
-        completed = subprocess.run([place / "bin" / name, "x y"], capture_output=True, text=True, check=True)
-        assert completed.stdout == "ours: x y\n"
+        command = program(folder / name, found[f"bin/{name}"])
+        assert subprocess.run([command, "x y"], capture_output=True, text=True, check=True).stdout == "ours: x y\n"
 
 
 def test_lists_of_installed_files_agree_with_what_was_rewritten(tmp_path: Path) -> None:
@@ -93,11 +86,9 @@ def test_lists_of_installed_files_agree_with_what_was_rewritten(tmp_path: Path) 
 
 def test_notes_of_the_installer_and_of_an_earlier_image_stay_behind(tmp_path: Path) -> None:
     folder = environment(tmp_path / "built")
-    (folder / "meta").mkdir()
-    (folder / "meta" / "env.json").write_text("{}")
-    (folder / "meta" / "extra").mkdir()
-    (folder / "meta" / "extra" / "packed.json").write_text("{}")
-    (folder / ".lock").write_text("")
+    (folder / "meta" / "extra").mkdir(parents=True)
+    for name in ("meta/env.json", "meta/extra/packed.json", ".lock"):
+        (folder / name).write_text("{}")
 
     names = walk(folder, left_out=left_out(folder))
 

@@ -138,17 +138,21 @@ def test_activation_starts_no_process(here: BaseHere, done: Cli, shell: str) -> 
     assert started("source v/bin/activate") == started("true")
 
 
-def test_the_overlay_has_the_bases_commands_as_its_own(loaded: Loaded, wheels: Path, done: Cli, place: Path) -> None:
+def test_the_overlay_has_the_bases_commands_but_for_those_of_its_own(
+    loaded: Loaded, wheels: Path, done: Cli, place: Path
+) -> None:
     base = loaded("pythonuserbase")
-    install(base.site, wheel(place / "old", "run", "1.0", files={
-        "run/__init__.py": "import json, sys\ndef main():\n    print(json.dumps({'prefix': sys.prefix}))\n"
-    }, scripts={"runit": "run:main", "../evil": "run:main", "python3": "run:main"}))  # fmt: skip
-    wheel(wheels, "tool", "2.0")
+    files = {"run/__init__.py": "import json, sys\ndef main():\n    print(json.dumps({'prefix': sys.prefix}))\n"}
+    scripts = dict.fromkeys(("runit", "own", "../evil", "python3"), "run:main")
+    install(base.site, wheel(place / "old", "run", "1.0", files=files, scripts=scripts))
+    files = {"tool/__init__.py": 'def main():\n    print(\'{"own": "yes"}\')\n'}
+    wheel(wheels, "tool", "2.0", files=files, scripts={"own": "tool:main"})
     done("venv", "v", "tool")
 
     assert seen(["v/bin/runit"], clean_environment()) == {"prefix": str(place / "v")}
+    assert seen(["v/bin/own"], clean_environment()) == {"own": "yes"}
     # the machine's own Python may bring commands of packages that it has
-    ours = {"activate", "python", "python3", f"python{base.version}", "runit"}
+    ours = {"activate", "python", "python3", f"python{base.version}", "runit", "own"}
     assert ours <= set(os.listdir("v/bin"))
     assert not list(place.rglob("evil"))
     assert seen(["v/bin/python3", "-c", "print('{}')"], clean_environment()) == {}
