@@ -129,7 +129,8 @@ def test_a_recipe_is_found_by_name_and_by_path_and_the_users_own_hides_the_built
     place: Path, monkeypatch: pytest.MonkeyPatch, write: Write
 ) -> None:
     write("recipes/hello/recipe.yaml", SMALL)
-    write("config/uenvtool/recipes/mine/recipe.yaml", SMALL)
+    for name in ("hello", "mine"):  # the current folder goes before these
+        write(f"config/uenvtool/recipes/{name}/recipe.yaml", SMALL.replace("A small recipe.", "Another."))
     path = write("elsewhere/special/recipe.yaml", SMALL)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "config"))
 
