@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -14,7 +13,9 @@ import pytest
 
 from tests.docs.blocks import read_blocks
 from tests.real.test_job_slurm import Site, site, torch_python, until, wait_for
+from tests.support.debug_adapter import received, send
 from tests.support.needs import skip_without
+from tests.support.programs import program
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
@@ -31,13 +32,6 @@ def put(place: Path, **texts: str) -> None:
         (place / name).write_text(text)
 
 
-def program(place: Path, name: str, text: str) -> None:
-    """Write a stand-in for a program that cannot be had here."""
-    (place / "bin").mkdir(exist_ok=True)
-    (place / "bin" / name).write_text(text)
-    (place / "bin" / name).chmod(0o755)
-
-
 def beside_torch(name: str, how: str) -> Path:
     """Return the folder of the test's torch, where a program lies too."""
     folder = Path(torch_python()).parent
@@ -48,7 +42,7 @@ def beside_torch(name: str, how: str) -> Path:
 
 def test_one_rank_is_profiled(site: Site, place: Path) -> None:
     put(place, train_py="import os\nopen('trained-' + os.environ['RANK'], 'w').close()\n")
-    program(place, "nsys", '#!/bin/sh\necho "$@" >nsys-$RANK\nshift 3\nexec "$@"\n')
+    program(place / "bin" / "nsys", 'echo "$@" >nsys-$RANK\nshift 3\nexec "$@"')  # which cannot be had here
 
     path = site.job("bash", "profile.sh", sys.executable, "train.py")
     code, output = site.run(path, env={"PATH": f"{place}/bin:/usr/bin:/bin"})
@@ -80,19 +74,18 @@ def test_a_snapshot_keeps_the_code_of_a_job_that_waits(site: Site, place: Path) 
 
 def attach(port: int) -> None:
     """Do what an editor does that attaches to debugpy: the start of the Debug Adapter Protocol."""
-    with socket.create_connection(("127.0.0.1", port), timeout=600) as peer, peer.makefile("rb") as answers:
-        for number, (name, arguments) in enumerate(
-            [("initialize", {"adapterID": "test"}), ("attach", {"justMyCode": True}), ("configurationDone", {})], 1
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as peer, peer.makefile("rwb") as stream:
+        for number, (name, awaited, arguments) in enumerate(
+            [
+                ("initialize", "initialize", {"adapterID": "test"}),
+                ("attach", "initialized", {"justMyCode": True}),
+                ("configurationDone", "configurationDone", {}),
+            ],
+            1,
         ):
-            text = json.dumps({"seq": number, "type": "request", "command": name, "arguments": arguments}).encode()
-            peer.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
-            awaited = {"attach": "initialized"}.get(name, name)
-            while True:
-                length = int(answers.readline().split(b":")[1])
-                answers.readline()
-                said = json.loads(answers.read(length))
-                if awaited in (said.get("event"), said.get("command")):
-                    break
+            send(stream, number, name, arguments)
+            while (said := received(stream)) and awaited not in (said.get("event"), said.get("command")):
+                pass
 
 
 @pytest.mark.nightly
@@ -139,7 +132,7 @@ print("served by", len(bundles), "GPUs of", len(nodes), "nodes", flush=True)
 def test_ray_has_its_head_and_workers_and_a_server_over_two_nodes(site: Site, place: Path) -> None:
     folder = beside_torch("ray", "pip install ray into that environment")
     put(place)
-    program(place, "vllm", VLLM)
+    program(place / "bin" / "vllm", VLLM)
     path = site.job("bash", "cluster.sh", options=("--launcher", "none", "--env", "MODEL=m"))
 
     code, output = site.run(path, env={"PATH": f"{place}/bin:{folder}:{os.defpath}"})
