@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer, Cli
+from tests.real.test_job_slurm import torch_python
+from tests.support.index import SETTINGS, fail_or_skip_without_index
 from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, run, wheel
+from tests.support.project import REAL_HOME
 from tests.support.pythons import newest, pythons
 from tests.support.samples import sampled
 
@@ -38,11 +41,6 @@ IN_BASE = (
 FORBIDDEN = re.compile(r"(torch|triton|pytorch_triton|nvidia_.*|cuda_.*)-[0-9]")
 
 
-USER = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_"))}
-"""The settings of pip and uv that whoever runs the tests has."""
-HOME = Path.home()  # before each test gets an empty one
-
-
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> BaseHere:
     """A base as a vendor ships it: numpy 1, libraries, and a stand-in torch with the real one's metadata."""
@@ -51,21 +49,36 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> BaseHere:
     here = base(folder, "pythonpath", pythons()[version], version)
     got = run(
         [uv(), "pip", "install", "--quiet", "--python", pythons()[version], "--target", here.site, *IN_BASE],
-        clean_environment(**USER, UV_LINK_MODE="copy"),
+        clean_environment(**SETTINGS, UV_LINK_MODE="copy"),
     )
     if got.returncode != 0:
-        skip_without("an index that answers", f"set PIP_INDEX_URL ({got.stderr.strip().splitlines()[-1:]})")
+        fail_or_skip_without_index(got.stderr)
     torch = {"torch/__init__.py": f"__version__ = {VENDORS!r}\n"}
     install(here.site, wheel(folder, "torch", VENDORS, requires=TORCH_2_6, extras=("opt-einsum",), files=torch))
     return here
 
 
 @pytest.fixture
-def loaded_stack(stack: BaseHere, monkeypatch: pytest.MonkeyPatch) -> BaseHere:
-    for name, value in {**USER, **stack.environment}.items():
+def of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages come from the index of whoever runs the tests; that nothing is written to their home, others test."""
+    for name, value in {**SETTINGS, "HOME": str(REAL_HOME)}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HOME", str(HOME))  # pip.conf lies there; that nothing is written there, others test
+
+
+@pytest.fixture
+def loaded_stack(stack: BaseHere, of_the_user: None, monkeypatch: pytest.MonkeyPatch) -> BaseHere:
+    for name, value in stack.environment.items():
+        monkeypatch.setenv(name, value)
     return stack
+
+
+def installed(answer: Answer, place: Path) -> list[str]:
+    """What an answer has put into the overlay v; that brings no torch."""
+    if answer.code != 0:
+        fail_or_skip_without_index(answer.stderr)
+    found = [path.name for path in place.glob("v/lib/python3*/site-packages/*.dist-info")]
+    assert not [name for name in found if FORBIDDEN.match(name)]
+    return found
 
 
 def uv() -> str:
@@ -74,43 +87,19 @@ def uv() -> str:
     return os.fspath(find_uv_bin())
 
 
-def inside(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("lib/python3*/site-packages/*.dist-info"))
+SETS = [
+    "torchmetrics", "lightning", "metatrain", "accelerate", "transformers datasets", "torch_geometric",
+    "matplotlib pandas scipy", "peft evaluate", "numpy>=2 h5py", "wandb hydra-core", "einops timm requests",
+    "idna>=3.7 httpx",
+]  # fmt: skip
 
 
-SETS = sampled(
-    [
-        ("torchmetrics",),
-        ("lightning",),
-        ("metatrain",),
-        ("accelerate",),
-        ("transformers", "datasets"),
-        ("torch_geometric",),
-        ("matplotlib", "pandas", "scipy"),
-        ("peft", "evaluate"),
-        ("numpy>=2", "h5py"),
-        ("wandb", "hydra-core"),
-        ("einops", "timm", "requests"),
-        ("idna>=3.7", "httpx"),
-    ]
-)
-
-
-def skip_without_index(answer: Answer) -> None:
-    """Skip where the index lacks a package or does not answer, which says nothing about what is tested."""
-    if "no index has" in answer.stderr or "an index does not answer" in answer.stderr:
-        skip_without("an index that has all of it", f"set PIP_INDEX_URL ({answer.stderr.splitlines()[-2]})")
-
-
-@pytest.mark.parametrize("wanted", SETS, ids="+".join)
+@pytest.mark.parametrize("wanted", sampled(SETS))
 def test_a_real_set_fits_its_base_and_brings_no_second_torch(
-    loaded_stack: BaseHere, cli: Cli, wanted: tuple[str, ...], place: Path
+    loaded_stack: BaseHere, cli: Cli, wanted: str, place: Path
 ) -> None:
-    answer = cli("venv", "v", *wanted)
+    assert installed(cli("venv", "v", *wanted.split()), place)
 
-    skip_without_index(answer)
-    assert answer.code == 0, answer.stderr
-    assert not [name for name in inside(place / "v") if FORBIDDEN.match(name)]
     env = clean_environment(**loaded_stack.environment)
     assert unmet_by_pip(place / "v", env) == []
 
@@ -135,21 +124,16 @@ def test_a_real_wheel_built_for_numpy_1_is_told_from_its_binary(
 ) -> None:
     answer = cli("venv", "v", *wanted)
 
-    skip_without_index(answer)
-    assert answer.code == code, answer.stderr
+    if answer.code != code:
+        fail_or_skip_without_index(answer.stderr)
     assert ("h5py 3.10.0 is built for numpy 1" in answer.stderr) == bool(code)
 
 
 @pytest.mark.nightly
 def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
-    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, real_torch: Path
+    of_the_user: None, cli: Cli, place: Path
 ) -> None:
-    for name, value in {**USER, "HOME": str(HOME)}.items():
-        monkeypatch.setenv(name, value)
-    answer = cli("venv", "v", "torchmetrics", "idna", "--base", real_torch)
-    skip_without_index(answer)
-    assert answer.code == 0, answer.stderr
-    assert not [name for name in inside(place / "v") if FORBIDDEN.match(name)]
+    assert installed(cli("venv", "v", "torchmetrics", "idna", "--base", torch_python()), place)
     (place / "work.py").write_text(
         "import os, sys, torch, torch.distributed as dist, torchmetrics\n"
         "dist.init_process_group('gloo'); t = torch.ones(1); dist.all_reduce(t)\n"
@@ -163,16 +147,5 @@ def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
         lines = [line.split() for line in done.stdout.splitlines() if line.startswith("rank")]
         assert sorted(line[1] for line in lines) == ["0", "1"], done.stderr
         for line in lines:
-            assert line[2] == "2.0"
-            assert line[3] == str(place / "v")
+            assert line[2:4] == ["2.0", str(place / "v")]
             assert line[4].startswith(str(place / "v"))
-
-
-@pytest.fixture(scope="module")
-def real_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with a real torch for CPUs."""
-    named = os.environ.get("UENVTOOL_TEST_TORCH_PYTHON")
-    if not named:
-        how = "`pip install torch` into a venv, and name its Python in UENVTOOL_TEST_TORCH_PYTHON"
-        skip_without("a real torch", how)
-    return Path(named)
