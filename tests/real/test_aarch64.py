@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer, Cli
+from tests.support.index import environment, fail_or_skip_without_index
 from tests.support.needs import how_to_get, needs, skip_without
 from tests.support.overlays import wheel
 from tests.support.project import ROOT
@@ -53,14 +55,12 @@ def run(words: Sequence[str | Path], **variables: str) -> Answer:
     return Answer(done.returncode, done.stdout, done.stderr)
 
 
-def get(what: str, words: Sequence[str | Path], **variables: str) -> None:
-    """Run what asks the network; skips the test if that gives nothing."""
-    try:
-        answer = run(words, **variables)
-    except subprocess.TimeoutExpired as error:
-        skip_without(what, f"a network ({error})")
-    if answer.code != 0:
-        skip_without(what, f"a network ({answer.stderr.strip()[-300:]})")
+def apt(conf: Path, *words: str) -> None:
+    """Run apt-get; skips the test if that says that it cannot fetch."""
+    answer = run(["apt-get", *words], APT_CONFIG=str(conf))
+    if said := re.search(r"^[EW]: (Failed to fetch|Unable to fetch) .*", answer.stderr, re.MULTILINE):
+        skip_without("Debian's packages for arm64", f"a network ({said[0]})")
+    assert answer.code == 0, answer.stderr
 
 
 @dataclass(frozen=True)
@@ -80,32 +80,29 @@ class Machine:
         return self.run("env", *given, f"/{TOOL}/bin/python", f"/{TOOL}/bin/uenvtool", *words)
 
 
-def unpack_debian(root: Path, apt: Path) -> None:
-    for folder in ("state/lists/partial", "archives/partial"):
-        (apt / folder).mkdir(parents=True)
-    own = apt / "apt.conf"
-    own.write_text(run(["apt-config", "dump"]).stdout + OF_APT.format(apt))
-    get("Debian's lists for arm64", ["apt-get", "--error-on=any", "update"], APT_CONFIG=str(own))
-    get("Debian for arm64", ["apt-get", "-y", "--download-only", "install", *PACKAGES], APT_CONFIG=str(own))
+def unpack_debian(root: Path, folder: Path) -> None:
+    for name in ("state/lists/partial", "archives/partial"):
+        (folder / name).mkdir(parents=True)
+    own = folder / "apt.conf"
+    own.write_text(run(["apt-config", "dump"]).stdout + OF_APT.format(folder))
+    apt(own, "--error-on=any", "update")
+    apt(own, "-y", "--download-only", "install", *PACKAGES)
     unpack = 'dpkg-deb --fsys-tarfile "$0" | tar -x -C "$1" --no-same-owner --keep-directory-symlink'
-    for package in sorted((apt / "archives").glob("*.deb")):
+    for package in sorted((folder / "archives").glob("*.deb")):
         assert run(["bash", "-o", "pipefail", "-c", unpack, package, root]).code == 0
 
 
 def install_tool(machine: Machine, dist: Path) -> None:
     built = run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, ROOT])
     assert built.code == 0, built.stderr
-    settings = read_settings(os.environ)  # of pip, as `uenvtool venv` takes them
+    settings = read_settings(environment())  # of pip, as `uenvtool venv` takes them
     version = machine.site.parent.name.removeprefix("python")
     words = ["pip", "install", "--only-binary=:all:", "--python-platform=aarch64-manylinux_2_28"]
-    words += [
-        f"--python-version={version}",
-        "--target",
-        str(machine.site),
-        *settings.arguments,
-        *map(str, dist.glob("*.whl")),
-    ]
-    get("wheels for aarch64", [find_uv(), *words], **{**settings.environment, "UV_CACHE_DIR": str(dist / "cache")})
+    words += [f"--python-version={version}", f"--target={machine.site}", *settings.arguments]
+    variables = {**settings.environment, "UV_CACHE_DIR": str(dist / "cache")}
+    got = run([find_uv(), *words, *dist.glob("*.whl")], **variables)
+    if got.code != 0:
+        fail_or_skip_without_index(got.stderr)
     (machine.site / "bin").rename(machine.root / TOOL / "bin")
     (machine.root / TOOL / "bin/python").symlink_to("/usr/bin/python3")
     (machine.root / TOOL / "pyvenv.cfg").write_text("home = /usr/bin\n")
