@@ -21,7 +21,8 @@ VARIANTS: list[list[str]] = [
     ["--nodes", "1"],
     ["--nodes", "4", "--time", "23:59:59"],
     ["--gpu-per-rank"],
-    ["--requeue"],
+    ["--requeue", "--option", "--array=0-3%2"],
+    ["--launcher", "torchrun"],
     ["--name", "a b'c\"d #e"],
 ]
 OF_A_PLUGIN = re.compile(r"^#SBATCH --(uenv|view|network|environment)\b.*\n", re.MULTILINE)
