@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import peers
+from tests.support.image_builds import spack_variables
 from tests.support.images import Builder, storage
 from tests.support.needs import skip_without
 from tests.support.slurm import Slurm, running_slurm
@@ -62,10 +62,16 @@ def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
     if importlib.util.find_spec("clingo") is None:
         skip_without("clingo, Spack's solver", "pip install clingo")
     found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need(), peers.ALPS.need())
-    monkeypatch.setenv("SPACK_PYTHON", sys.executable)  # the one that has clingo
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(peers.spack_user()))
-    monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
+    for name, value in {**spack_variables(), "SPACK_DISABLE_LOCAL_CONFIG": "1"}.items():
+        monkeypatch.setenv(name, value)
     return found
+
+
+@pytest.fixture
+def spack_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give builds in this process the variables of real Spack."""
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="module")

@@ -15,34 +15,27 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support import peers
-from tests.support.image_builds import UENVTOOL, build_words, spack_variables
+from tests.support.image_builds import MARKS, UENVTOOL, build_words, spack_variables, store_of_hello
 from tests.support.installed import installed_hello
-from tests.support.needs import needs, needs_solver, skip_without
+from tests.support.needs import skip_without
 from tests.support.project import ROOT
+from tests.support.samples import sampled
 from tests.support.slurm import running_slurm
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.build,
-    pytest.mark.usefixtures("mount_points"),
-    pytest.mark.xdist_group("slurm"),
-    needs_solver,
-    *needs("mksquashfs"),
-]
+pytestmark = [*MARKS, pytest.mark.xdist_group("slurm")]
 LOOK = (
     "import json, sys, jinja2, markupsafe._speedups as c; print(json.dumps([sys.prefix, jinja2.__file__, c.__file__]))"
 )
 MOUNT = "/user-environment"
 OF_AN_INDEX = ("pip_", "uv_", "ssl_", "http_proxy", "https_proxy", "no_proxy")
 """How the names of the variables begin that say how an index is reached."""
+LMOD = pytest.param("lmod", "gcc/[^/]+/pigz/2.8.lua")
 
 
 @pytest.fixture
-def image(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The image of `hello`, of a store as a run leaves it that was stopped after the last package."""
-    for name, value in spack_variables().items():
-        monkeypatch.setenv(name, value)
-    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+def image(place: Path, cli: Cli) -> Path:
+    """The image of `hello`."""
+    store_of_hello(place / "store")
     answer = cli(*build_words("--store", place / "store", "-o", "hello.squashfs"))
     assert answer.code == 0, answer.stderr
     return place / "hello.squashfs"
@@ -86,14 +79,15 @@ def own_spack(image: str, views: str, place: Path) -> Callable[..., str]:
 def test_the_uenv_client_loads_it_with_its_view(image: Path) -> None:
     before = os.listdir(MOUNT)
 
-    python = json.loads(loaded(str(image), "default", "python", "-c", LOOK))
+    def told(*words: str) -> str:
+        return loaded(str(image), "default", *words).strip()
 
-    assert loaded(str(image), "default", "pigz", "--version").strip() == "pigz 2.8"
-    assert all(path.startswith(f"{MOUNT}/env/default") for path in python)
-    assert loaded(str(image), "default", "bash", "-c", "echo $PATH").startswith(f"{MOUNT}/env/default/bin:")
-    assert "hello" in json.loads(loaded(str(image), "default", "cat", f"{MOUNT}/meta/env.json"))["name"]
-    lock = loaded(str(image), "default", "cat", f"{MOUNT}/meta/recipe/spack.lock")
-    assert lock == (installed_hello().environment / "spack.lock").read_text()
+    assert told("pigz", "--version") == "pigz 2.8"
+    assert all(path.startswith(f"{MOUNT}/env/default") for path in json.loads(told("python", "-c", LOOK)))
+    assert told("bash", "-c", "echo $PATH").startswith(f"{MOUNT}/env/default/bin:")
+    assert "hello" in json.loads(told("cat", f"{MOUNT}/meta/env.json"))["name"]
+    lock = (installed_hello().environment / "spack.lock").read_text().strip()
+    assert told("cat", f"{MOUNT}/meta/recipe/spack.lock") == lock
     assert os.listdir(MOUNT) == before
 
 
@@ -147,9 +141,8 @@ def test_what_a_script_of_the_users_adds_is_loaded_with_the_view(image: Path, pl
 
 def image_with_modules(place: Path, cli: Cli, kind: str, name: str) -> Path:
     """The image of `hello` with module files of one kind, of a store as an earlier run left it."""
-    hello = installed_hello()
-    shutil.copytree(hello.environment, place / f"environment-{name}")
-    shutil.copytree(hello.store, place / name, symlinks=True)
+    shutil.copytree(installed_hello().environment, place / f"environment-{name}")
+    store_of_hello(place / name)
     core = ", core_compilers: [none@1]" if kind == "lmod" else ""
     (place / f"environment-{name}" / "modules.yaml").write_text(
         f"modules: {{default: {{enable: [{kind}], {kind}: {{exclude_implicits: true, hash_length: 0{core}, "
@@ -161,15 +154,7 @@ def image_with_modules(place: Path, cli: Cli, kind: str, name: str) -> Path:
     return place / f"{name}.squashfs"
 
 
-@pytest.fixture
-def spack_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give builds in this process the variables of real Spack."""
-    for name, value in spack_variables().items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.mark.usefixtures("spack_is_ready")
-@pytest.mark.parametrize(("kind", "file"), [("tcl", "pigz/2.8"), ("lmod", "gcc/[^/]+/pigz/2.8.lua")])
+@pytest.mark.parametrize(("kind", "file"), sampled([pytest.param("tcl", "pigz/2.8"), LMOD]))
 def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
     place: Path, cli: Cli, kind: str, file: str
 ) -> None:
@@ -186,7 +171,6 @@ def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
     assert cli("image", "verify", image).code == 0
 
 
-@pytest.mark.usefixtures("spack_is_ready")
 def test_environment_modules_load_a_package_by_its_module_file(place: Path, cli: Cli) -> None:
     program = next(iter(sorted(Path("/usr/lib").glob("*/modulecmd.tcl"))), None)
     if program is None:

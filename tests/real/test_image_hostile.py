@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,20 +18,13 @@ import yaml
 from tests.conftest import Answer, Cli
 from tests.support import peers
 from tests.support.disks import make_read_only, small_disk
-from tests.support.image_builds import spack_variables
+from tests.support.image_builds import MARKS
 from tests.support.made_once import made_once
-from tests.support.needs import need, needs, needs_solver
+from tests.support.needs import need
 from tests.support.project import ROOT
 from uenvtool.cli import run
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.build,
-    pytest.mark.xdist_group("spack"),
-    needs_solver,
-    pytest.mark.usefixtures("mount_points"),
-    *needs("mksquashfs"),
-]
+pytestmark = [*MARKS, pytest.mark.xdist_group("spack")]
 RECIPE = """\
 description: One package without code of its own.
 home: local
@@ -86,10 +80,8 @@ def resolved() -> Path:
 
 
 @pytest.fixture
-def build(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+def build(cli: Cli, place: Path) -> Build:
     """Builds the image of one small package; `more` are lines of Python that end its installation."""
-    for name, value in spack_variables().items():
-        monkeypatch.setenv(name, value)
     shutil.copytree(resolved(), place / "small", symlinks=True)
     [package] = place.glob("small/**/greeting/package.py")
 
@@ -142,8 +134,7 @@ def test_a_build_that_needs_to_write_outside_fails_and_says_where(build: Build, 
     answer = build("--store", place / "store", "-o", "small.squashfs", more=needing)
 
     assert answer.code == 4
-    assert "could not install greeting-1.0" in answer.stderr
-    assert "Read-only file system" in answer.stderr
+    assert re.search("(?s)could not install greeting-1.0.*Read-only file system", answer.stderr)
     assert not (Path(os.environ["HOME"]) / ".greeting").exists()
     assert not (place / "small.squashfs").exists()
 
@@ -160,8 +151,7 @@ def test_a_store_that_takes_no_writes_is_named_and_the_old_image_stays(build: Bu
 
     for answer in (whole, empty):
         assert answer.code == 4, answer.stderr
-        assert str(place / "disk") in answer.stderr
-        assert "ead-only" in answer.stderr
+        assert re.search(f"(?s){place}/disk.*ead-only|ead-only.*{place}/disk", answer.stderr)
     assert (place / "small.squashfs").read_bytes() == before
 
 
@@ -197,5 +187,4 @@ def test_a_signature_or_a_package_that_was_changed_is_not_taken(
 
     assert signed
     assert answer.code == 0, answer.stderr
-    assert "built, since the caches do not have them" in answer.stderr
-    assert "greeting-1.0" in answer.stderr
+    assert re.search("built, since the caches do not have them.*greeting-1.0", answer.stderr)

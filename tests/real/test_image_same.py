@@ -13,19 +13,12 @@ import pytest
 import yaml
 
 from tests.support import peers
-from tests.support.image_builds import UENVTOOL, environ, spack_variables
+from tests.support.image_builds import MARKS, UENVTOOL, environ, spack_variables, store_of_hello
 from tests.support.installed import installed_hello
-from tests.support.needs import needs, needs_solver
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
 from uenvtool.cli import run
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.build,
-    pytest.mark.usefixtures("mount_points"),
-    needs_solver,
-    *needs("mksquashfs"),
-]
+pytestmark = MARKS
 ROOTS = ("zlib-ng", "py-six")
 """A library in C, and a package of Python, with what it takes to install it: pip, setuptools, wheel."""
 
@@ -63,12 +56,10 @@ def folder() -> Iterator[Path]:
         yield folder
 
 
-def test_another_user_and_a_used_store_give_the_same_image(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in spack_variables().items():
-        monkeypatch.setenv(name, value)
+def test_another_user_and_a_used_store_give_the_same_image(folder: Path) -> None:
     spack = peers.SPACK.need()
     environment = small_environment(folder / "small")
-    shutil.copytree(installed_hello().store, folder / "used", symlinks=True)
+    store_of_hello(folder / "used")
     shutil.copytree(spack, folder / "spack", symlinks=True)
     shutil.copytree(spack_variables()["SPACK_USER_CACHE_PATH"], folder / "user-cache", symlinks=True)
     assert run(words(environment, folder / "used", folder / "root.squashfs", spack)) == 0

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.support import peers
 from tests.support.installed import installed_hello
+from tests.support.needs import needs, needs_solver
 from tests.support.project import ROOT
+
+MARKS = [
+    pytest.mark.real,
+    pytest.mark.build,
+    pytest.mark.usefixtures("mount_points", "spack_is_ready"),
+    needs_solver,
+    *needs("mksquashfs"),
+]
+"""Of tests that build images, in this process or in others."""
 
 UENVTOOL = (sys.executable, "-m", "uenvtool")
 """The command line of this checkout, in a process of its own."""
@@ -30,3 +43,8 @@ def build_words(*words: str | Path) -> list[str]:
     spack, packages, sources = peers.SPACK.need(), peers.PACKAGES.need(), peers.SOURCES.need()
     options = ["--spack", spack, "--repo", f"builtin={packages}", "--mirror", sources]
     return [str(word) for word in ("image", "build", installed_hello().environment, *options, *words)]
+
+
+def store_of_hello(folder: Path) -> Path:
+    """A store of one's own with the packages of `hello`, as a run leaves it that was stopped after the last one."""
+    return Path(shutil.copytree(installed_hello().store, folder, symlinks=True))
