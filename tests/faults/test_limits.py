@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,67 @@ def test_a_spent_quota(name: str, recipe: Path, place: Path, shim: Path) -> None
             (place / "out").mkdir()
             recipe.write_text(SMALL)
     assert spent, "the quota was never spent"
+
+
+@contextmanager
+def disk_with_quota(folder: Path) -> Iterator[Path]:
+    """A folder of a new btrfs at `folder`, which takes a real quota (`set_quota`); skips if none can be had."""
+    if os.geteuid() != 0 or shutil.which("mkfs.btrfs") is None:
+        skip_without("root with btrfs-progs", "as root: apt-get install btrfs-progs, outside a restricted container")
+    image = folder.with_suffix(".img")
+    folder.mkdir(parents=True)
+    image.touch()
+    os.truncate(image, 256 << 20)
+    subprocess.run(["mkfs.btrfs", "--quiet", str(image)], capture_output=True, check=True)
+    if subprocess.run(["mount", "-o", "loop", str(image), str(folder)], capture_output=True, check=False).returncode:
+        skip_without(
+            "root that may mount a btrfs", "run the tests as root, where the kernel has btrfs and loop devices"
+        )
+    try:
+        for words in (["quota", "enable", str(folder)], ["subvolume", "create", str(folder / "v")]):
+            subprocess.run(["btrfs", *words], capture_output=True, check=True)
+        yield folder / "v"
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+        image.unlink()
+
+
+def set_quota(folder: Path, more: int | None) -> None:
+    """Let a folder with a quota take so many bytes more than it has; None: as many as the disk."""
+
+    def btrfs(*words: str) -> str:
+        return subprocess.run(["btrfs", *words], capture_output=True, text=True, check=True).stdout
+
+    disk = str(folder.parent)  # in the folder itself a spent quota lets nobody change it
+    btrfs("filesystem", "sync", disk)
+    group, used = next(row.split()[:2] for row in btrfs("qgroup", "show", "--raw", disk).splitlines() if "0/256" in row)
+    btrfs("qgroup", "limit", "none" if more is None else str(int(used) + more), group, disk)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", some(list(COMMANDS), 1))
+def test_a_real_quota(name: str, place: Path) -> None:
+    """btrfs refuses new names too, not only bytes: what is there is old or new, and the next run ends as ever."""
+    with disk_with_quota(place / "disk") as folder:
+        recipe = folder / "recipes/small/recipe.yaml"
+        recipe.parent.mkdir(parents=True)
+        refused = 0
+        for more in some([0, 4096, 16384, 20000, 24576, 32768, 40960, 65536, 131072], 3):
+            recipe.write_text(SMALL)
+            (folder / "out").mkdir()
+            before = files(folder)
+            set_quota(folder, int(str(more)))
+            done = started(COMMANDS[name], cwd=folder)
+            assert_told(done, 0, 4)
+            set_quota(folder, None)
+            if done.returncode == 4:
+                refused += 1
+                assert "quota" in done.stderr
+                assert files(folder) == before or "hint: some of the files may be new" in done.stderr
+            assert_told(started(COMMANDS[name], cwd=folder), 0)
+            assert list(folder.rglob(".*uenvtool-*")) == []
+            shutil.rmtree(folder / "out")
+        assert refused, "the quota was never spent"
 
 
 @pytest.mark.slow
