@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import subprocess
 import tarfile
 from pathlib import Path
@@ -12,18 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.real.test_job_slurm import torch_python
 from tests.support.overlays import clean_environment, run, wheel
 
-PYTHON = Path(os.environ.get("UENVTOOL_TEST_TORCH_PYTHON") or "/nonexistent")
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not PYTHON.exists(),
-        reason="needs a real torch: `pip install torch setuptools wheel ninja packaging` into a venv, and name its "
-        "Python in UENVTOOL_TEST_TORCH_PYTHON",
-    ),
-]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.nightly]
 SETUP = """
 from setuptools import setup
 from torch.utils.cpp_extension import BuildExtension, CppExtension
@@ -44,6 +35,11 @@ USE = "import torch, tinyop; print(torch.ops.tinyop.twice(torch.ones(2)).tolist(
 
 
 @pytest.fixture
+def python() -> str:
+    return torch_python()
+
+
+@pytest.fixture
 def source(wheels: Path) -> Path:
     """The extension as a source archive on the index."""
     texts = {"setup.py": SETUP, "tinyop.cpp": CODE, "PKG-INFO": "Metadata-Version: 2.1\nName: tinyop\nVersion: 1.0\n"}
@@ -60,10 +56,11 @@ def used(folder: str) -> str:
     return run([f"{folder}/bin/python", "-c", USE], clean_environment()).stdout.strip()
 
 
-@pytest.mark.nightly
-def test_an_extension_is_built_on_the_bases_torch_and_made_again(no_base: None, cli: Cli, source: Path) -> None:
-    made = cli("venv", "v", "--base", PYTHON, "--no-build-isolation", "tinyop")
-    again = cli("venv", "w", "--base", PYTHON, "--from", "v/.uenvtool/pylock.toml")
+def test_an_extension_is_built_on_the_bases_torch_and_made_again(
+    no_base: None, cli: Cli, source: Path, python: str
+) -> None:
+    made = cli("venv", "v", "--base", python, "--no-build-isolation", "tinyop")
+    again = cli("venv", "w", "--base", python, "--from", "v/.uenvtool/pylock.toml")
     updated = cli("venv", "v", "--update")
 
     assert [made.code, again.code, updated.code] == [0, 0, 0], made.stderr + again.stderr + updated.stderr
@@ -73,12 +70,11 @@ def test_an_extension_is_built_on_the_bases_torch_and_made_again(no_base: None, 
     assert installed == ["tinyop-1.0.dist-info"]  # the tools of the build are not in it
 
 
-@pytest.mark.nightly
 def test_a_module_that_a_real_torch_cannot_load_is_a_conflict(
-    no_base: None, cli: Cli, wheels: Path, place: Path
+    no_base: None, cli: Cli, wheels: Path, place: Path, python: str
 ) -> None:
     """A function that torch 2.13 does not have; the module is linked with its real libraries."""
-    found = run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], clean_environment())
+    found = run([python, "-c", "import torch; print(torch.__path__[0])"], clean_environment())
     torch_lib = Path(found.stdout.strip(), "lib")
     module = place / "_C.so"
     code = "void _ZN3c1018of_another_releaseEv(void); void PyInit__C(void) { _ZN3c1018of_another_releaseEv(); }"
@@ -86,8 +82,8 @@ def test_a_module_that_a_real_torch_cannot_load_is_a_conflict(
     subprocess.run([*words, f"-L{torch_lib}", "-lc10", "-ltorch_cpu", "-ltorch"], input=code, text=True, check=True)
     wheel(wheels, "ext", "1.0", files={"ext/_C.so": module.read_bytes()}, requires=("torch",))
 
-    answer = cli("venv", "v", "ext", "--base", PYTHON)
-    loaded = run([PYTHON, "-c", f"import ctypes, torch; ctypes.CDLL({str(module)!r})"], clean_environment())
+    answer = cli("venv", "v", "ext", "--base", python)
+    loaded = run([python, "-c", f"import ctypes, torch; ctypes.CDLL({str(module)!r})"], clean_environment())
 
     assert "undefined symbol: _ZN3c1018of_another_releaseEv" in loaded.stderr  # the loader says the same
     assert answer.code == 1
