@@ -68,6 +68,15 @@ def test_a_network_as_fast_as_it_has_been_is_good(cli: Cli, write: Write, front:
     assert "bandwidth: all_reduce_perf 118.2 GB/s at 128 MB, of 1 MB to 128 MB" in answer.stdout
 
 
+def test_ranks_that_did_not_meet_are_no_slow_network(cli: Cli, write: Write) -> None:
+    write("job.out", "".join(table((1 << 27, 0.0, "0"), front=f"{task}: ") for task in range(2)))
+
+    answer = cli("doctor", "--log", "job.out", "--system", "clariden", "--json")
+
+    assert answer.code == 1
+    assert [found["id"] for found in json.loads(answer.stdout)["findings"]] == ["nccl-test-apart"]
+
+
 def test_a_slow_network_is_held_against_the_figure_and_its_source(cli: Cli, write: Write) -> None:
     write("job.out", table((1 << 20, 11.0, "0"), (1 << 27, 84.6, "0")))
 

@@ -59,6 +59,7 @@ JOBS = {
     "uenv, a GPU for each rank": (*UENV, "--gpu-per-rank"),
     "uenv, accelerate": (*UENV, "--", "accelerate", "launch", "train.py"),
     "uenv, NCCL test": (*UENV, "--nccl-test"),
+    "ce, NCCL test": (*CE, "--nccl-test"),
     "uenv, flight recorder": (*UENV, "--workaround", "flight-recorder"),
     "ce, mounts and variables": (*CE, *INSIDE[:-3], "HF_HOME=/a/x", *INSIDE[-2:]),
     "ce, staged": (*CE[:-1], "./image.sqsh", "--stage"),

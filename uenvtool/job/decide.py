@@ -30,6 +30,9 @@ from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 """All-reduce from 8 bytes to 4 GB, one GPU a rank (https://github.com/NVIDIA/nccl-tests)."""
+OF_PROCESSES = ("bash", "-c", 'exec "$(command -v all_reduce_perf_mpi || echo all_reduce_perf)" "$@"')
+"""Starts the one of several processes, which NVIDIA's images have under a name of its own, beside one of a process
+(NVIDIA's documentation of CloudAI 1.7, NCCL; NAME_SUFFIX in the README of nccl-tests)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +90,7 @@ def _planned(
         tasks=tasks,
         cores=node.cores * ranks // node.gpu_count // tasks if node.gpu_count else 0,
         time=request.time or defaults.get("time", ""),
-        name=request.name or _name_of(command.words),
+        name=request.name or (NCCL_TEST[0] if request.nccl_test else _name_of(command.words)),
         image=image,
         overlay=overlay,
         extended=extended if extended and extended.image.search(image) else None,
@@ -131,7 +134,8 @@ def _runtimes(system: System) -> Iterator[Runtime]:
 
 def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed) -> JobCommand:
     if request.nccl_test:
-        return JobCommand(words=NCCL_TEST, launcher=SRUN)
+        in_image = OF_PROCESSES if runtime.job.image == CONTAINER else ()
+        return JobCommand(words=(*in_image, *NCCL_TEST), launcher=SRUN)
     usual = usual_launcher(system, runtime.job) if request.words else NONE
     return command_of(typed, request.launcher or "", usual)
 

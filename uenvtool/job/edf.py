@@ -15,6 +15,7 @@ from uenvtool.knowledge.tuning import Setting
 def job_edf(plan: JobPlan) -> str:
     """Return the EDF of a job."""
     env = [
+        *_table(plan.mpi.env if plan.mpi else ()),
         *_table(threads(plan)),
         *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),

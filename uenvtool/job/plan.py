@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from uenvtool.job.command import JobCommand
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge.jobs import Explained, Extended, Local, RuntimeJob
+from uenvtool.knowledge.jobs import Explained, Extended, Local, Mpi, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
 from uenvtool.knowledge.system import Binding
 from uenvtool.knowledge.tuning import Setting
@@ -97,6 +97,11 @@ class JobPlan:
     def own_gpu(self) -> bool:
         """Tell if each rank sees its own GPU alone."""
         return self.request.gpu_per_rank or bool(self.binding and self.binding.gpus)
+
+    @property
+    def mpi(self) -> Mpi | None:
+        """Return what the MPI of the image needs, if its programs run and it has no network stack of its own."""
+        return self.knowledge.mpi if self.request.nccl_test and self.extended is None else None
 
     @property
     def is_sent(self) -> bool:

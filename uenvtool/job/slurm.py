@@ -119,8 +119,9 @@ def _srun_options(plan: JobPlan) -> str:
     edf = beside(plan.request.file, EDF)
     named = _submitted_with(plan, EDF) if plan.request.workdir else quoting.sh_word(edf if "/" in edf else f"./{edf}")
     text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=quoting.sh_word(plan.views), EDF=named)
-    extended = plan.extended.srun if plan.extended else ()
-    return "".join(f" {option}" for option in (*plan.knowledge.srun, *extended)) + (f" \\\n  {text}" if text else "")
+    of_image = plan.extended or plan.mpi
+    options = (*plan.knowledge.srun, *(of_image.srun if of_image else ()))
+    return "".join(f" {option}" for option in options) + (f" \\\n  {text}" if text else "")
 
 
 def _step(plan: JobPlan) -> str:

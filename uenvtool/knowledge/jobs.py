@@ -53,6 +53,15 @@ class Extended:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Mpi:
+    """What the MPI programs of an image need to meet, such as nccl-tests: options of srun, and variables."""
+
+    srun: tuple[str, ...] = ()
+    env: tuple[Explained, ...] = ()
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
     """The most that a job may have in a partition, and why. uarch: its node type, if it is not the system's first."""
 
@@ -89,7 +98,7 @@ class RuntimeJob:
     image: of jobs that name none. mounts, binds: what a container sees of the host. netstack: where hooks take the
     network stack from, if an EDF does not say. modules: what the job loads first; module_use: folders that have some of
     them. options: of the command that starts the container; entry: a program in it that starts all others. monitor: a
-    program that logs the GPUs. resources: of a pod, with their count.
+    program that logs the GPUs. resources: of a pod, with their count. mpi: of images without an `extended` one.
     """
 
     image: str = ""
@@ -109,6 +118,7 @@ class RuntimeJob:
     annotations: tuple[Explained, ...] = ()
     resources: Mapping[str, str] = field(default_factory=dict)
     extended: Extended | None = None
+    mpi: Mpi | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

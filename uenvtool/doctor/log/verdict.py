@@ -44,6 +44,8 @@ def examined(
     runs = tuple(_runs(seen, others, reference, gpus, int(alternatives[0].get("nodes") or 0) or nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         wrong = known.findings[name]
+        if {found.known.id for found in findings} & {*wrong.hidden_by}:
+            continue
         explained = {name, *SIGNS} if wrong.severity == BROKEN else {name}
         findings = [found for found in findings if found.known.id not in explained or not found.place]
         findings.append(Finding(known=wrong, detail=detail))
