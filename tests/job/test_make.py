@@ -128,7 +128,7 @@ def without_copies(files: dict[str, str]) -> dict[str, str]:
 def test_each_form_is_its_golden_and_the_check_finds_nothing(
     cli: Cli, write: Write, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("image.sif", "image.sqsh"):
+    for name in ("image.sif", "image.sqsh", "env.tar.gz"):
         write(name, "")
     words = JOBS[job]
     files = written(cli, *words, *(() if {"--", "--nccl-test", "--interactive"} & set(words) else TRAIN))
@@ -185,7 +185,10 @@ MINE = ("--system", "mine", *UENV[2:])
 LINES = {
     "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["constraint=gpu&hbm80g "], []),
     "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["constraint=gpu "], []),
-    "a local disk's constraint too": (DISK, (*MINE[:4], "--image", "env.tar.gz"), ["constraint=gpu&disk "], []),
+    "a local disk's constraint too": (
+        {"systems/mine.yaml": DISK, "env.tar.gz": ""}, (*MINE[:4], "--image", "env.tar.gz"),
+        ["constraint=gpu&disk "], []
+    ),
     "a system has the last word on other options": (
         LARGE % (OUTPUT, "gpu"), (*MINE[:4], "--large"), ["#SBATCH --output=%j.out "], ["slurm-%x"]
     ),
@@ -202,6 +205,16 @@ LINES = {
     "a remark behind the command of an address takes nothing of the script": (
         {"runtimes/apptainer.yaml": re.sub(r"  address: .*", "  address: 'hostname -i # of the node'", APPTAINER)},
         (*OLIVIA, "--vet"), ["MASTER_ADDR=$(hostname -i) ", "$SLURMD_NODENAME $(hostname -i)"], ["# of the node"],
+    ),
+    "a file that is here is a path for a uenv": (
+        {"my.squashfs": ""}, (*UENV[:-2], "--image", "my.squashfs"), ["#SBATCH --uenv=./my.squashfs\n"], []
+    ),
+    "with its mount too, whatever its name": (
+        {"mine": ""}, (*UENV[:-2], "--image", "mine:/user-environment"), ["--uenv=./mine:/user-environment\n"], []
+    ),
+    "a label without a file is none": ({}, (*UENV[:-2], "--image", "mine/1:v1"), ["#SBATCH --uenv=mine/1:v1\n"], []),
+    "a file below a folder like a registry": (
+        {"images.d/x.sqsh": ""}, (*CE[:-1], "images.d/x.sqsh"), ['image = "${PWD}/images.d/x.sqsh"\n'], []
     ),
     "the network is not named on one node": (
         {}, ("--system", "frontier", "--account", "a", "--nodes", "1"), [], ["export NCCL_NET="]
@@ -296,7 +309,7 @@ def test_a_job_is_written_with_the_files_that_it_needs(cli: Cli, place: Path) ->
 
     assert answer.code == 0, answer.stderr
     assert answer.stdout.split() == ["jobs/mine.sh", "jobs/mine.toml"]
-    assert "--environment=jobs/mine.toml" in (place / "jobs" / "mine.sh").read_text()
+    assert "--environment=./jobs/mine.toml" in (place / "jobs" / "mine.sh").read_text()
     assert "sbatch jobs/mine.sh" in answer.stderr
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
@@ -14,6 +14,7 @@ from uenvtool.core.result import Result
 from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.decide import decide, place_of
 from uenvtool.job.disk import read_disk
+from uenvtool.job.images import as_path
 from uenvtool.job.local import local_files
 from uenvtool.job.plan import HERE, KUBERNETES, JobPlan
 from uenvtool.job.pods import SUBMIT, pod_files
@@ -65,6 +66,7 @@ def make(request: JobRequest) -> Result:
 def planned(request: JobRequest) -> PlannedJob:
     """Return a job, rendered. Raises BadInput for a name that nobody knows and for what cannot be."""
     BadInput.raise_any(malformed(request))
+    request = replace(request, image=as_path(request.image, is_absolute=bool(request.workdir)))
     system, uarch, runtime = place_of(request)
     decided = decide(request, system, uarch, runtime, read_disk(request))
     return PlannedJob(plan=decided.plan, texts=job_files(decided.plan), warnings=decided.warnings)

@@ -12,6 +12,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
+from uenvtool.job.images import file_of
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -165,8 +166,11 @@ def _of_place(case: Case) -> Iterator[Problem]:
 
 def _of_files(case: Case) -> Iterator[Problem]:
     named, venv = case.plan.request.image, case.plan.request.venv
-    if re.match(r"[/.]", named) and "$" not in named and not case.disk.exists(named):
+    file = "" if case.plan.use.image == NO_IMAGE else file_of(named)
+    if file and "$" not in file and not case.disk.exists(file):
         yield Problem(f"--image {named}: there is no such file", hint="check the path, or name a label")
+    if file and case.plan.use.scheduler == KUBERNETES:
+        yield Problem(f"--image {named}: pods run images of a registry", hint="push it to one, and name it there")
     if venv and not case.disk.overlay:
         yield Problem(f"--venv {venv}: there is no such file or folder", hint="make one: `uenvtool venv PATH --squash`")
 

@@ -117,7 +117,11 @@ def _srun_options(plan: JobPlan) -> str:
     staged = plan.request.stage and plan.use.staged
     copies = ",".join(plan.copies)
     edf = beside(plan.request.file, EDF)
-    named = _submitted_with(plan, EDF) if plan.request.workdir else quoting.sh_word(edf if "/" in edf else f"./{edf}")
+    named = (
+        _submitted_with(plan, EDF)
+        if plan.request.workdir
+        else quoting.sh_word(edf if edf.startswith("/") else f"./{edf}")
+    )
     text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=quoting.sh_word(plan.views), EDF=named)
     of_image = plan.extended or plan.mpi
     options = (*plan.knowledge.srun, *(of_image.srun if of_image else ()))

@@ -12,7 +12,7 @@
 #SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
 #SBATCH --constraint=nvme          # the node's own disk; OLCF: NVMe > Orion >> NFS for environments
 command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system frontier --image env.tar.gz --account p -- python train.py --lr 0.1
+# Made by uenvtool, again: uenvtool job --system frontier --image ./env.tar.gz --account p -- python train.py --lr 0.1
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
@@ -26,7 +26,7 @@ module load rccl-net-plugin
 module load craype-accel-amd-gfx90a
 # Each node unpacks the environment on its own disk: thousands of files open faster there.
 environment=/mnt/bb/${USER}/environment-$SLURM_JOB_ID
-sbcast --force env.tar.gz "$environment.tar.gz"
+sbcast --force ./env.tar.gz "$environment.tar.gz"
 srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none bash -ec '
   mkdir -p "$1"
   tar -xzf "$1.tar.gz" -C "$1"
