@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -182,6 +183,7 @@ DISK = PERLMUTTER + (
 NEWER = "extends: pytorch-2.9\ndescription: Newer.\ngroups: {cuda: {specs: [nccl@2.29.2-1, libfabric@2.4.0]}}\n"
 APPTAINER = (ROOT / "knowledge" / "runtimes" / "apptainer.yaml").read_text()
 MINE = ("--system", "mine", *UENV[2:])
+VENV = "home = /user-environment/env/default/bin\ninclude-system-site-packages = true\nversion = 3.13.0\n"
 LINES = {
     "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["constraint=gpu&hbm80g "], []),
     "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["constraint=gpu "], []),
@@ -215,6 +217,14 @@ LINES = {
     "a label without a file is none": ({}, (*UENV[:-2], "--image", "mine/1:v1"), ["#SBATCH --uenv=mine/1:v1\n"], []),
     "a file below a folder like a registry": (
         {"images.d/x.sqsh": ""}, (*CE[:-1], "images.d/x.sqsh"), ['image = "${PWD}/images.d/x.sqsh"\n'], []
+    ),
+    "a venv of the uenv's Python, whose torchrun is the base's": (
+        {"mine/pyvenv.cfg": VENV}, (*UENV, "--venv", "mine", "--launcher", "torchrun"),
+        ["exec python -m torch.distributed.run --nnodes", "/mine/bin:$PATH # python"], ["torchrun --nnodes"],
+    ),
+    "a venv of the container's Python, with a torchrun of its own": (
+        {"mine/pyvenv.cfg": VENV.replace("/user-environment/env/default", "/opt/conda"), "mine/bin/torchrun": ""},
+        (*CE, "--venv", "mine", "--launcher", "torchrun"), ["torchrun --nnodes", '/mine", # the Python overlay'], [],
     ),
     "the network is not named on one node": (
         {}, ("--system", "frontier", "--account", "a", "--nodes", "1"), [], ["export NCCL_NET="]
@@ -648,3 +658,15 @@ def test_an_overlay_that_does_not_fit_is_said(cli: Cli, place: Path, case: str) 
     assert answer.code == 0, answer.stderr
     (warning,) = [line for line in answer.stderr.splitlines() if line.startswith("warning: ")]
     assert message in warning
+
+
+@needs("mksquashfs")[0]
+def test_a_packed_venv_of_this_machine_s_python_is_refused_over_a_uenv(cli: Cli, place: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", "mine"], check=True)
+    assert cli("venv", "mine", "--squash").code == 0
+
+    answer = cli("job", *UENV, "--venv", "mine.squashfs", *TRAIN)
+
+    assert answer.code == 2
+    assert "--venv mine.squashfs: its Python is " in answer.stderr
+    assert "hint: make one on the uenv: `uenvtool venv NEW PACKAGE... --uenv pytorch/v2.6.0:v1" in answer.stderr

@@ -26,6 +26,12 @@ def world(tmp_path_factory: pytest.TempPathFactory, mount_points: tuple[Path, ..
     found = made(tmp_path_factory.mktemp("world"))
     overlay = found.run(f"uenv run {LABEL} --view=default -- uenvtool venv myenv einops --squash")
     assert overlay.returncode == 0, overlay.stderr
+    plain = found.run(f"uenv run {LABEL} --view=default -- python -m venv --system-site-packages --without-pip plain")
+    assert plain.returncode == 0, plain.stderr
+    for site in found.folder.glob("plain/lib/python3*/site-packages"):
+        (site / "einops.py").touch()
+    packed = found.run(f"uenv run {LABEL} --view=default -- uenvtool venv plain --squash")
+    assert packed.returncode == 0, packed.stderr
     (found.folder / "show.py").write_text(SHOW)
     return found
 
@@ -54,6 +60,8 @@ def test_the_ranks_of_the_base_meet(world: World, slurm: Slurm) -> None:
 OVERLAYS = {
     "packed": ("--nodes 1 --venv myenv.squashfs", 4),
     "loose": ("--nodes 1 --venv myenv", 4),
+    "plain": ("--recipe pytorch-2.6 --nodes 1 --venv plain", 4),
+    "plain, packed": ("--recipe pytorch-2.6 --nodes 1 --venv plain.squashfs", 4),
     "packed and staged": ("--stage --venv myenv.squashfs", 8),
 }
 
@@ -67,7 +75,7 @@ def test_an_overlay_brings_its_base_and_wins(world: World, slurm: Slurm, case: s
     assert code == 0, output
     seen = re.findall(r"rank \d: (\S+) (\S+) (\S+)\n", output)
     assert len(seen) == ranks, output
-    where = str(world.folder / "myenv") if case == "loose" else "/user-tools"
+    where = {"loose": str(world.folder / "myenv"), "plain": str(world.folder / "plain")}.get(case, "/user-tools")
     assert all(prefix == where and file.startswith(f"{where}/lib/") for prefix, file, _ in seen), output
     if case == "packed and staged":  # from the memory of the nodes, where nothing stays
         for _, _, images in seen:

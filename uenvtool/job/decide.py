@@ -16,6 +16,7 @@ from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
+from uenvtool.job.other import through_its_python
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
 from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
 from uenvtool.job.request import JobRequest
@@ -73,7 +74,7 @@ def _planned(
     defaults = system.scheduler.defaults
     ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or node.gpu_count or 2
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
-    command = _command(request, system, runtime, typed)
+    command = through_its_python(_command(request, system, runtime, typed), disk)
     tasks = 1 if command.once_a_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     image = _image(request, runtime, knowledge, overlay, published)

@@ -6,11 +6,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uenvtool.core.files import read_named
-from uenvtool.core.session import loaded_views
+from uenvtool.core.session import in_container, loaded_views
 from uenvtool.job.request import JobRequest
+
+if TYPE_CHECKING:
+    from uenvtool.venv.other import OtherVenv
 
 MAX_PROGRAM = 1_000_000
 """Bytes: a script or training program is not longer."""
@@ -20,12 +23,14 @@ MAX_PROGRAM = 1_000_000
 class Disk:
     """The files of a job, looked at from the folder where the command is typed.
 
-    overlay: what is known of the overlay that is named; empty without one. is_packed: it is an image. loaded: the
-    uenv of this shell, or empty.
+    overlay: what is known of the overlay that is named; empty without one. other: it is a virtual environment of
+    another tool. is_packed: it is an image. in_container: this is one. loaded: the uenv of this shell, or empty.
     """
 
     overlay: Mapping[str, Any]
+    other: OtherVenv | None = None
     is_packed: bool = False
+    in_container: bool = False
     loaded: str = ""
 
     @property
@@ -50,12 +55,21 @@ class Disk:
 def read_disk(request: JobRequest) -> Disk:
     """Return what there is. Raises BadInput for an overlay that is none."""
     overlay: dict[str, Any] = {}
+    other = None
     if request.venv and os.path.lexists(request.venv):
         from uenvtool.venv.info import described  # loads the rest of venv
+        from uenvtool.venv.other import other_venv
 
-        overlay = described(Path(request.venv))
+        path = Path(request.venv)
+        other = other_venv(path)
+        if other is None or path.is_file():
+            overlay = described(path)
+        if other is not None:
+            overlay |= {"base": {}, "packages": [{"name": name} for name in sorted(other.packages)]}
     return Disk(
         overlay=overlay,
+        other=other,
+        in_container=in_container(os.environ),
         is_packed=bool(request.venv) and os.path.isfile(request.venv or ""),
         loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
     )

@@ -13,6 +13,7 @@ from uenvtool.core.errors import Position, Problem
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.images import file_of
+from uenvtool.job.other import not_over_base
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -121,6 +122,7 @@ def refusals(case: Case) -> Iterator[Problem]:
     yield from _of_place(case)
     yield from _of_files(case)
     yield from _of_image(case)
+    yield from not_over_base(case.plan, case.disk, case.system.mount)
     yield from _of_launcher(case)
     yield from _of_paths(case)
 

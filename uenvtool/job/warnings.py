@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from uenvtool.check.launchers import SRUN, TORCHRUN
+from uenvtool.job.other import starts_without_it
 from uenvtool.job.plan import CONTAINER, KUBERNETES, SLURM
 from uenvtool.job.refusals import Case
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
@@ -35,6 +36,7 @@ def warnings(case: Case) -> Iterator[str]:
         )
     yield from _of_idle_gpus(case)
     yield from _of_program(case)
+    yield from starts_without_it(plan, case.disk)
     if plan.use.scheduler == SLURM and not plan.cores:
         yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
