@@ -218,6 +218,7 @@ class TestExplain:
     def test_where_the_values_of_a_site_come_from_is_said(self, cli: Cli) -> None:
         assert "those that Olivia's NCCL modules set (HPE's set)" in cli("explain", "--system", "olivia").stderr
         assert "This is the way of 2025" in cli("explain", "--system", "olivia-2025").stderr
+        assert "in debug: 4 nodes, 90 node-minutes, 01:30:00" in cli("explain", "--system", "clariden").stderr
 
 
 def _name(shell: str) -> str:

@@ -226,6 +226,11 @@ LINES = {
         {"mine/pyvenv.cfg": VENV.replace("/user-environment/env/default", "/opt/conda"), "mine/bin/torchrun": ""},
         (*CE, "--venv", "mine", "--launcher", "torchrun"), ["torchrun --nnodes", '/mine", # the Python overlay'], [],
     ),
+    "the usual time is at most that of the partition": ({}, (*UENV, "--partition", "debug"), ["time=00:45:00 "], []),
+    "a time that a partition gives": (
+        {}, (*UENV, "--time", "24:00:00", "--option", "--partition=low"), ["time=24:00:00"], []
+    ),
+    "more nodes of fewer GPUs": ({}, (*OLIVIA, "--nodes", "32", "--gpus", "1"), ["nodes=32"], []),
     "the network is not named on one node": (
         {}, ("--system", "frontier", "--account", "a", "--nodes", "1"), [], ["export NCCL_NET="]
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from uenvtool.activation.explained import (
     ExplainedEntry,
@@ -21,7 +21,7 @@ from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.rule import load_rules
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
-from uenvtool.knowledge.system import recognised
+from uenvtool.knowledge.system import System, recognised
 from uenvtool.knowledge.tuning import load_all
 
 ALL = "uenvtool explain --all"
@@ -77,8 +77,15 @@ def _in_a_job(here: Settings) -> Result:
     return Result(
         data=[{"name": name, "value": value, "reason": reason} for name, value, reason in rows],
         tables=(Table(headings=("variable", "value", "why"), rows=rows),),
-        notes=(*notes, *here.system.notes, *runtime.limits),
+        notes=(*notes, *_partitions(here.system), *here.system.notes, *runtime.limits),
     )
+
+
+def _partitions(system: System) -> Iterator[str]:
+    """Yield what a job may have in each partition that has limits."""
+    for one in system.jobs.partitions.values():
+        reason = f" ({one.reason})" if one.reason else ""
+        yield f"at most a job in {one.name}: {one.limits or 'no limit'}{reason} [{one.source}]"
 
 
 def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
+from uenvtool.job.limits import fitting_time
 from uenvtool.job.other import through_its_python
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
 from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
@@ -48,7 +49,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     """Return the system, node type and runtime of a job. Raises BadInput for a name that nobody knows."""
     name = request.system or ("local" if request.runtime == "local" and recognised() is None else this_system())
     system = on_this_machine(load_system(name))
-    partition = system.partition(request.partition)
+    partition = system.partition(request.in_partition)
     uarch = (partition.uarch if partition else "") or next(iter(system.nodes))
     return system, uarch, _runtime(request, system)
 
@@ -71,7 +72,7 @@ def _planned(
 ) -> JobPlan:
     """Return the plan before its settings; what cannot be in it is refused later."""
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
-    defaults = system.scheduler.defaults
+    defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
     ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or node.gpu_count or 2
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = through_its_python(_command(request, system, runtime, typed), disk)
@@ -90,7 +91,7 @@ def _planned(
         ranks=ranks,
         tasks=tasks,
         cores=node.cores * ranks // node.gpu_count // tasks if node.gpu_count else 0,
-        time=request.time or defaults.get("time", ""),
+        time=request.time or fitting_time(defaults.get("time", ""), limit, nodes + (request.spare or 0)),
         name=request.name or (NCCL_TEST[0] if request.nccl_test else _name_of(command.words)),
         image=image,
         overlay=overlay,

@@ -26,7 +26,8 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     spare = request.spare or 0
     yield Explained("nodes", str(plan.nodes + spare), f"{spare} more than training needs, see --vet" if spare else "")
     if plan.time:
-        yield Explained("time", plan.time)
+        is_cut = not request.time and plan.time != defaults.get("time")
+        yield Explained("time", plan.time, "the most that this partition gives" if is_cut else "")
     starts = "the command starts its ranks itself"
     if plan.command.launcher != NONE:
         starts = f"{plan.command.launcher} starts the ranks"

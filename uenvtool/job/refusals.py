@@ -13,6 +13,7 @@ from uenvtool.core.errors import Position, Problem
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.images import file_of
+from uenvtool.job.limits import over_limits
 from uenvtool.job.other import not_over_base
 from uenvtool.job.plan import (
     ARCHIVES,
@@ -120,6 +121,7 @@ def malformed(request: JobRequest) -> Iterator[Problem]:
 def refusals(case: Case) -> Iterator[Problem]:
     """Yield why a job cannot be: the place, the files, the image, the command, the paths."""
     yield from _of_place(case)
+    yield from over_limits(case.plan, case.system)
     yield from _of_files(case)
     yield from _of_image(case)
     yield from not_over_base(case.plan, case.disk, case.system.mount)
@@ -146,13 +148,6 @@ def _of_place(case: Case) -> Iterator[Problem]:
     if lacking:
         missing = ", ".join(lacking)
         yield Problem(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
-    limit = system.partition(request.partition)
-    nodes = plan.nodes + (request.spare or 0)
-    if in_slurm and limit and nodes > limit.nodes:
-        yield Problem(
-            f"{nodes} nodes: a job in {limit.name} of {system.name} has at most {limit.nodes}",
-            hint=f"{limit.reason}; --nodes {limit.nodes}, or another --partition",
-        )
     if request.large and system.jobs.large is None:
         yield Problem(f"--large: {system.name} says nothing of large runs", hint="use --option '--constraint=...'")
     if request.stage and use.image == ENVIRONMENT:

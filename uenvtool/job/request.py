@@ -1,5 +1,6 @@
 """What a user asks of `uenvtool job`."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -177,6 +178,12 @@ class JobRequest:
     def file(self) -> str:
         """Return the name of the job's file, which others are named after."""
         return str(self.output) if self.output else "job.sh"
+
+    @property
+    def in_partition(self) -> str:
+        """Return the partition that is named, also by a further option of sbatch; empty if none is."""
+        found = (re.match(r"(?:#SBATCH )?(?:--partition[= ]|-p ?)(\S+)", option) for option in self.option)
+        return next((one[1] for one in reversed([*found]) if one), self.partition)
 
     @property
     def vets(self) -> bool:

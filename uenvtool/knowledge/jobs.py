@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.knowledge.bind import Key
+from uenvtool.knowledge.partition import Partition
 from uenvtool.knowledge.pattern import Pattern
 
 
@@ -59,17 +60,6 @@ class Mpi:
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()
     source: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Partition:
-    """The most that a job may have in a partition, and why. uarch: its node type, if it is not the system's first."""
-
-    name: Key
-    nodes: int
-    reason: str
-    source: str
-    uarch: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,10 +12,11 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Partition
+from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.load import is_abstract, usable_files
 from uenvtool.knowledge.locate import Location, available, locate
+from uenvtool.knowledge.partition import Partition
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
 from uenvtool.knowledge.yamltree import Node, read, text
@@ -219,7 +220,9 @@ class System:
 
     def partition(self, name: str) -> Partition | None:
         """Return what limits a partition, or the usual one without a name; None if the file says nothing of it."""
-        return self.jobs.partitions.get(name or self.scheduler.defaults.get("partition", ""))
+        known = self.jobs.partitions
+        usual = next((one.name for one in known.values() if one.default), "")
+        return known.get(name or self.scheduler.defaults.get("partition", usual))
 
     def facts(self, uarch: str) -> Facts:
         """Return what conditions can ask for of this system and node type; see SYSTEM_FACTS."""
