@@ -88,7 +88,7 @@ def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
 
     misfit = library(place / "bad.so", f"void {BYE}(void); void f(void) {{ {BYE}(); }}", c10).read_bytes()
     install(own, wheel(place / "more", "ext", "1.0", files={"ext/_C.so": misfit}))
-    install(own, compiled(place / "more", "old", "1.0", FOR_1, "numpy"))
+    install(own, compiled(place / "more", "old", FOR_1))
     seen = found(cli)
     assert seen.keys() == session.keys() | {"import-abi", "numpy-abi"}
     assert "ext 1.0 is compiled for another torch: _C.so takes c10::bye" in seen["import-abi"]

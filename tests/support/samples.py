@@ -15,6 +15,11 @@ def sampled(values: Iterable[Any], keep: int = 1) -> list[ParameterSet]:
     return [*found[:keep], *(value._replace(marks=(*value.marks, pytest.mark.nightly)) for value in found[keep:])]
 
 
+def slow(*values: Any) -> ParameterSet:
+    """The parameters of a case that --slow runs."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def pairwise(rows: Sequence[Any], columns: Sequence[Any], each: int = 2) -> list[ParameterSet]:
     """Parameters of a product: each row with so many columns in turn, so that every one comes, the rest at night."""
     taken = {(row, (row * each + step) % len(columns)) for row in range(len(rows)) for step in range(each)}

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Cli, Loaded, Write
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, project, wheel
+from tests.support.samples import slow
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,7 @@ def programs() -> None:
     need("mksquashfs", "unsquashfs")
 
 
-@pytest.mark.parametrize("image", ["hx.squashfs", "images/of-hx.squashfs"])
+@pytest.mark.parametrize("image", ["hx.squashfs", slow("images/of-hx.squashfs")])
 def test_an_image_that_is_older_is_said_until_it_is_packed_again(
     here: BaseHere, done: Cli, wheels: Path, image: str
 ) -> None:

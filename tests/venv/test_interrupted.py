@@ -111,6 +111,7 @@ def disk(place: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
         yield folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disk", ["1500k"], indirect=True)
 def test_a_full_disk_is_told_and_the_old_overlay_stays(
     here: BaseHere, done: Cli, cli: Cli, disk: Path, wheels: Path
@@ -127,6 +128,7 @@ def test_a_full_disk_is_told_and_the_old_overlay_stays(
     assert run(["disk/v/bin/python", "-c", "import tiny"], clean_environment()).returncode == 0
 
 
+@pytest.mark.slow
 def test_memory_that_gets_full_is_left_for_the_disk(here: BaseHere, place: Path) -> None:
     """Memory with room in bytes, but not for so many files; in a namespace of its own."""
     if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < LEAST_MEMORY:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import BaseHere, install, wheel
+from tests.support.samples import slow
 
 FOR_1 = b"\x7fELF numpy.core._multiarray_umath\x00 _ARRAY_API"
 FOR_BOTH = FOR_1 + b" numpy._core._multiarray_umath\x00"
@@ -22,10 +23,10 @@ def compiled(folder: Path, name: str, content: bytes) -> Path:
     ("base_numpy", "in_base", "wanted", "told"),
     [
         ("2.1.0", b"", ["old"], "old 1.0 is built for numpy 1 (_c.cpython-312-x86_64-linux-gnu.so)"),
-        ("2.1.0", b"", ["both"], ""),
-        ("1.26.4", b"", ["old"], ""),
+        slow("2.1.0", b"", ["both"], ""),
+        slow("1.26.4", b"", ["old"], ""),
         ("1.26.4", b"", ["old", "numpy>=2"], "hint: ask for a newer old"),
-        ("1.26.4", b"", ["both", "numpy>=2"], ""),
+        slow("1.26.4", b"", ["both", "numpy>=2"], ""),
         ("1.26.4", FOR_1, ["numpy>=2"], "viewer 1.0 is built for numpy 1"),
     ],
 )

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.support.overlays import BaseHere, inside, project, wheel
+from tests.support.samples import slow
 from tests.support.web import served
 from tests.venv.conftest import TORCH, record
 from uenvtool.venv.projects import project_lines
@@ -185,7 +186,9 @@ def origins(folder: Path) -> dict[str, dict[str, object]]:
     return found
 
 
-@pytest.mark.parametrize("more", [(), ("--extra", "plot"), ("--no-install-project",), ("--group", "dev")])
+@pytest.mark.parametrize(
+    "more", [("--extra", "plot"), slow(()), slow(("--no-install-project",)), slow(("--group", "dev"))]
+)
 def test_a_uv_lock_gives_what_uv_sync_does_but_the_torch(
     workspace: Path, here: BaseHere, done: Cli, more: tuple[str, ...]
 ) -> None:
@@ -200,6 +203,7 @@ def test_a_uv_lock_gives_what_uv_sync_does_but_the_torch(
     assert ("mine-1.dist-info" in theirs) == ("--no-install-project" not in more)
 
 
+@pytest.mark.slow
 def test_the_projects_of_a_lock_are_editable_until_it_is_packed(workspace: Path, done: Cli) -> None:
     see = ["v/bin/python", "-c", "import mine, part, near; print(mine.__file__, part.__file__)"]
 

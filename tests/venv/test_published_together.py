@@ -57,6 +57,7 @@ def test_both_are_new_afterwards_and_the_old_ones_are_kept(here: BaseHere, done:
     assert sorted(path.name for path in place.iterdir()) == sorted([*names, *kept])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("atomic", [True, False], ids=["exchanged", "one-after-the-other"])
 def test_a_rename_that_fails_leaves_both_and_the_kept_ones_as_they_were(
     here: BaseHere, place: Path, atomic: bool
@@ -93,6 +94,7 @@ def test_packing_that_fails_leaves_both_and_the_kept_ones(
     assert snapshot(place) == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
     here: BaseHere, done: Cli, cli: Cli, place: Path, wheels: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.support.overlays import wheel
+from tests.support.samples import slow
 from tests.support.web import served
 from tests.venv.conftest import record
 
@@ -41,7 +42,7 @@ def test_its_hashes_are_kept_to_and_it_is_recorded(cli: Cli, done: Cli, write: W
     assert record("v")["requests"] == [{"text": f"small==1.0 --hash=sha256:{digest}", "origin": f"{web}/r.txt:1"}]
 
 
-@pytest.mark.parametrize("through", ["-c", "PIP_CONSTRAINT", "UV_CONSTRAINT"])
+@pytest.mark.parametrize("through", ["-c", slow("PIP_CONSTRAINT"), slow("UV_CONSTRAINT")])
 def test_constraints_by_url_count(
     cli: Cli, write: Write, web: str, digest: str, through: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,11 +60,11 @@ def test_constraints_by_url_count(
     ("named", "code", "told"),
     [
         ("{web}/top.txt", 2, "{web}/sub/hashed.txt:2:1: small has no --hash"),
-        ("r.txt", 2, "{web}/sub/hashed.txt:2:1: small has no --hash"),
+        slow("r.txt", 2, "{web}/sub/hashed.txt:2:1: small has no --hash"),
         ("{web}/wrong.txt", 2, "{web}/wrong.txt:3:1: invalid requirement 'numpy=1'"),
-        ("{web}/option.txt", 2, "{web}/option.txt:2:1"),
+        slow("{web}/option.txt", 2, "{web}/option.txt:2:1"),
         ("{web}/gone.txt", 4, "{web}/gone.txt:1:1: it cannot be fetched: "),
-        ("gone.txt", 4, "gone.txt:2:1: {web}/gone.txt: it cannot be fetched: "),
+        slow("gone.txt", 4, "gone.txt:2:1: {web}/gone.txt: it cannot be fetched: "),
     ],
 )
 def test_what_is_wrong_in_it_is_told_with_its_place(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import Answer, Cli, Loaded, Write
 from tests.support.overlays import BaseHere, extension_source, inside, install, wheel
+from tests.support.samples import slow
 from tests.venv.conftest import TORCH
 
 CUDA = "nvidia-cublas-cu12==12.4.5.8; platform_system == 'Linux'"
@@ -130,9 +131,9 @@ def test_a_small_addition_lists_itself_alone(here: BaseHere, done: Cli, wheels: 
     ("newest", "older", "words"),
     [
         ("2.1", "2.0", ["light"]),
-        ("3.0", "2.0", ["light", "--allow-older"]),
+        slow("3.0", "2.0", ["light", "--allow-older"]),
         ("0.12.0", "0.2.5", ["light", "--allow-older"]),
-        ("3.0", "1.0", ["light>=1"]),  # says how old it may be
+        slow("3.0", "1.0", ["light>=1"]),  # says how old it may be
     ],
 )
 def test_an_older_version_that_fits_the_base_is_taken_and_said_to_be_older(

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Cli, Loaded
 from tests.support.needs import skip_without
 from tests.support.overlays import install, wheel
+from tests.support.samples import slow
 from uenvtool.venv.compiled import readable
 
 HELLO = "_ZN3c105helloEv"
@@ -59,11 +60,11 @@ def extension(wheels: Path, libraries: dict[str, Path], version: str = "1.0") ->
     ("code", "links", "version", "said"),
     [
         (using(HELLO), ["libc10.so", "libc10_cuda.so", "libcudart.so.12"], "1.0", ""),
-        ("int f;", ["libcudart.so.13"], "1.0", ""),  # it does not use torch
+        slow("int f;", ["libcudart.so.13"], "1.0", ""),  # it does not use torch
         (using(BYE), ["libc10.so"], "1.0", "another torch: _C.so takes c10::bye from it.* --no-build-isolation ext"),
         ("int f;", ["libc10.so", "libcudart.so.13"], "1.0", "_C.so is for CUDA 13, and that torch is for CUDA 12"),
-        ("int f;", ["libc10.so"], "1.0+cu130", "its version names CUDA 13, and that torch is for CUDA 12"),
-        ("int f;", ["libtorch_hip.so"], "1.0", "_C.so needs libtorch_hip.so, which that torch does not have"),
+        slow("int f;", ["libc10.so"], "1.0+cu130", "its version names CUDA 13, and that torch is for CUDA 12"),
+        slow("int f;", ["libtorch_hip.so"], "1.0", "_C.so needs libtorch_hip.so, which that torch does not have"),
     ],
 )
 def test_a_library_for_another_torch_or_cuda_is_a_conflict(
