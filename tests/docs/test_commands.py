@@ -24,7 +24,9 @@ ASKED = {
     "`diff`": ["diff pytorch-2.6 pytorch-2.9"],
     "`doctor`": ["doctor --log job.out"],
     "`edit`": ["edit mine --add lz4"],
-    "`explain`": [f"explain {what}" for what in ("NCCL_NET", "launch-blocking", "nccl-tcp", "--system clariden")],
+    "`explain`": [
+        f"explain {what}" for what in ("NCCL_NET", "launch-blocking", "nccl-tcp", "docs-2026", "--system clariden")
+    ],
     "`job`": ["job -s clariden -A a --recipe pytorch-2.6 -- python train.py"],
     "`check`": ["check job.sh"],
     "`new`": ["new recipe other"],

@@ -10,7 +10,7 @@ from uenvtool.core.words import grouped
 from uenvtool.knowledge.finding import KnownFinding
 from uenvtool.knowledge.rule import Rule
 from uenvtool.knowledge.settings import Settings
-from uenvtool.knowledge.sources import load_sources
+from uenvtool.knowledge.sources import Source, load_sources
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,
@@ -149,18 +149,18 @@ class ExplainedVariable:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedEntry:
-    """A rule of `check` or a finding of `doctor`: what is known of it, by name; and as it is read."""
+    """A rule of `check`, a finding of `doctor` or a source: what is known of it, by name; and as it is read."""
 
     parts: Mapping[str, Any]
     text: str
 
 
 def explained_variable(
-    name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: Settings | None
+    name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: Settings | None, value: str | None
 ) -> ExplainedVariable:
     """Return what is known of a variable.
 
-    variables: it, as each file describes it. here: the place that is asked for.
+    variables: it, as each file describes it. here: the place that is asked for. value: what it is there, in words.
     """
     says = {source: value for variable in variables for source, value in variable.says.items()}
     sources = {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
@@ -172,7 +172,7 @@ def explained_variable(
         page=next((variable.page for variable in variables if variable.page), None),
         type=variables[0].type,
         about=next((variable.about for variable in variables if variable.about), ""),
-        here=None if here is None else _here(name, here),
+        here=value,
         settings=tuple(_setting(setting, tuning) for setting in settings),
         says=tuple(
             (source, known.date, "unset" if (value := says[source]) is None else value, known.url)
@@ -187,14 +187,6 @@ def explained_variable(
         ),
         guards=tuple(_guard(guard, here) for guard in tuning.guards if name in guard.variables),
     )
-
-
-def _here(name: str, here: Settings) -> str:
-    place = f"on {here.system.name}, in {here.runtimes[0].name}"
-    held = next((setting for setting in here.held() if setting.name == name), None)
-    if held is None:
-        return f"{place}: not set"
-    return f"{place}: {value_text(held)}, as {held.source.name} says: {held.reason}"
 
 
 def _setting(setting: Setting, tuning: Tuning) -> ExplainedSetting:
@@ -222,9 +214,7 @@ def _setting(setting: Setting, tuning: Tuning) -> ExplainedSetting:
 def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
     taken = ""
     if here is not None and guard.name in {found.name for found in here.guards}:
-        way = guard.way({found.name: found.value for found in here.held() if found.is_fixed and found.value})
-        is_kept = f"kept away by {way}" if way else "not kept away"
-        taken = f"on {here.system.name}, in {here.runtimes[0].name}: {is_kept}"
+        taken = f"on {here.system.name}, in {here.runtimes[0].name}: {kept_away(guard, here)}"
     elif here is not None:
         taken = f"on {here.system.name}: not in danger"
     return ExplainedGuard(
@@ -236,6 +226,12 @@ def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
         source=guard.source.name,
         here=taken,
     )
+
+
+def kept_away(guard: Guard, here: Settings) -> str:
+    """Return whether what is set in a place keeps a danger away, in words."""
+    way = guard.way({found.name: found.value for found in here.held() if found.is_fixed and found.value})
+    return f"kept away by {way}" if way else "not kept away"
 
 
 def explained_rule(rule: Rule) -> ExplainedEntry:
@@ -265,6 +261,16 @@ def explained_finding(finding: KnownFinding) -> ExplainedEntry:
     lines += [f"  {'in a log:':<11} {line}" for line in parts["lines"]]
     text = "\n".join([f"{finding.id}  (uenvtool doctor)", *lines])
     return ExplainedEntry({"finding": finding.id, **parts}, text)
+
+
+def explained_source(source: Source, tuning: Tuning) -> ExplainedEntry:
+    """Return what is known of a source, and the variables that take a value from it."""
+    followed = list(dict.fromkeys(found.name for found in tuning.settings if found.source.name == source.name))
+    parts = {"title": source.title, "date": source.date, "url": source.url, "site": source.site}
+    shown = {**parts, "values": ", ".join(followed)}
+    lines = [f"  {name + ':':<8} {part}" for name, part in shown.items() if part]
+    text = "\n".join([f"{source.name}  (a source of values)", *lines])
+    return ExplainedEntry({"source": source.name, **parts, "variables": followed}, text)
 
 
 def value_text(setting: Setting) -> str:

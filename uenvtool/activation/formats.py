@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from uenvtool.activation.script import comments, legend, origin
+from uenvtool.activation.script import comments, legend_of, origin
 from uenvtool.core import quoting
 from uenvtool.knowledge.settings import ConditionalSetting, Settings
 from uenvtool.knowledge.tuning import EXPECTED, PREPEND, UNSET, Setting
@@ -70,7 +70,7 @@ def _header(plan: Settings, again: str) -> Iterator[str]:
         [f"{plan.system.name}: {plan.system.description}", f"For {runtime.name}: {runtime.description}"]
     )
     yield from comments(origin(plan, again))
-    yield from comments([*legend(plan), *runtime.limits])
+    yield from comments([*legend_of(plan), *runtime.limits])
 
 
 def _commented(

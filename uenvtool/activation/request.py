@@ -77,7 +77,7 @@ class ExplainRequest:
         tuple[str, ...],
         Argument(
             metavar="[VAR|ID...]",
-            help="Variables, rules of check, findings of doctor.",
+            help="Variables, rules of check, findings of doctor, sources.",
             autocompletion=complete.variables,
         ),
     ] = ()
@@ -97,3 +97,7 @@ class ExplainRequest:
         ),
     ] = None
     nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="Say what is set with this NCCL.")] = None
+    verbose: Annotated[
+        bool,
+        Option("--verbose", "-v", help="Say all that is known, not only what holds in the place that is asked for."),
+    ] = False

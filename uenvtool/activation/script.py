@@ -16,7 +16,7 @@ from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
 from uenvtool.knowledge.settings import Settings
-from uenvtool.knowledge.sources import Source
+from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, UNSET, Setting
 
 WIDTH = 120
@@ -227,14 +227,9 @@ def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterat
         yield from (f"{indent}# {line}" for line in (wrapped if AGAIN not in text else [quoting.comment(text)]))
 
 
-def legend(plan: Settings) -> list[str]:
-    """Return the sources of a plan's settings, each with its title and date."""
-    sources: dict[str, Source] = {planned.setting.source.name: planned.setting.source for planned in plan.scripted}
-    width = max((len(name) for name in sources), default=0)
-    return [
-        f"  {f'[{name}]'.ljust(width + 2)}  {source}"
-        for name, source in sorted(sources.items(), key=lambda item: item[1].date)
-    ]
+def legend_of(plan: Settings) -> list[str]:
+    """Return the sources of a plan's settings, a line each."""
+    return [f"  {line}" for line in legend(planned.setting.source for planned in plan.scripted)]
 
 
 def origin(plan: Settings, again: str) -> list[str]:
@@ -279,7 +274,7 @@ def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str
     )
     yield from comments([f"{before}."])
     yield from comments(origin(plan, again))
-    sources = legend(plan)
+    sources = legend_of(plan)
     if sources:
         yield from comments(sources, more=" " * 4)
     yield "# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154"

@@ -127,7 +127,10 @@ def _answer(result: Result) -> bytes:
         lines = [_fitted(line, columns) for line in printable(result.text).split("\n")]
         drawn = ["\n".join(lines), *(_drawn([table], columns) for table in result.tables), _drawn(report, columns)]
     else:
-        told = ("".join(printable(text) for text, *_ in line) for line in report)
+        told = (
+            _aligned(part) if isinstance(part, Table) else "".join(printable(text) for text, *_ in part)
+            for part in report
+        )
         drawn = [printable(result.text), *map(_aligned, result.tables), "\n".join(told)]
     text = "\n\n".join(part.rstrip("\n") for part in drawn if part)
     return _ended(text).encode(sys.stdout.encoding or "utf-8", "backslashreplace")

@@ -44,9 +44,9 @@ class Result:
     """What a command answers.
 
     data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`.
-    text: the answer to read; tables follow it, and then a report: a function that gives its lines for a terminal of so
-    many columns, 0 for a pipe. problems: what is wrong in the user's files, shown as
-    errors are. warnings: what the user should act on. notes: remarks, and what was written.
+    text: the answer to read; tables follow it, and then a report: a function that gives its lines and tables for a
+    terminal of so many columns, 0 for a pipe. problems: what is wrong in the user's files, shown as errors are.
+    warnings: what the user should act on. notes: remarks, and what was written.
     next: the commands to go on with. exit_code: NO if the answer is no.
     """
 
@@ -54,7 +54,7 @@ class Result:
     file: str = ""
     text: str = ""
     tables: tuple[Table, ...] = ()
-    report: Callable[[int], Iterable[Line]] | None = None
+    report: Callable[[int], Iterable[Line | Table]] | None = None
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -27,19 +27,22 @@ SYSTEM_FACTS = (
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """A package whose version is a fact; see software.yaml. library, variable: empty where nothing shows it."""
+    """A package whose version is a fact; see software.yaml. library, variable: empty where nothing shows it.
+
+    title: its name in a sentence, if it is not the fact's.
+    """
 
     package: str
     library: str = ""
     variable: str = ""
+    title: str = ""
 
 
 def _software() -> dict[str, Software]:
     path = Path(__file__).parent / "software.yaml"
     rows: dict[str, Node] = read(path, path.name).value
-    return {
-        fact: Software(text(row, "package"), text(row, "library"), text(row, "variable")) for fact, row in rows.items()
-    }
+    fields = ("package", "library", "variable", "title")
+    return {fact: Software(*(text(row, field) for field in fields)) for fact, row in rows.items()}
 
 
 SOFTWARE = _software()

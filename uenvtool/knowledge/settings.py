@@ -79,14 +79,7 @@ class Settings:
         inside: of the runtime's container; default: if it has one. beside_image: those alone that are left to set where
         an image sets its variables itself: it cannot remove any.
         """
-        runtime = self.runtimes[0]
-        facts = {
-            "runtime": runtime.name,
-            "container": "yes" if runtime.container and inside is not False else None,
-            "image": None,
-            "overlay": None if self.venv is None else "named",
-            "SLURM_JOB_ID": "a job" if self.system.scheduler.name == "slurm" else None,
-        }
+        facts = self.facts_of_first(inside)
         left = beside_image and bool(self.given.get("image"))
         return tuple(
             found.setting
@@ -94,6 +87,17 @@ class Settings:
             if all(_holds(term, facts, found.setting) for term in found.guard)
             and (not left or found.setting.removes or found.setting.workaround)
         )
+
+    def facts_of_first(self, inside: bool | None = None) -> Facts:
+        """Return what is known of the first runtime beside `known`, if no version is seen. inside: as for `held`."""
+        runtime = self.runtimes[0]
+        return {
+            "runtime": runtime.name,
+            "container": "yes" if runtime.container and inside is not False else None,
+            "image": None,
+            "overlay": None if self.venv is None else "named",
+            "SLURM_JOB_ID": "a job" if self.system.scheduler.name == "slurm" else None,
+        }
 
     @property
     def scripted(self) -> tuple[ConditionalSetting, ...]:

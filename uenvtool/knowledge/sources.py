@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from uenvtool.core.errors import BadInput
@@ -58,3 +58,11 @@ def load_sources() -> dict[str, Source]:
     """Return the sources by their short names, the oldest first."""
     found = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
     return dict(sorted(found.items(), key=lambda item: item[1].date))
+
+
+def legend(sources: Iterable[Source]) -> list[str]:
+    """Return what the tags of sources stand for, a line each: `[TAG]  title, date`, the oldest first."""
+    named = {source.name: source for source in sources}
+    width = max(map(len, named), default=0)
+    found = sorted(named.values(), key=lambda source: source.date)
+    return [f"{f'[{source.name}]'.ljust(width + 2)}  {source}" for source in found]
