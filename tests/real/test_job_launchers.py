@@ -18,7 +18,7 @@ from tests.support.samples import sampled
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
-FAKE_CUDA = Path(__file__).parent.parent / "support" / "fake_cuda"
+FAKE_CUDA = Path(__file__).parent / "fake_cuda"
 HEAD = """\
 import json, os
 import torch, torch.distributed as dist
@@ -112,6 +112,7 @@ RUN = {
     "Lightning devices=4, num_nodes=2": (LIGHTNING, "python train.py", ()),
     "Lightning, torchrun": (LIGHTNING, "python train.py", ("--launcher", "torchrun")),
     "HF Trainer": (TRAINER, "python train.py", ()),
+    "accelerate launch, no GPU": (ACCELERATE, "accelerate launch train.py", ()),
     "accelerate launch": (ACCELERATE, "accelerate launch train.py", ()),
     "deepspeed": (DDP, "deepspeed train.py", ()),
     "accelerate launch, deepspeed below it": (DDP, "accelerate launch --use_deepspeed train.py", ()),
@@ -141,7 +142,8 @@ def run(site: Site, place: Path, case: str) -> tuple[int, str]:
     (place / "pkg" / "__main__.py").write_text(program)
     (place / "run.sh").write_text(SCRIPT)
     path = site.job(*([command] if "in one word" in case else command.split()), options=options)
-    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin", "PYTHONPATH": str(FAKE_CUDA), "HF_HUB_OFFLINE": "1"}
+    cuda = "" if "no GPU" in case else str(FAKE_CUDA)
+    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin", "PYTHONPATH": cuda, "HF_HUB_OFFLINE": "1"}
     code, output = site.run(path, env=env)
     if case == "composer":  # which shows the first rank of a node, and writes the others to files
         output += "".join(log.read_text() for log in place.glob("logs/*/rank-*.log"))

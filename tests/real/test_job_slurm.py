@@ -23,7 +23,7 @@ from tests.support.samples import sampled
 from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
-MEET = Path(__file__).parent.parent / "support" / "meet.py"
+MEET = Path(__file__).parent / "meet.py"
 TORCH = "UENVTOOL_TEST_TORCH_PYTHON"
 RANKS = 8
 

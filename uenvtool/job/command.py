@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uenvtool.check.launchers import (
     NONE,
@@ -132,6 +132,22 @@ def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
     return JobCommand(words=typed.words, launcher=launcher)
 
 
+def with_strategy(command: JobCommand, typed: Typed, ranks: int, disk: Disk, *, has_gpus: bool) -> JobCommand:
+    """Return a command whose launcher starts as many processes as the job has, also where torch sees fewer GPUs."""
+    launcher = launcher_named(command.launcher)
+    strategy = launcher.strategy if launcher else None
+    if strategy is None or ranks < 2:
+        return command
+    names = (spelled(name) for name in (strategy.option, *strategy.instead))
+    is_said = option(typed.options, *names) is not None or disk.exists(f"{disk.home}/{strategy.file}")
+    variables = () if has_gpus else tuple(f"{name}={value}" for name, value in strategy.without_gpu.items())
+    return replace(
+        command,
+        words=command.words if is_said else (f"--{strategy.option}", *command.words),
+        program=("env", *variables, *command.program) if variables else command.program,
+    )
+
+
 def options_line(launcher: Launcher, ranks: int | str) -> str:
     """Return the options of a launcher for a node of a job, in words of bash."""
     options = (f"--{name}={value}" if value else f"--{name}" for name, value in launcher.options.items())
@@ -146,7 +162,13 @@ def variables_line(launcher: Launcher, ranks: int | str) -> str:
 
 def whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
     """Return a launcher with all that the job gives it, as a user writes it in a script. command: what starts it."""
-    words = (variables_line(launcher, ranks).rstrip(), command or launcher.command, options_line(launcher, ranks))
+    strategy = f"--{launcher.strategy.option}" if launcher.strategy else ""
+    words = (
+        variables_line(launcher, ranks).rstrip(),
+        command or launcher.command,
+        options_line(launcher, ranks),
+        strategy,
+    )
     return " ".join(filter(None, (*words, "...")))
 
 

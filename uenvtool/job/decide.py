@@ -13,7 +13,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.core.options import given
-from uenvtool.job.command import JobCommand, Typed, command_of, read_words
+from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
 from uenvtool.job.limits import fitting_time
@@ -76,6 +76,7 @@ def _planned(
     ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or node.gpu_count or 2
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = through_its_python(_command(request, system, runtime, typed), disk)
+    command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=bool(node.gpu))
     tasks = 1 if command.once_a_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     image = _image(request, runtime, knowledge, overlay, published)

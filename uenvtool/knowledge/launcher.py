@@ -11,6 +11,20 @@ from uenvtool.knowledge.locate import locate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Strategy:
+    """How a launcher that else counts the GPUs which torch sees is told to start the processes that it is asked for.
+
+    option: what says so. instead: a user's own options that do, too. file: one below the home that does, too.
+    without_gpu: the variables that training needs where a node has no GPU.
+    """
+
+    option: str
+    instead: tuple[str, ...] = ()
+    file: str = ""
+    without_gpu: dict[str, Verbatim] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Launcher:
     """A program that starts the ranks of a node, see its schema.
 
@@ -27,6 +41,7 @@ class Launcher:
     variables: dict[str, Verbatim] = field(default_factory=dict)
     further: tuple[str, ...] = ()
     ranks: tuple[str, ...] = ()
+    strategy: Strategy | None = None
     environment: str = ""
     logs: Verbatim = ""
     one_node: Verbatim = ""

@@ -9,7 +9,7 @@
 #SBATCH --uenv=pytorch/v2.6.0:v1
 #SBATCH --view=default
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
-command=(train.py)
+command=(--multi_gpu train.py)
 # Made by uenvtool, again: uenvtool job --system clariden --recipe pytorch-2.6 --account g123 -- accelerate launch train.py
 
 set -e      # a step that fails ends the job with its exit code
