@@ -20,3 +20,11 @@ def test_a_machine_is_recognised_by_what_a_file_of_its_says(write: Write) -> Non
     assert recognised({}) == ("mine", f"{name} says ours")
     name.write_text("elsewhere")
     assert recognised({}) is None
+
+
+def test_a_copy_of_a_system_takes_its_machine_over_under_its_own_name_alone(write: Write) -> None:
+    """A sign of its own comes before those that ship, which say less of a site that has them too."""
+    write("systems/aaa.yaml", "extends: rcp\nrecognise:\n- {env: CLUSTER_NAME, value: clariden}\n- {env: OURS}\n")
+
+    assert recognised({"CLUSTER_NAME": "clariden"}) == ("clariden", "CLUSTER_NAME=clariden")
+    assert recognised({"RUNAI_NUM_OF_GPUS": "4", "OURS": "1"}) == ("aaa", "OURS=1")

@@ -16,6 +16,7 @@ from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
 from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.system import claimed_twice
 from uenvtool.knowledge.yamltree import Node, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -193,12 +194,15 @@ def problems_in(path: Path) -> list[Problem]:
     try:
         tree = read(file, shown(file))
         kind = kind_of(file, tree)
-        check_file(kind, locate(kind, str(file.absolute())))
+        location = locate(kind, str(file.absolute()))
+        check_file(kind, location)
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
     except BadInput as error:
         return list(error.problems)
-    return unknown_targets(tree) if kind is SYSTEM else []
+    if kind is not SYSTEM:
+        return []
+    return [*unknown_targets(tree), *(() if location.is_built_in else claimed_twice(location.name, tree))]
 
 
 def _data(problem: Problem) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import functools
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
@@ -135,7 +135,14 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
     if origin is None and os.path.lexists(name):
         raise BadInput(f"unknown {kind.name} {name!r}", hint=f"if you mean what lies here: ./{name}")
     listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
-    raise BadInput([unknown(kind.name, name, available(kind), origin, listed_by=listed_by)])
+    problem = unknown(kind.name, name, available(kind), origin, listed_by=listed_by)
+    raise BadInput([replace(problem, hint=f"{problem.hint}; {how_to_add(kind)}") if kind is SYSTEM else problem])
+
+
+def how_to_add(kind: Kind) -> str:
+    """Return the command that makes a file of a kind of one's own, and the folders where it is looked for."""
+    folder = str(config_folder() / kind.folder).replace(os.path.expanduser("~"), "~", 1)
+    return f"`uenvtool new {kind.name} NAME` makes one: it is looked for in {kind.folder}/ here and {folder}/"
 
 
 def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Location:
