@@ -319,6 +319,40 @@ def test_a_pod_without_the_device_names_the_flags_that_bring_it(cli: Cli, place:
     assert "--annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1" in ran.stderr
 
 
+def test_a_container_ends_with_its_job_which_takes_its_edf_as_it_is(cli: Cli, place: Path) -> None:
+    """The way of seeds/000: a Dockerfile on NVIDIA's image with metatrain, its EDF, and srun --environment of it."""
+    made = cli("container", "metatrain-alps6")
+    words = made.stderr.splitlines()[-1].replace("ACCOUNT", "g123").split()
+    edf = place / "containers/metatrain-alps6/metatrain-alps6.toml"
+    before = edf.read_text()
+
+    answer = cli(*words[1 : words.index("--")], "--env", "HF_HOME=/a b", "--", "mtt", "train", "options.yaml")
+
+    assert answer.code == 0, answer.stderr
+    assert answer.stdout.split() == ["train.sh"]
+    text = (place / "train.sh").read_text()
+    assert "--mpi=pmix \\\n  --environment=./containers/metatrain-alps6/metatrain-alps6.toml bash" in text
+    assert "#SBATCH --network=disable_rdzv_get" in text
+    assert "  export HF_HOME='\\''/a b'\\'' # --env\n" in text
+    assert edf.read_text() == before
+    assert cli("check", "train.sh", str(edf)).code == 0
+
+
+@needs("mksquashfs")[0]
+def test_an_overlay_that_an_edf_mounts_is_first_in_its_job(cli: Cli, place: Path, write: Write) -> None:
+    packed_overlay(place, {"kind": "container", "in_container": True})
+    mounts = 'mounts = ["${PWD}:${PWD}"%s]\n'
+    edf = write("x.toml", 'image = "a/b:1"\nworkdir = "${PWD}"\n' + mounts % "")
+    words = ("-s", "clariden", "-A", "g1", "--image", "x.toml", "--venv", "mine.squashfs", *TRAIN)
+
+    refused = cli("job", *words)
+    hint = re.findall(r'write "(.*?)" into', refused.stderr)[0]
+    edf.write_text('image = "a/b:1"\nworkdir = "${PWD}"\n' + mounts % f', "{hint}"')
+
+    assert refused.code == 2
+    assert "export PATH=/user-tools/bin:$PATH" in script(cli, *words)
+
+
 def test_a_job_is_written_with_the_files_that_it_needs(cli: Cli, place: Path) -> None:
     answer = cli("job", *CE, "-o", "jobs/mine.sh", *TRAIN)
 
@@ -591,7 +625,7 @@ def test_what_is_planned(cli: Cli, write: Write, script: str, words: tuple[str, 
 def test_what_was_changed_by_hand_stays(cli: Cli, place: Path) -> None:
     assert cli("job", *CE, "-o", "train.sh", *TRAIN).code == 0
     edf = place / "train.toml"
-    edf.write_text(edf.read_text().replace('"/capstor"', '"/users/me"'))
+    edf.write_text(edf.read_text().replace('"/capstor:/capstor"', '"/users/me"'))
 
     refused = cli("job", *CE, "-o", "train.sh", "--nodes", "4", *TRAIN)
 

@@ -109,7 +109,7 @@ def test_what_the_seeds_edf_has_is_in_ours(cli: Cli, number: int) -> None:
     for name in set(seed["env"]) & set(ours["env"]):
         assert ours["env"][name] == seed["env"][name]
     # /iopstor of the guide is /iopsstor; /users/NAME/my-app is the user's own
-    assert {"/capstor", "/iopsstor"} <= set(ours["mounts"])
+    assert {"/capstor:/capstor", "/iopsstor:/iopsstor"} <= set(ours["mounts"])
 
 
 def test_what_olivia_binds_is_bound(cli: Cli) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from uenvtool.job.edf import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings, settings_of
+from uenvtool.knowledge.system import recognised
 from uenvtool.venv.fit import rules
 
 EDF = "edf"
@@ -83,8 +84,22 @@ def make(request: ContainerRequest) -> Result:
         data={**data, "files": list(image.files)},
         text="\n".join(str(folder / name) for name in image.files),
         notes=(image.identity.canonical, *notes),
-        next=(f"bash {shlex.quote(str(folder / 'build.sh'))}",),
+        next=(f"bash {shlex.quote(str(folder / 'build.sh'))}", *_job(plan, folder)),
     )
+
+
+def _job(plan: ContainerPlan, folder: Path) -> Iterator[str]:
+    """Yield the command that writes a job in the image, where a runtime reads its EDF."""
+    if _runtime_with_edf(plan):
+        here = recognised()
+        system = [] if here and here[0] == plan.system.name else ["--system", plan.system.name]
+        needed = [word for option in plan.system.jobs.required for word in (f"--{option}", option.upper())]
+        words = ["uenvtool", "job", *system, *needed, "--image", str(folder / _edf_name(plan))]
+        yield shlex.join([*words, "-o", "train.sh", "--", "python", "train.py"])
+
+
+def _edf_name(plan: ContainerPlan) -> str:
+    return f"{plan.container.name}.toml"
 
 
 def _data(image: Image) -> dict[str, Any]:
@@ -123,7 +138,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     beside, labels = _surroundings(plan, base, activation), _labels(plan, base)
     reader = _runtime_with_edf(plan)
     engine = plan.system.jobs.of(reader.name) if reader else RuntimeJob()
-    edf = f"{plan.container.name}.toml"
+    edf = _edf_name(plan)
     is_own = activation is not None and bool(plan.kind)
     on_nodes = NodeRun(
         variables=dict(values(activation)) if activation and plan.kind else {},

@@ -17,6 +17,7 @@ from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
 from uenvtool.job.limits import fitting_time
+from uenvtool.job.named_edf import EDF
 from uenvtool.job.other import through_its_python
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
 from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
@@ -79,7 +80,8 @@ def _planned(
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=bool(node.gpu))
     tasks = 1 if command.once_a_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
-    image = _image(request, runtime, knowledge, overlay, published)
+    edf = disk.edf if use.variables == "edf" else None
+    image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
     extended = knowledge.extended
     has_recipe = use.image == UENV and recipe_of_label(image) != request.recipe
     return JobPlan(
@@ -102,6 +104,7 @@ def _planned(
         local=system.jobs.local,
         recipe=request.recipe or "" if has_recipe else "",
         again=_again(request, system.name),
+        edf=edf,
     )
 
 
@@ -116,11 +119,13 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
 
 
 def _runtime(request: JobRequest, system: System) -> Runtime:
-    """Return the runtime that is named, else the first for containers if a registry's image is, else the first."""
+    """Return the runtime that is named, else the first that runs the image: not each takes EDFs, or a registry's."""
     of_registry = REGISTRY.fullmatch(request.image)
     known: dict[str, Runtime] = {}
     for found in _runtimes(system):
         is_usual = not of_registry or found.job.image == CONTAINER
+        if request.image.endswith(EDF):
+            is_usual = found.job.variables == "edf"
         if found.name == request.runtime or (not request.runtime and is_usual):
             return found
         known[found.name] = found

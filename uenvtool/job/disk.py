@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from uenvtool.core.files import read_named
 from uenvtool.core.session import in_container, loaded_views
+from uenvtool.job.named_edf import EDF, NamedEdf, read_named_edf
 from uenvtool.job.request import JobRequest
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Disk:
 
     overlay: what is known of the overlay that is named; empty without one. other: it is a virtual environment of
     another tool. is_packed: it is an image. in_container: this is one. loaded: the uenv of this shell, or empty.
+    edf: the one that is named as the image.
     """
 
     overlay: Mapping[str, Any]
@@ -32,6 +34,7 @@ class Disk:
     is_packed: bool = False
     in_container: bool = False
     loaded: str = ""
+    edf: NamedEdf | None = None
 
     @property
     def folder(self) -> str:
@@ -66,10 +69,13 @@ def read_disk(request: JobRequest) -> Disk:
             overlay = described(path)
         if other is not None:
             overlay |= {"base": {}, "packages": [{"name": name} for name in sorted(other.packages)]}
+    is_edf = request.image.endswith(EDF) and os.path.isfile(request.image)
+    edf = read_named(Path(request.image), MAX_PROGRAM).decode("utf-8", "replace") if is_edf else ""
     return Disk(
         overlay=overlay,
         other=other,
         in_container=in_container(os.environ),
         is_packed=bool(request.venv) and os.path.isfile(request.venv or ""),
+        edf=read_named_edf(request.image, edf) if is_edf else None,
         loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
     )

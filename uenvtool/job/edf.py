@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
+from uenvtool.job.named_edf import HERE
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import mounted_overlay, other_settings, reason_of, template, threads
+from uenvtool.job.shell import export, mounted_overlay, other_settings, reason_of, template, threads
 from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
 from uenvtool.knowledge.tuning import Setting
 
@@ -31,6 +32,17 @@ def job_edf(plan: JobPlan) -> str:
     )
 
 
+def beside_edf(plan: JobPlan) -> list[str]:
+    """Return what each rank sets where an EDF of the user's is taken: what is asked for, and no EDF knows of a job."""
+    if plan.edf is None:
+        return []
+    threading = [f'export {one.name}="${{{one.name}-{one.value}}}" # {one.reason}' for one in threads(plan)]
+    mpi = [f"export {one.name}={one.value} # {one.reason}" for one in (plan.mpi.env if plan.mpi else ())]
+    workarounds = [export(one) for one in other_settings(plan) if one.workaround]
+    given = [f"export {name}={quoting.sh_word(value)} # --env" for name, value in plan.request.variables.items()]
+    return [*threading, *mpi, *workarounds, *given]
+
+
 def edf_text(
     known: RuntimeJob,
     *,
@@ -44,14 +56,19 @@ def edf_text(
     """Return the text of an EDF.
 
     extended: what an image with a network stack of its own needs, if it is one. mounts, env: further lines, as they
-    stand in the file.
+    stand in the file. workdir: default: where srun is called. It is mounted: a container cannot change into what it
+    does not see. Every mount says where it goes: Sarus Suite takes no other.
     """
+    folder = workdir or known.workdir or HERE
+    places = [f"  {quoting.toml(f'{place}:{place}')}," for place in known.mounts]
+    if not any(folder == place or folder.startswith(f"{place}/") for place in known.mounts):
+        places.append(f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs")
     return filled(
         template("ce.toml"),
         AGAIN=quoting.comment(again),
         IMAGE=quoting.toml(image),
-        MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *mounts]),
-        WORKDIR=quoting.toml(workdir or known.workdir or "${PWD}"),
+        MOUNTS="\n".join([*places, *mounts]),
+        WORKDIR=quoting.toml(folder),
         ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if extended else "",
         ANNOTATIONS="\n".join(_table(extended.annotations if extended else known.annotations)),
         ENV="\n".join([*_table(extended.env if extended else ()), *env]),
@@ -59,16 +76,13 @@ def edf_text(
 
 
 def _mounts(plan: JobPlan) -> Iterator[str]:
-    folder = plan.request.workdir or "${PWD}"
-    if not any(folder == mount or folder.startswith(f"{mount}/") for mount in plan.knowledge.mounts):
-        yield f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs"
     for mount in plan.request.mount:
         yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
     if plan.overlay is None:
         return
     path = plan.overlay.image
     if not plan.overlay.mount:
-        yield f"  {quoting.toml(path)}, # the Python overlay"
+        yield f"  {quoting.toml(f'{path}:{path}')}, # the Python overlay"
     else:
         mounted = mounted_overlay(plan, _as_mounted(plan, 1, path))
         yield f"  {quoting.toml(mounted)}, # the packed Python overlay"

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 
-from uenvtool.job.plan import PATH_STARTS
+from uenvtool.core.errors import Problem
+from uenvtool.job.disk import Disk
+from uenvtool.job.named_edf import HERE, NamedEdf
+from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
+from uenvtool.job.shell import mounted_overlay
 
 _IMAGE_FILE = re.compile(r"(?P<file>[^:]+?(?P<end>\.sqsh|\.squashfs|\.sif|\.toml|\.tar\.gz|\.tgz)?)(?P<mount>:/[^:]*)?")
 """A file, with where a uenv is mounted behind it. end: what files of images end with, and no registry's name does."""
@@ -34,3 +39,52 @@ def as_path(image: str, *, is_absolute: bool = False) -> str:
     if is_absolute:
         return os.path.abspath(image)
     return image if image.startswith(".") else f"./{image}"
+
+
+def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
+    """Yield why a job cannot run the file that is named as its image."""
+    named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else file_of(plan.request.image)
+    if file and "$" not in file and not disk.exists(file):
+        yield Problem(f"--image {named}: there is no such file", hint="check the path, or name a label")
+    if file and plan.use.scheduler == KUBERNETES:
+        yield Problem(f"--image {named}: pods run images of a registry", hint="push it to one, and name it there")
+    if disk.edf and plan.edf is None:
+        hint = "name a runtime that does with --runtime, such as ce, or an image"
+        yield Problem(f"--image {named} is an EDF, and {plan.runtime.name} reads none", hint=hint)
+    if plan.edf:
+        yield from _of_edf(plan, plan.edf, disk.folder)
+
+
+def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
+    """Yield what an EDF of the user's must say for a job. folder: the current one."""
+    request, path = plan.request, edf.path
+    runs_in = request.workdir or folder
+    if edf.error:
+        yield Problem(f"{path}: {edf.error}", hint=f"`uenvtool check {path}` says where")
+    if request.stage:
+        yield Problem(f"--stage: {path} names the image", hint="leave it out, or name the image itself with --image")
+    if edf.is_whole and edf.workdir.rstrip("/") not in (HERE, runs_in.rstrip("/")):
+        where = f"starts in {edf.workdir}" if edf.workdir else "has no workdir"
+        yield Problem(
+            f"{path} {where}, and the job runs in {runs_in}",
+            hint=f'write workdir = "{HERE}" into it, and "{HERE}:{HERE}" into its mounts',
+        )
+    if not edf.shows(runs_in, runs_in):
+        yield Problem(f"{path} does not mount {runs_in}, where the job runs", hint=mount_hint(path, HERE))
+    for mount in request.mount:
+        source, _, inside = mount.partition(":")
+        if not edf.shows(inside or source, runs_in):
+            yield Problem(f"--mount {mount}: {path} is taken as it is", hint=mount_hint(path, source, inside))
+    overlay = plan.overlay
+    if overlay and not edf.shows(overlay.mount or overlay.path, runs_in):
+        source, _, inside = mounted_overlay(plan, os.path.abspath(overlay.image)).partition(":")
+        hint = mount_hint(path, source, inside if overlay.mount else "")
+        yield Problem(f"--venv {overlay.path}: {path} is taken as it is", hint=hint)
+
+
+def mount_hint(edf: str, source: str, inside: str = "") -> str:
+    """Return what to do for what an EDF of the user's does not mount."""
+    mount = f"{source}:{inside or source}"
+    return (
+        f'write "{mount}" into the mounts of {edf}; or name the image itself with --image, for an EDF of the job\'s own'
+    )

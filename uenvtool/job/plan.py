@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from uenvtool.job.command import JobCommand
+from uenvtool.job.named_edf import NamedEdf
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Explained, Extended, Local, Mpi, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
@@ -57,7 +58,8 @@ class JobPlan:
     the training a node. cores: of a task. settings: variables that the job sets, in order. gpu: the vendor of the GPUs.
     binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: what an image with a network
     stack of its own needs, if it is one. recipe: of an image whose name does not tell it. again: what makes the job
-    again. activation: the script that sets a pod up; empty where the job sets its variables itself.
+    again. edf: the user's own, which is taken as it is. activation: the script that sets a pod up; empty where the job
+    sets its variables itself.
     """
 
     request: JobRequest
@@ -79,6 +81,7 @@ class JobPlan:
     local: Local | None
     recipe: str
     again: str
+    edf: NamedEdf | None = None
     settings: tuple[Setting, ...] = ()
     directives: tuple[Explained, ...] = ()
     activation: str = ""

@@ -12,7 +12,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
-from uenvtool.job.images import file_of
+from uenvtool.job.images import mount_hint, of_image_file
 from uenvtool.job.limits import over_limits
 from uenvtool.job.other import not_over_base
 from uenvtool.job.plan import (
@@ -162,12 +162,8 @@ def _of_place(case: Case) -> Iterator[Problem]:
 
 
 def _of_files(case: Case) -> Iterator[Problem]:
-    named, venv = case.plan.request.image, case.plan.request.venv
-    file = "" if case.plan.use.image == NO_IMAGE else file_of(named)
-    if file and "$" not in file and not case.disk.exists(file):
-        yield Problem(f"--image {named}: there is no such file", hint="check the path, or name a label")
-    if file and case.plan.use.scheduler == KUBERNETES:
-        yield Problem(f"--image {named}: pods run images of a registry", hint="push it to one, and name it there")
+    venv = case.plan.request.venv
+    yield from of_image_file(case.plan, case.disk)
     if venv and not case.disk.overlay:
         yield Problem(f"--venv {venv}: there is no such file or folder", hint="make one: `uenvtool venv PATH --squash`")
 
@@ -344,12 +340,18 @@ def _of_paths(case: Case) -> Iterator[Problem]:
 def _unmounted(case: Case) -> Iterator[Problem]:
     plan, disk = case.plan, case.disk
     home = [disk.home] if plan.use.step else []
+    folder = plan.request.workdir or disk.folder
     seen = [mount.partition(":")[0] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
-    seen += [bind.inside for bind in plan.knowledge.binds] + [plan.request.workdir or disk.folder, *home]
+    seen += [bind.inside for bind in plan.knowledge.binds] + [folder, *home]
     inside = [mount.rpartition(":")[2] for mount in plan.request.mount]
     for word in plan.command.words:
         path = word.rpartition("=")[2]
         if not path.startswith("/") or _HOST_FOLDERS.match(path) or not disk.exists(path):
             continue
-        if not any(path == mount or path.startswith(f"{mount.rstrip('/')}/") for mount in (*seen, *inside)):
-            yield Problem(f"{path} is not mounted in the container", hint=f"--mount {os.path.dirname(path)}")
+        if plan.edf:
+            is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))
+        else:
+            is_seen = any(path == mount or path.startswith(f"{mount.rstrip('/')}/") for mount in (*seen, *inside))
+            hint = f"--mount {os.path.dirname(path)}"
+        if not is_seen:
+            yield Problem(f"{path} is not mounted in the container", hint=hint)

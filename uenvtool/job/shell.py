@@ -51,7 +51,7 @@ def other_settings(plan: JobPlan) -> list[Setting]:
 def exports(plan: JobPlan) -> str:
     """Return the lines that set the variables of a job, each with its reason."""
     rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in threads(plan)]
-    rows += [(_export(setting), reason_of(setting)) for setting in other_settings(plan)]
+    rows += [(export(setting), reason_of(setting)) for setting in other_settings(plan)]
     given = [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
     if not rows and not given:
         return ""
@@ -68,7 +68,7 @@ def exports_in_logs(plan: JobPlan) -> str:
     return "".join(f"{line}\n" for line in aligned(rows))
 
 
-def _export(setting: Setting) -> str:
+def export(setting: Setting) -> str:
     """Return a setting by its policy: removed, set in any case, over a larger number, or only if it is unset."""
     name, value = setting.name, setting.value
     if setting.from_ == TEMPORARY:

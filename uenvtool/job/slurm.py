@@ -9,13 +9,14 @@ from uenvtool.check.parts import MADE_FOR
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import aligned, bash_words, beside
-from uenvtool.job.edf import job_edf
+from uenvtool.job.edf import beside_edf, job_edf
+from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
 from uenvtool.job.shell import exports, exports_in_logs, launcher_line, mounted_overlay, path_line, template
 from uenvtool.knowledge.jobs import Explained
 
-EDF, VET = ".toml", ".vet.sh"
-"""The ends of the names of the EDF, and of what looks at nodes, in place of the job's."""
+VET = ".vet.sh"
+"""The end of the name of what looks at nodes, in place of the job's."""
 HOST_FILE = '"$LOGS/hostfile"'
 """The file of nodes for a launcher with an option of this value."""
 PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
@@ -26,7 +27,7 @@ _PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswit
 def slurm_files(plan: JobPlan) -> dict[str, str]:
     """Return the files of a job by their names, the batch script first."""
     files = {plan.request.file: _batch_script(plan)}
-    if plan.use.variables == "edf":
+    if plan.use.variables == "edf" and plan.edf is None:
         files[beside(plan.request.file, EDF)] = job_edf(plan)
     if plan.request.vets:
         files[beside(plan.request.file, VET)] = _vetting(plan)
@@ -43,7 +44,8 @@ def _batch_script(plan: JobPlan) -> str:
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
     in_file = plan.use.variables == "edf"
     why = "has the container's variables: what is set here, srun would hand on into it"
-    shown = f"# {quoting.sh_word(beside(plan.request.file, EDF))} {why}.\n"
+    edf = plan.edf.path if plan.edf else beside(plan.request.file, EDF)
+    shown = f"# {quoting.sh_word(edf)} {why}.\n"
     return filled(
         template("slurm.sh"),
         DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
@@ -116,16 +118,21 @@ def _directive(directive: Explained) -> str:
 def _srun_options(plan: JobPlan) -> str:
     staged = plan.request.stage and plan.use.staged
     copies = ",".join(plan.copies)
-    edf = beside(plan.request.file, EDF)
-    named = (
-        _submitted_with(plan, EDF)
-        if plan.request.workdir
-        else quoting.sh_word(edf if edf.startswith("/") else f"./{edf}")
-    )
-    text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=quoting.sh_word(plan.views), EDF=named)
+    views = quoting.sh_word(plan.views)
+    text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=views, EDF=_edf_path(plan))
     of_image = plan.extended or plan.mpi
     options = (*plan.knowledge.srun, *(of_image.srun if of_image else ()))
     return "".join(f" {option}" for option in options) + (f" \\\n  {text}" if text else "")
+
+
+def _edf_path(plan: JobPlan) -> str:
+    """Return the path of the EDF as a word of bash: srun takes a name without a `/` for one of its search path."""
+    if plan.edf:
+        return quoting.sh_word(plan.edf.path)
+    if plan.request.workdir:
+        return _submitted_with(plan, EDF)
+    edf = beside(plan.request.file, EDF)
+    return quoting.sh_word(edf if edf.startswith("/") else f"./{edf}")
 
 
 def _step(plan: JobPlan) -> str:
@@ -246,6 +253,7 @@ def _inside(plan: JobPlan) -> str:
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
     if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
         lines.append(path_line(plan, "  "))
+    lines += [f"  {quoting.sh_inside(line)}\n" for line in beside_edf(plan)]
     return "".join(lines)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from itertools import takewhile
@@ -43,6 +44,9 @@ def warnings(case: Case) -> Iterator[str]:
         yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
     if case.disk.overlay:
         yield from _of_overlay(case)
+    image = os.path.expandvars(plan.image) if plan.edf else ""
+    if image.startswith("/") and "$" not in image and not case.disk.exists(image):
+        yield f"{image}, the image of {plan.request.image}, is not here"
 
 
 def _of_idle_gpus(case: Case) -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.knowledge.kinds import FINDINGS, RECIPE, RULES, SYSTEM, TUNING, Kind
+from uenvtool.knowledge.kinds import CONTAINER, FINDINGS, RECIPE, RULES, SYSTEM, TUNING, Kind
 from uenvtool.knowledge.yamltree import content
 
 SITE = "UENVTOOL_DOCS"
@@ -134,6 +134,9 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
             content(path, shown(path))
     if origin is None and os.path.lexists(name):
         raise BadInput(f"unknown {kind.name} {name!r}", hint=f"if you mean what lies here: ./{name}")
+    if kind is RECIPE and origin is None and name in available(CONTAINER):
+        hint = f"`uenvtool container {name}` writes its files, and ends with the command of a job in it"
+        raise BadInput(f"{name} is the recipe of a container, not of a uenv", hint=hint)
     listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
     problem = unknown(kind.name, name, available(kind), origin, listed_by=listed_by)
     raise BadInput([replace(problem, hint=f"{problem.hint}; {how_to_add(kind)}") if kind is SYSTEM else problem])
