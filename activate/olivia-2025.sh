@@ -37,6 +37,7 @@ ue_settings() {
   ue_together olivia
   if [[ $ue_nodes != 1 ]]; then
     ue_default NCCL_NET 'AWS Libfabric' # without it NCCL can fall back to TCP; on one node it is in the way [hpe]
+    ue_default FI_PROVIDER cxi                   # no other provider may be taken [olivia]
   fi
   if [[ ($ue_nccl -ge 2027 || $ue_nccl -lt 1000) ]]; then # nccl >= 2.27, or no nccl is seen
     ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]

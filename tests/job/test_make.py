@@ -45,6 +45,7 @@ JOBS = {
     "extended image": EXTENDED,
     "olivia": OLIVIA,
     "olivia, srun": (*OLIVIA, "--launcher", "srun"),
+    "olivia, modules": (*OLIVIA, "--runtime", "modules", "--launcher", "torchrun"),
     "isambard-ai, modules": ("--system", "isambard-ai"),
     "isambard-ai, apptainer": ("--system", "isambard-ai", "--runtime", "apptainer", "--image", "docker://nvcr.io/a:1"),
     "isambard-ai, podman-hpc": ("--system", "isambard-ai", "--runtime", "podman-hpc", "--image", "nvcr.io/a:1"),

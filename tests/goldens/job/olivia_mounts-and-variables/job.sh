@@ -40,6 +40,7 @@ unset NCCL_NET_PLUGIN
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
 export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
 export NCCL_PROTO="${NCCL_PROTO-^LL128}"       # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
+export FI_PROVIDER="${FI_PROVIDER-cxi}"        # no other provider may be taken [olivia]
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
 # libfabric must not register host memory with CUDA [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
