@@ -82,14 +82,22 @@ def test_the_ranks_of_srun_meet(site: Site) -> None:
 
 def on_frontier(site: Site, cli: Cli, *words: str) -> tuple[int, str]:
     """Run a job for two nodes of Frontier, less what the test's Slurm lacks; nothing stays on a node's disk."""
+    (site.place / "job.sh").write_text(of_frontier(cli, *words))
+    code, output = site.run(site.place / "job.sh", env={"USER": "root"})
+    assert left_on_disks(site) == ""
+    return code, output
+
+
+def of_frontier(cli: Cli, *words: str) -> str:
     text = cli("job", "-s", "frontier", "-A", "a", "--nodes", "2", "--time", "9", *words).stdout
     text = re.sub(r"#SBATCH --(partition|constraint|network|gpu-bind)=.*\n|module .*\n", "", text)
-    (site.place / "job.sh").write_text(text.replace("--ntasks-per-node=8", "--ntasks-per-node=4"))
-    (site.place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 2 -o left.log\nsrun ls -A /mnt/bb/root\n")
-    code, output = site.run(site.place / "job.sh", env={"USER": "root"})
+    return text.replace("--ntasks-per-node=8", "--ntasks-per-node=4")
+
+
+def left_on_disks(site: Site) -> str:
+    (site.place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 4 -o left.log\nsrun ls -A /mnt/bb/root\n")
     site.run(site.place / "left.sh")
-    assert (site.place / "left.log").read_text() == ""
-    return code, output
+    return (site.place / "left.log").read_text()
 
 
 UNPACK = """#!/bin/sh
@@ -117,6 +125,45 @@ def test_an_archive_of_an_environment_is_unpacked_on_each_nodes_disk(site: Site,
     assert f"unpacked on n2 in {folder[1]}\n" in output
     assert output.count(f"ran {folder[1]}/bin/python") == RANKS
 
+
+def test_nothing_stays_on_the_nodes_however_a_job_ends(site: Site, cli: Cli, place: Path) -> None:
+    with tarfile.open(place / "env.tar.gz", "w:gz") as archive:
+        entry = tarfile.TarInfo("bin/conda-unpack")
+        entry.size, entry.mode = len("#!/bin/sh\n"), 0o755
+        archive.addfile(entry, io.BytesIO(b"#!/bin/sh\n"))
+    (place / "image.sqsh").write_text("an image")
+    run = 'ls -d /mnt/bb/root/environment-* /dev/shm/$SLURM_JOB_ID-*; touch "$LOGS/runs"; sleep 300'
+    sent = of_frontier(cli, "--image", "env.tar.gz", "--", "bash", "-c", run)
+    staged = cli("job", *STAGED, "--", "bash", "-c", run).stdout.replace("--environment=./job.toml", "")
+    jobs = {
+        "cancelled": sent,
+        "limit": sent.replace("--time=9", "--time=1"),
+        "failed": sent.replace("./env.tar.gz", "./image.sqsh"),
+        "staged": staged,
+    }
+    numbers = {}
+    for name, text in jobs.items():
+        (place / f"{name}.sh").write_text(text)
+        words = ("sbatch", "--parsable", f"--job-name={name}", f"{name}.sh")
+        numbers[name] = site.slurm.run(*words, cwd=place, env={"USER": "root"}).stdout.strip()
+    for name in ("cancelled", "staged", "limit"):
+        until(lambda name=name: bool(list(place.glob(f"logs/{name}-*/runs"))), site)  # type: ignore[misc]
+        if name != "limit":
+            site.slurm.run("scancel", numbers[name])
+
+    codes = {name: site.slurm.exit_code(number) for name, number in numbers.items()}
+
+    logs = {name: (place / f"slurm-{name}-{number}.log").read_text() for name, number in numbers.items()}
+    assert codes == {"cancelled": 15, "limit": 15, "failed": 2, "staged": 15}, logs
+    for name, path in {"cancelled": "/mnt/bb/root/environment", "limit": "/mnt/bb/root/environment"}.items():
+        assert f"{path}-{numbers[name]}\n" in logs[name]
+    assert f"/dev/shm/{numbers['staged']}-0.sqsh\n" in logs["staged"]
+    assert left_on_disks(site) == ""
+    assert not list(Path("/dev/shm").glob(f"{numbers['staged']}-*"))
+    assert "expired" not in "".join(logs.values())
+
+
+STAGED = ("-s", "clariden", "-A", "a", "--runtime", "ce", "--image", "image.sqsh", "--stage", "--time", "9")
 
 ALL_REDUCE = """#!/bin/sh
 [ "$SLURM_PROCID" = 0 ] || exit 0

@@ -150,8 +150,8 @@ def _of_place(case: Case) -> Iterator[Problem]:
         yield Problem(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
     if request.large and system.jobs.large is None:
         yield Problem(f"--large: {system.name} says nothing of large runs", hint="use --option '--constraint=...'")
-    if request.stage and use.image == ENVIRONMENT:
-        hint = "leave it out; an archive of conda-pack, named with --image, goes to each node in any case"
+    if request.stage and use.image in (ENVIRONMENT, NO_IMAGE):
+        hint = "leave it out; a packed overlay, or an archive of conda-pack as --image, goes to each node in any case"
         yield Problem(f"--stage: {name} has no image", hint=hint)
     if request.stage and use.step and not (request.venv or request.image):
         yield Problem("--stage: no image is named", hint="name it with --image")

@@ -58,7 +58,7 @@ def _batch_script(plan: JobPlan) -> str:
         ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
         STAGE=_staging(plan),
-        END=_at_the_end(plan),
+        MONITOR=_monitoring(plan),
         VET=vet + _host_file(plan),
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
         NODES=nodes,
@@ -164,16 +164,24 @@ def _modules(plan: JobPlan) -> str:
 
 
 def _environment(plan: JobPlan) -> str:
-    on_nodes = {"FOLDER": plan.node_folder, "CORES": _cores_option(plan)}
-    overlay = ""
-    if plan.overlay and plan.unpacks:
-        overlay = filled(template("overlay-unpacked.sh"), IMAGE=quoting.sh_word(plan.overlay.image), **on_nodes)
+    overlay = _unpacked("overlay", ".squashfs", plan.overlay.image, plan) if plan.overlay and plan.unpacks else ""
     if plan.use.image != ENVIRONMENT or not plan.image:
         return f"\n{overlay}" if plan.knowledge.modules else overlay
-    image = quoting.sh_word(plan.image)
-    if not plan.is_sent:
-        return filled(template("environment.sh"), IMAGE=image) + overlay
-    return filled(template("environment-sent.sh"), IMAGE=image, **on_nodes)
+    if plan.is_sent:
+        return _unpacked("environment", ".tar.gz", plan.image, plan)
+    return filled(template("environment.sh"), IMAGE=quoting.sh_word(plan.image)) + overlay
+
+
+def _unpacked(name: str, suffix: str, image: str, plan: JobPlan) -> str:
+    """Return the lines that send an archive to the nodes and unpack it there."""
+    return filled(
+        template("overlay-unpacked.sh" if name == "overlay" else "environment-sent.sh"),
+        IMAGE=quoting.sh_word(image),
+        FOLDER=plan.node_folder,
+        WHERE="on its own disk" if plan.local else "in its memory",
+        CORES=_cores_option(plan),
+        CLEANER=filled(template("cleaner.sh"), PATHS=f'"${name}" "${name}{suffix}"'),
+    )
 
 
 def _cores_option(plan: JobPlan) -> str:
@@ -261,7 +269,11 @@ def _staging(plan: JobPlan) -> str:
     """Return the lines that copy the images to all nodes; empty if that is not wanted."""
     if not plan.request.stage:
         return ""
-    lines = ["# Each node mounts its own copy of the images, in memory."]
+    copies = " ".join(f'"{copy}"' for copy in plan.copies)
+    lines = [
+        f"# Each node mounts its own copy of the images, {'on its own disk' if plan.local else 'in memory'}.",
+        filled(template("cleaner.sh"), PATHS=copies).removesuffix("\n"),
+    ]
     for index, (image, copy) in enumerate(zip(plan.images, plan.copies, strict=True)):
         lines.append(f'sbcast --force {_source(image)} "{copy}"')
         if plan.use.step:
@@ -276,17 +288,7 @@ def _source(image: str) -> str:
     return f"\"$(uenv image inspect --format='{{sqfs}}' {quoting.sh_word(image)})\""
 
 
-def _at_the_end(plan: JobPlan) -> str:
-    """Return the lines that start a monitor and, however the job ends, end it and remove copies; empty if none is."""
+def _monitoring(plan: JobPlan) -> str:
+    """Return the lines that start a monitor, and end it when the job ends; empty if there is none."""
     monitor = plan.knowledge.monitor
-    parts: list[str] = []
-    on_each_node = 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap'
-    if monitor:
-        parts.append('kill "$monitor" 2>/dev/null || :')
-    if plan.request.stage:
-        copies = " ".join(f'"{copy}"' for copy in plan.copies)
-        parts.append(f"{on_each_node} rm -f {copies}")
-    sent = [name for name, is_there in (("environment", plan.is_sent), ("overlay", plan.unpacks)) if is_there]
-    parts += [f'{on_each_node} rm -rf "${name}"' for name in sent]
-    start = f'{monitor} >"$LOGS/gpu.csv" &\nmonitor=$!\n' if monitor else ""
-    return start + filled(template("at-the-end.sh"), PARTS="; ".join(parts)) if parts else ""
+    return filled(template("monitor.sh"), MONITOR=monitor) if monitor else ""

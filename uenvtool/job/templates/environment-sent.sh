@@ -1,6 +1,6 @@
-# Each node unpacks the environment on its own disk: thousands of files open faster there.
+# Each node unpacks the environment @WHERE@: thousands of files open faster there.
 environment=@FOLDER@/environment-$SLURM_JOB_ID
-sbcast --force @IMAGE@ "$environment.tar.gz"
+@CLEANER@sbcast --force @IMAGE@ "$environment.tar.gz"
 srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1@CORES@ --cpu-bind=none bash -ec '
   mkdir -p "$1"
   tar -xzf "$1.tar.gz" -C "$1"

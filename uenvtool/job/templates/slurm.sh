@@ -12,5 +12,5 @@ mkdir -p "$LOGS"
 @IN_LOGS@MASTER_ADDR=$(@ADDRESS@) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=@PORT@ # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
-@STAGE@@END@@VET@@BEFORE@srun -l@NODES@@CORES@ --cpu-bind=@BIND@@OPTIONS@ @STEP@bash -c '
+@STAGE@@MONITOR@@VET@@BEFORE@srun -l@NODES@@CORES@ --cpu-bind=@BIND@@OPTIONS@ @STEP@bash -c '
 @INSIDE@@LAUNCH@' @NAME@ "${command[@]}"@AFTER@

@@ -21,8 +21,20 @@ MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
 # Each node mounts its own copy of the images, in memory.
+# A step of its own removes them from each node however the job ends: Slurm sends SIGTERM to every step then.
+exec {ready}< <(exec srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap --cpu-bind=none bash -c '
+  trap : TERM
+  trap "" USR1 USR2 # for the ranks
+  echo ready
+  sleep infinity &
+  wait
+  trap "" TERM
+  rm -rf "$@"
+' cleaner "/dev/shm/$SLURM_JOB_ID-0.sqsh" 2>/dev/null)
+for ((node = 0; node < SLURM_NNODES; node++)); do
+  read -r <&"$ready" || { echo "the step that removes copies from the nodes did not start" >&2; exit 1; }
+done
 sbcast --force ./image.sqsh "/dev/shm/$SLURM_JOB_ID-0.sqsh"
-trap 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -f "/dev/shm/$SLURM_JOB_ID-0.sqsh"' EXIT # also if training fails
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   --environment=./job.toml bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"

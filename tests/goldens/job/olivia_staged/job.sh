@@ -61,11 +61,24 @@ MASTER_ADDR=$(hostname --ip-address | grep -oE '^[^ ]+' | grep -v ^127 || hostna
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
 # Each node mounts its own copy of the images, in memory.
+# A step of its own removes them from each node however the job ends: Slurm sends SIGTERM to every step then.
+exec {ready}< <(exec srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap --cpu-bind=none bash -c '
+  trap : TERM
+  trap "" USR1 USR2 # for the ranks
+  echo ready
+  sleep infinity &
+  wait
+  trap "" TERM
+  rm -rf "$@"
+' cleaner "/dev/shm/$SLURM_JOB_ID-0.sif" 2>/dev/null)
+for ((node = 0; node < SLURM_NNODES; node++)); do
+  read -r <&"$ready" || { echo "the step that removes copies from the nodes did not start" >&2; exit 1; }
+done
 sbcast --force ./image.sif "/dev/shm/$SLURM_JOB_ID-0.sif"
 image="/dev/shm/$SLURM_JOB_ID-0.sif"
 nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,utilization.memory,memory.total,memory.used --format=csv -l 5 >"$LOGS/gpu.csv" &
 monitor=$!
-trap 'kill "$monitor" 2>/dev/null || :; srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -f "/dev/shm/$SLURM_JOB_ID-0.sif"' EXIT # also if training fails
+trap 'kill "$monitor" 2>/dev/null || :' EXIT # also if training fails
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
   --env LIBFABRIC_HOME=/opt/libfabric --env NCCL_HOME=/opt/nccl "$image" bash -c '

@@ -46,8 +46,20 @@ MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
 # Each node mounts its own copy of the images, in memory.
+# A step of its own removes them from each node however the job ends: Slurm sends SIGTERM to every step then.
+exec {ready}< <(exec srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap --cpu-bind=none bash -c '
+  trap : TERM
+  trap "" USR1 USR2 # for the ranks
+  echo ready
+  sleep infinity &
+  wait
+  trap "" TERM
+  rm -rf "$@"
+' cleaner "/dev/shm/$SLURM_JOB_ID-0.squashfs" 2>/dev/null)
+for ((node = 0; node < SLURM_NNODES; node++)); do
+  read -r <&"$ready" || { echo "the step that removes copies from the nodes did not start" >&2; exit 1; }
+done
 sbcast --force "$(uenv image inspect --format='{sqfs}' pytorch/v2.6.0:v1)" "/dev/shm/$SLURM_JOB_ID-0.squashfs"
-trap 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -f "/dev/shm/$SLURM_JOB_ID-0.squashfs"' EXIT # also if training fails
 trap 'again=1; kill -USR1 "$step"' USR1 # two minutes before the limit
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   --uenv="/dev/shm/$SLURM_JOB_ID-0.squashfs" --view=default bash -c '

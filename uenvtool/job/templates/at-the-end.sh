@@ -1,1 +1,0 @@
-trap '@PARTS@' EXIT # also if training fails

@@ -1,0 +1,3 @@
+@MONITOR@ >"$LOGS/gpu.csv" &
+monitor=$!
+trap 'kill "$monitor" 2>/dev/null || :' EXIT # also if training fails
