@@ -167,7 +167,7 @@ def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_othe
 
     made, edited = cli("check", "job.sh"), cli("check", "other.sh")
 
-    assert "NCCL_PROTO" not in text, "the recipe's NCCL needs no way out"
+    assert "export NCCL_PROTO" not in text, "the recipe's NCCL needs no way out"
     assert made.code == 0, made.stdout
     assert "error[tuning-guard]" in edited.stdout
 

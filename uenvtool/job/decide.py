@@ -24,6 +24,7 @@ from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
 from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.jobs import RuntimeJob
+from uenvtool.knowledge.left_out import by_version
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
@@ -114,7 +115,9 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
     inside = plan.use.variables in ("edf", "activation")  # others export outside
     binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
     chosen = _written_down(settings, inside=inside) if settings else ()
-    plan = replace(plan, binding=binding, settings=chosen, activation=_activation(plan, settings))
+    missing = by_version(settings, inside=inside) if settings and not plan.extended else {}
+    activation = _activation(plan, settings)
+    plan = replace(plan, binding=binding, settings=chosen, left_out=missing, activation=activation)
     return replace(plan, directives=directives_of(plan, system)) if plan.use.scheduler == SLURM else plan
 
 

@@ -8,7 +8,7 @@ from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.named_edf import HERE
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import export, mounted_overlay, other_settings, reason_of, template, threads
+from uenvtool.job.shell import export, mounted_overlay, other_settings, reason_of, remarks, tags, template, threads
 from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
 from uenvtool.knowledge.tuning import Setting
 
@@ -16,10 +16,12 @@ from uenvtool.knowledge.tuning import Setting
 def job_edf(plan: JobPlan) -> str:
     """Return the EDF of a job."""
     env = [
+        *tags(other_settings(plan)),
         *_table(plan.mpi.env if plan.mpi else ()),
         *_table(threads(plan)),
         *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
+        *remarks(plan, '{} = "{}"'),
     ]
     return edf_text(
         plan.knowledge,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from uenvtool.job.command import JobCommand
@@ -58,8 +59,9 @@ class JobPlan:
     the training a node. cores: of a task. settings: variables that the job sets, in order. gpu: the vendor of the GPUs.
     binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: what an image with a network
     stack of its own needs, if it is one. recipe: of an image whose name does not tell it. again: what makes the job
-    again. edf: the user's own, which is taken as it is. activation: the script that sets a pod up; empty where the job
-    sets its variables itself.
+    again. edf: the user's own, which is taken as it is. left_out: variables that are not set for the version of some
+    software alone, by the reason. activation: the script that sets a pod up; empty where the job sets its variables
+    itself.
     """
 
     request: JobRequest
@@ -83,6 +85,7 @@ class JobPlan:
     again: str
     edf: NamedEdf | None = None
     settings: tuple[Setting, ...] = ()
+    left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     directives: tuple[Explained, ...] = ()
     activation: str = ""
 

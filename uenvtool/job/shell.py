@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.lines import aligned, bash_words
+from uenvtool.core.lines import LONGEST_LINE, aligned, bash_words
 from uenvtool.job.command import options_line, variables_line
 from uenvtool.job.plan import JobPlan
 from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -19,6 +22,8 @@ NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a folder of each node, named in the 
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
 _LOGS = "logs/"
+DEBUG = Explained("NCCL_DEBUG", "INFO", "NCCL says which network it takes; `uenvtool doctor --log FILE` reads it")
+"""What a job has as a comment, for who wants to see it."""
 
 
 def template(name: str) -> str:
@@ -56,7 +61,27 @@ def exports(plan: JobPlan) -> str:
     if not rows and not given:
         return ""
     head = "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."
-    return "\n".join([*([head] if rows else []), *aligned(rows), *aligned(given)]) + "\n\n"
+    above = [head, *tags(plan.settings)] if rows else []
+    more = remarks(plan, "export {}={}")
+    return "\n".join([*above, *aligned(rows), *aligned(given), *more]) + "\n\n"
+
+
+def tags(settings: Sequence[Setting]) -> list[str]:
+    """Return comments that say what the tags behind reasons stand for."""
+    lines = [quoting.comment(line) for line in legend(setting.source for setting in settings)]
+    return [f"# {part}" for line in lines for part in textwrap.wrap(line, LONGEST_LINE - 2, subsequent_indent="  ")]
+
+
+def remarks(plan: JobPlan, form: str) -> list[str]:
+    """Return comments on variables that are not set: those that wait for a version, and what shows the network.
+
+    form: how the file sets a variable to a value.
+    """
+    waiting = [f"Not set ({reason}): {', '.join(names)}" for reason, names in plan.left_out.items()]
+    lines = [f"# {line}" for text in waiting for line in textwrap.wrap(quoting.comment(text), LONGEST_LINE - 2)]
+    if plan.gpu and plan.settings and DEBUG.name not in plan.request.variables:
+        lines.append(f"# {form.format(DEBUG.name, DEBUG.value)} # {DEBUG.reason}")
+    return lines
 
 
 def exports_in_logs(plan: JobPlan) -> str:
@@ -65,7 +90,8 @@ def exports_in_logs(plan: JobPlan) -> str:
         (f'export {setting.name}="$PWD/$LOGS/{(setting.value or "").removeprefix(_LOGS)}"', reason_of(setting))
         for setting in settings_in_logs(plan)
     ]
-    return "".join(f"{line}\n" for line in aligned(rows))
+    above = tags(settings_in_logs(plan)) if plan.use.variables == "edf" else []  # others have them above
+    return "".join(f"{line}\n" for line in (*above, *aligned(rows)))
 
 
 def export(setting: Setting) -> str:

@@ -25,6 +25,11 @@ module load rccl-net-plugin
 module load craype-accel-amd-gfx90a
 
 # A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
+# [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
+# [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
+# [img-2026]   alps-extended-images, alps-runtime.env of alps5 and alps6; on main in four files (common, nccl-like,
+#   cuda, rocm), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
 # without it RCCL can fall back to TCP; on one node the network is not configured [frontier]
 export NCCL_NET="${NCCL_NET-OFI}"
@@ -51,6 +56,7 @@ export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by rea
 export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [hpe]
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [hpe]
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [hpe]
+# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
 export PYTHONUNBUFFERED=1 # whole lines, at once

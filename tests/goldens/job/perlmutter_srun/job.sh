@@ -21,6 +21,9 @@ for path in "${binds[@]}"; do
 done
 
 # A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# [nersc]      NERSC, what podman-hpc --nccl sets on Perlmutter (A100), 2025-05
+# [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
+# [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-32}" # the cores of a rank; fewer if data loaders fork
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP; on one node it is in the way
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
@@ -35,6 +38,7 @@ export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on 
 # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn}" # the high-speed network's interfaces [nersc]
+# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
 export PYTHONUNBUFFERED=1 # whole lines, at once

@@ -16,6 +16,8 @@ set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
 # A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# [torch-recorder]  PyTorch, flight recorder, headers of 2.6 to 2.10, 2026-01
+# [docs-2026]       CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP [docs-2026]
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
@@ -40,6 +42,11 @@ export TORCH_FR_BUFFER_SIZE=2000
 # workaround flight-recorder: a job hangs in a collective, and nothing says which rank it waits for; torch 2.8 and
 # newer [torch-recorder]
 export TORCH_NCCL_DUMP_ON_TIMEOUT=1
+# Not set (only from NCCL 2.27 on; pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
+# NCCL_NET_GDR_READ, NCCL_NCHANNELS_PER_NET_PEER
+# Not set (only from NCCL 2.29 on and from libfabric 2.4 on; pytorch-2.6 has 2.26.2-1 and 1.15.2.0): FI_PROVIDER,
+# FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
+# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
 export PYTHONUNBUFFERED=1 # whole lines, at once
