@@ -29,6 +29,7 @@ PODS = ("--system", "rcp", "--image", "registry.example/mlo:v1", "-o", "train.sh
 LOCAL = ("--system", "local")
 BEVERIN = ("--system", "beverin", "--account", "g1", "--runtime", "ce", "--image", "rocm/pytorch")
 INSIDE = ("--mount", "/data/a:/a", "--env", "HF_HOME=/a/$x", "--workdir", "/a/w")
+OWN_PYTHON = ("--", "env/bin/python", "train.py", "--lr", "0.1")
 TRAIN = ("--", "python", "train.py", "--lr", "0.1")
 GOLDENS = ROOT / "tests" / "goldens" / "job"
 JOBS = {
@@ -46,13 +47,13 @@ JOBS = {
     "olivia": OLIVIA,
     "olivia, srun": (*OLIVIA, "--launcher", "srun"),
     "olivia, modules": (*OLIVIA, "--runtime", "modules", "--launcher", "torchrun"),
-    "isambard-ai, modules": ("--system", "isambard-ai"),
+    "isambard-ai, modules": ("--system", "isambard-ai", *OWN_PYTHON),
     "isambard-ai, apptainer": ("--system", "isambard-ai", "--runtime", "apptainer", "--image", "docker://nvcr.io/a:1"),
     "isambard-ai, podman-hpc": ("--system", "isambard-ai", "--runtime", "podman-hpc", "--image", "nvcr.io/a:1"),
     "lumi, masks": ("--system", "lumi", "--account", "p", "--launcher", "srun"),
     "lumi, torchrun": ("--system", "lumi", "--account", "p"),
     "frontier, sent": ("--system", "frontier", "--account", "p", "--image", "env.tar.gz"),
-    "frontier, modules": ("--system", "frontier", "--account", "p", "--runtime", "modules"),
+    "frontier, modules": ("--system", "frontier", "--account", "p", "--runtime", "modules", *OWN_PYTHON),
     "perlmutter, shifter": ("--system", "perlmutter", "--account", "p"),
     "perlmutter, podman-hpc": ("--system", "perlmutter", "--account", "p", "--runtime", "podman-hpc"),
     "beverin, extended image": ("--system", "beverin", *EXTENDED[2:]),
@@ -233,7 +234,8 @@ LINES = {
     ),
     "more nodes of fewer GPUs": ({}, (*OLIVIA, "--nodes", "32", "--gpus", "1"), ["nodes=32"], []),
     "the network is not named on one node": (
-        {}, ("--system", "frontier", "--account", "a", "--nodes", "1"), [], ["export NCCL_NET="]
+        {"env.tar.gz": ""}, ("--system", "frontier", "--account", "a", "--nodes", "1", "--image", "env.tar.gz"),
+        [], ["export NCCL_NET="]
     ),
 }  # fmt: skip
 """What is in no golden: a system of the user's, or other files; the words; parts of the job's files that are there

@@ -32,7 +32,7 @@ class TestIsambard:
         said = json.loads(cli("explain", "--all", "--json").stdout)
         site = {entry["name"]: {row[0]: row[2] for row in entry["says"]} for entry in said if "name" in entry}
         theirs = {name: says["isambard"] for name, says in site.items() if "isambard" in says}
-        ours = variables(job(cli, "-s", "isambard-ai"))
+        ours = variables(job(cli, "-s", "isambard-ai", "--runtime", "apptainer", "--image", "docker://nvcr.io/a:1"))
 
         assert len(theirs) == 19
         assert {name: ours.get(name) for name in theirs} == {**theirs, "NCCL_DEBUG": None}  # which prints alone
@@ -64,6 +64,9 @@ nodes:
 """
 
 
+LOADS = "jobs: {runtimes: {modules: {modules: [pytorch]}}}\n"
+
+
 def test_a_system_without_slurm_has_its_variables(cli: Cli, write: Write) -> None:
     write("systems/derecho.yaml", PBS)
 
@@ -76,7 +79,7 @@ def test_a_system_without_slurm_has_its_variables(cli: Cli, write: Write) -> Non
 
 
 def test_an_option_without_a_value_is_left_out(cli: Cli, write: Write) -> None:
-    write("systems/mine.yaml", PBS.replace("name: none", "name: slurm"))
+    write("systems/mine.yaml", PBS.replace("name: none", "name: slurm") + LOADS)
 
     assert "#SBATCH --time" not in job(cli, "-s", "mine")
 

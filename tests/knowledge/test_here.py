@@ -14,6 +14,7 @@ from uenvtool.knowledge.here import Gpu, amd_gpus, fabric_of, look, nvidia_gpus,
 from uenvtool.knowledge.system import load_system
 
 TRAIN = ("--", "python", "train.py")
+OWN_PYTHON = ("--", "env/bin/python", "train.py")
 IBV_OF_IBEX = "hca_id:\tmlx5_0\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tlink_layer:\t\tInfiniBand\n"
 IBV_OF_A_ROCE_CARD = (
     "hca_id:\trocep0s4\n\ttransport:\t\tInfiniBand (0)\n\tstate:\t\tPORT_ACTIVE (4)\n\tlink_layer:\tEthernet\n"
@@ -126,11 +127,12 @@ CLUSTERS = {
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_a_new_site_has_its_first_job_by_the_commands_of_the_page(cli: Cli, cluster: str) -> None:
     options, variable = CLUSTERS[cluster]
-    image = ("--image", "docker://nvcr.io/a:1") if {"apptainer", "podman-hpc"} & set(options) else ()
+    has_image = {"apptainer", "podman-hpc"} & set(options)
+    words = ("--image", "docker://nvcr.io/a:1", *TRAIN) if has_image else OWN_PYTHON
 
     assert cli("new", "system", "mine", *options).code == 0
     assert cli("validate", "systems/mine.yaml").code == 0
-    answer = cli("job", "--system", "mine", "--nodes", "2", *image, "-o", "job.sh", *TRAIN)
+    answer = cli("job", "--system", "mine", "--nodes", "2", "-o", "job.sh", *words)
 
     assert answer.code == 0, answer.stderr
     text = Path("job.sh").read_text()
@@ -145,8 +147,8 @@ def test_a_system_without_its_cores_says_what_its_jobs_lack(cli: Cli) -> None:
     assert cli("new", "system", "mine", *CLUSTERS["RoCE, modules"][0]).code == 0
     assert cli("new", "system", "ours", *CLUSTERS["RoCE, modules"][0], "--cores", "128").code == 0
 
-    lacking = cli("job", "--system", "mine", *TRAIN)
-    whole = cli("job", "--system", "ours", *TRAIN)
+    lacking = cli("job", "--system", "mine", *OWN_PYTHON)
+    whole = cli("job", "--system", "ours", *OWN_PYTHON)
 
     assert "mine does not say how many cores a node has" in lacking.stderr
     assert "# cores: 64" in Path("systems/mine.yaml").read_text()

@@ -34,7 +34,9 @@ def init() -> Path:
 def loading(cli: Cli, system: str, runtime: str) -> str:
     """The lines of a job that load modules."""
     image = ("--image", "docker://nvcr.io/a:1") if runtime in ("apptainer", "singularity") else ()
-    answer = cli("job", "-s", system, "--runtime", runtime, "-A", "p", "--time", "9", *image, "--", "python", "t.py")
+    answer = cli(
+        "job", "-s", system, "--runtime", runtime, "-A", "p", "--time", "9", *image, "--", "bin/python", "t.py"
+    )
     assert answer.code == 0, answer.stderr
     return "".join(line for line in answer.stdout.splitlines(True) if line.startswith("module "))
 

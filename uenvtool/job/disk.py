@@ -25,8 +25,8 @@ class Disk:
     """The files of a job, looked at from the folder where the command is typed.
 
     overlay: what is known of the overlay that is named; empty without one. other: it is a virtual environment of
-    another tool. is_packed: it is an image. in_container: this is one. loaded: the uenv of this shell, or empty.
-    edf: the one that is named as the image.
+    another tool. is_packed: it is an image. in_container: this is one. loaded: the uenv of this shell, or empty. edf:
+    the one that is named as the image. active: its virtual environment, or conda's, if it has torch.
     """
 
     overlay: Mapping[str, Any]
@@ -35,6 +35,7 @@ class Disk:
     in_container: bool = False
     loaded: str = ""
     edf: NamedEdf | None = None
+    active: str = ""
 
     @property
     def folder(self) -> str:
@@ -78,4 +79,10 @@ def read_disk(request: JobRequest) -> Disk:
         is_packed=bool(request.venv) and os.path.isfile(request.venv or ""),
         edf=read_named_edf(request.image, edf) if is_edf else None,
         loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
+        active=_active(),
     )
+
+
+def _active() -> str:
+    named = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+    return next((one for one in named if one and any(Path(one).glob("lib/python3*/site-packages/torch"))), "")

@@ -27,6 +27,7 @@ from uenvtool.job.plan import (
     UENV,
     JobPlan,
 )
+from uenvtool.job.python import without_torch
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
@@ -126,6 +127,7 @@ def refusals(case: Case) -> Iterator[Problem]:
     yield from _of_image(case)
     yield from not_over_base(case.plan, case.disk, case.system.mount)
     yield from _of_launcher(case)
+    yield from without_torch(case.plan, case.typed, case.disk, case.system)
     yield from _of_paths(case)
 
 

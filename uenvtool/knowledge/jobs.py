@@ -86,9 +86,10 @@ class RuntimeJob:
     """What the jobs of one runtime need on a system, see the system's schema.
 
     image: of jobs that name none. mounts, binds: what a container sees of the host. netstack: where hooks take the
-    network stack from, if an EDF does not say. modules: what the job loads first; module_use: folders that have some of
-    them. options: of the command that starts the container; entry: a program in it that starts all others. monitor: a
-    program that logs the GPUs. resources: of a pod, with their count. mpi: of images without an `extended` one.
+    network stack from, if an EDF does not say. modules: what the job loads first; module_use: folders that have some
+    of them; torch: they bring PyTorch. options: of the command that starts the container; entry: a program in it that
+    starts all others. monitor: a program that logs the GPUs. resources: of a pod, with their count. mpi: of images
+    without an `extended` one.
     """
 
     image: str = ""
@@ -97,6 +98,7 @@ class RuntimeJob:
     netstack: str = ""
     module_use: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    torch: bool = True
     options: tuple[str, ...] = ()
     entry: str = ""
     srun: tuple[str, ...] = ()

@@ -29,7 +29,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 STARTER = "hello"
 """The recipe whose Spack and package repositories a new recipe starts with."""
 
-
+IMAGES = {"uenv": "IMAGE", "container": "IMAGE", "environment": "ENVIRONMENT"}
+"""What a first job names with --image, by what its runtime runs."""
 NO_CORES = "    # cores: 64 # those of a node; without them jobs ask for no CPUs, and Slurm may give a task one\n"
 
 
@@ -45,7 +46,8 @@ def new_system(name: str, extended: str | None = None, found: SeenSystem | None 
     Raises BadInput for a name that is none, or is taken in this folder.
     """
     lines = extending(SYSTEM, extended) if extended else _system_alone(found or SeenSystem())
-    image = " --image IMAGE" if found and load_runtime(found.runtimes[0]).container else ""
+    use = load_runtime(found.runtimes[0]).job if found else None
+    image = f" --image {IMAGES[use.image]}" if use and use.scheduler and use.image in IMAGES else ""
     nodes = " --nodes 2" if found and found.scheduler != "none" else ""  # else it is this machine alone
     first = f"uenvtool job --system {name}{nodes}{image} -- python train.py" if found else ""
     result = _written(SYSTEM, name, lines, first or f"uenvtool build hello --system {name}")

@@ -10,8 +10,8 @@
 #SBATCH --gpu-bind=closest         # the die beside the 7 cores of each rank
 #SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
 #SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
-command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system frontier --runtime modules --account p -- python train.py --lr 0.1
+command=(env/bin/python train.py --lr 0.1)
+# Made by uenvtool, again: uenvtool job --system frontier --runtime modules --account p -- env/bin/python train.py --lr 0.1
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes

@@ -7,8 +7,8 @@
 #SBATCH --gpus-per-node=4          # each rank sees all; its own is device LOCAL_RANK
 #SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
 #SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
-command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system isambard-ai -- python train.py --lr 0.1
+command=(env/bin/python train.py --lr 0.1)
+# Made by uenvtool, again: uenvtool job --system isambard-ai -- env/bin/python train.py --lr 0.1
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
