@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT, Cli, Write
 from tests.job.stand_ins import packed_overlay, recorded
 from tests.support.needs import needs
+from tests.support.programs import program
 from tests.support.trees import files as files_below
 
 UENV = ("--system", "clariden", "--account", "g123", "--recipe", "pytorch-2.6")
@@ -184,11 +185,32 @@ DISK = PERLMUTTER + (
 )
 NEWER = "extends: pytorch-2.9\ndescription: Newer.\ngroups: {cuda: {specs: [nccl@2.29.2-1, libfabric@2.4.0]}}\n"
 APPTAINER = (ROOT / "knowledge" / "runtimes" / "apptainer.yaml").read_text()
+CPUS = (
+    "description: Mine.\nsite: here\nfabric: infiniband\nruntimes: [apptainer]\nscheduler: {name: slurm%s}\n"
+    "tuning: [infiniband, nccl, pytorch]\nnodes: {milan: {target: zen3, os: rhel9, cores: 128}}\n"
+)
+ON_CPUS = ("--system", "mine", "--image", "docker://a.b/c:1")
+NO_GPUS = ["gpus", " --nv", "NCCL_"]
 MINE = ("--system", "mine", *UENV[2:])
 VENV = "home = /user-environment/env/default/bin\ninclude-system-site-packages = true\nversion = 3.13.0\n"
 LINES = {
     "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["constraint=gpu&hbm80g "], []),
     "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["constraint=gpu "], []),
+    "a node without GPUs has one rank": (
+        CPUS % "", ON_CPUS, ["ntasks-per-node=1 ", "cpus-per-task=128\n", "--nproc-per-node=1"], NO_GPUS
+    ),
+    "tasks as asked": (
+        CPUS % "", (*ON_CPUS, "--launcher", "srun", "--option=--ntasks-per-node=8"),
+        ["#SBATCH --ntasks-per-node=8 ", "cpus-per-task=16\n", "meet by gloo"], NO_GPUS,
+    ),
+    "cores as asked": (
+        CPUS % ", defaults: {cpus-per-task: 32}", (*ON_CPUS, "--launcher", "srun"),
+        ["ntasks-per-node=4 ", "cpus-per-task=32\n"], NO_GPUS,
+    ),
+    "both as asked": (
+        CPUS % "", (*ON_CPUS, "--option=--ntasks-per-node=4", "--option=-c 16"),
+        ["ntasks-per-node=1 ", "cpus-per-task=64\n", "--nproc-per-node=4", "OMP_NUM_THREADS-16"], NO_GPUS,
+    ),
     "a local disk's constraint too": (
         {"systems/mine.yaml": DISK, "env.tar.gz": ""}, (*MINE[:4], "--image", "env.tar.gz"),
         ["constraint=gpu&disk "], []
@@ -240,6 +262,19 @@ LINES = {
 }  # fmt: skip
 """What is in no golden: a system of the user's, or other files; the words; parts of the job's files that are there
 once; those that are not there."""
+
+
+@pytest.mark.parametrize(("gpus", "options", "ranks"), [(1, (), 1), (4, (), 4), (0, (), 2), (4, ("--gpus", "3"), 3)])
+def test_a_job_on_this_machine_has_a_rank_for_each_gpu_that_it_has(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, options: tuple[str, ...], ranks: int
+) -> None:
+    listed = "NVIDIA RTX A2000, 8.6, 6138\\n" * gpus
+    program(place / "bin" / "nvidia-smi", f"#!/bin/sh\nprintf '{listed}'\n")
+    monkeypatch.setenv("PATH", f"{place}/bin:{os.environ['PATH']}")
+
+    text = script(cli, *LOCAL, *options, *TRAIN)
+
+    assert f"--nproc-per-node={ranks} " in text
 
 
 @pytest.mark.parametrize("case", LINES)

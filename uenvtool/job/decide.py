@@ -16,7 +16,7 @@ from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
-from uenvtool.job.limits import fitting_time
+from uenvtool.job.limits import fitting_time, ranks_and_cores
 from uenvtool.job.named_edf import EDF
 from uenvtool.job.other import through_its_python
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
@@ -27,9 +27,9 @@ from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.left_out import by_version
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
-from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
+from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.settings import Settings, facts_of, recipe_of_label, settings_of
-from uenvtool.knowledge.system import System, load_system, recognised, this_system
+from uenvtool.knowledge.system import NodeType, System, load_system, recognised, this_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
@@ -75,10 +75,10 @@ def _planned(
     """Return the plan before its settings; what cannot be in it is refused later."""
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
     defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
-    ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or node.gpu_count or 2
+    gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = through_its_python(_command(request, system, runtime, typed), disk)
-    command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=bool(node.gpu))
+    command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
     tasks = 1 if command.once_a_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
@@ -94,7 +94,8 @@ def _planned(
         nodes=nodes,
         ranks=ranks,
         tasks=tasks,
-        cores=node.cores * ranks // node.gpu_count // tasks if node.gpu_count else 0,
+        gpus=gpus,
+        cores=cores // tasks,
         time=request.time or fitting_time(defaults.get("time", ""), limit, nodes + (request.spare or 0)),
         name=request.name or (NCCL_TEST[0] if request.nccl_test else _name_of(command.words)),
         image=image,
@@ -107,6 +108,17 @@ def _planned(
         again=_again(request, system.name),
         edf=edf,
     )
+
+
+def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk: Disk) -> tuple[int, int, int]:
+    """Return the GPUs, the ranks and the cores of a node: those of its system, or of this machine."""
+    if use.scheduler == HERE:
+        return (gpus := disk.gpus), request.gpus or gpus or 2, 0
+    gpus = int(system.scheduler.defaults.get("gpus-per-node", 0)) or node.gpu_count
+    if use.scheduler == SLURM and not gpus:
+        return 0, *ranks_and_cores(request, system, node)
+    ranks = request.gpus or gpus or 2
+    return ranks, ranks, node.cores * ranks // node.gpu_count if node.gpu_count else 0
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:

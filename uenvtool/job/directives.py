@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from uenvtool.check.launchers import NONE
 from uenvtool.core.filling import filled_where_marked
+from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.plan import JobPlan
 from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.system import System
@@ -31,9 +32,10 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     starts = "the command starts its ranks itself"
     if plan.command.launcher != NONE:
         starts = f"{plan.command.launcher} starts the ranks"
-    yield Explained("ntasks-per-node", str(plan.tasks), starts if plan.command.once_a_node else "one rank for each GPU")
+    of_rank = "one rank for each GPU" if plan.gpus else "the ranks, which meet by gloo: there is no GPU"
+    yield Explained(TASKS, str(plan.tasks), starts if plan.command.once_a_node else of_rank)
     if plan.cores:
-        yield Explained("cpus-per-task", str(plan.cores))
+        yield Explained(CORES, str(plan.cores))
     yield from _gpus(plan)
     if "mem" in defaults:
         yield Explained("mem", defaults["mem"])
@@ -47,6 +49,8 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
 
 
 def _gpus(plan: JobPlan) -> Iterator[Explained]:
+    if not plan.gpus:
+        return
     if not plan.own_gpu:
         yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all; its own is device LOCAL_RANK")
         return

@@ -43,6 +43,13 @@ class Disk:
         return os.getcwd()
 
     @property
+    def gpus(self) -> int:
+        """Return how many GPUs this machine has."""
+        from uenvtool.knowledge.here import gpu_count  # only jobs on this machine need it
+
+        return gpu_count()
+
+    @property
     def home(self) -> str:
         """Return the path of the user's home."""
         return os.path.expanduser("~")

@@ -5,15 +5,50 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from uenvtool.core.errors import Problem
-from uenvtool.job.plan import SLURM, JobPlan
+from uenvtool.job.plan import HERE, SLURM, JobPlan
+from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.partition import Partition, minutes, time_text
-from uenvtool.knowledge.system import System
+from uenvtool.knowledge.system import NodeType, System
+
+TASKS, CORES = "ntasks-per-node", "cpus-per-task"
+"""The options of sbatch by which a job without GPUs says how many ranks a node has, and cores a rank."""
 
 
 def fitting_time(default: str, partition: Partition | None, nodes: int) -> str:
     """Return the usual time of a system's jobs, or the most that a partition gives so many nodes."""
     most = partition.minutes(nodes) if partition and nodes else float("inf")
     return time_text(most) if default and minutes(default) > most else default
+
+
+def ranks_and_cores(request: JobRequest, system: System, node: NodeType) -> tuple[int, int]:
+    """Return the ranks and the cores of a node without GPUs, as asked for; where neither is, one rank has all cores."""
+    defaults = system.scheduler.defaults
+    ranks, cores = (
+        int(asked) if asked.isdecimal() else 0
+        for asked in (
+            request.further(TASKS) or defaults.get(TASKS, ""),
+            request.further(CORES, "c") or defaults.get(CORES, ""),
+        )
+    )
+    ranks = ranks or (node.cores // cores if cores else 0) or 1
+    return ranks, cores * ranks or node.cores
+
+
+def over_gpus(plan: JobPlan, most: int) -> Iterator[Problem]:
+    """Yield what a job asks of GPUs that its nodes do not have. most: GPUs of a node, as the system's file has them."""
+    request, where = plan.request, f"a node of {plan.system}"
+    if plan.use.scheduler == HERE:
+        most, where = plan.gpus, "this machine"
+    if most and plan.ranks > most:
+        yield Problem(f"--gpus {plan.ranks}: {where} has {most}", hint=f"at most --gpus {most}")
+    if plan.use.scheduler != SLURM or plan.gpus:
+        return
+    for name in ("gpus", "gpu_per_rank", "nccl_test"):
+        if getattr(request, name):
+            hint = (
+                f"--option --{TASKS}=4 asks for 4 ranks of a node; if it has GPUs, write `gpu:` into the system's file"
+            )
+            yield Problem(f"--{name.replace('_', '-')}: {where} has no GPU", hint=hint)
 
 
 def over_limits(plan: JobPlan, system: System) -> Iterator[Problem]:

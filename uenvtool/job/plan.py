@@ -56,12 +56,12 @@ class JobPlan:
     """Everything that a job's files are rendered from.
 
     directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
-    the training a node. cores: of a task. settings: variables that the job sets, in order. gpu: the vendor of the GPUs.
-    binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: what an image with a network
-    stack of its own needs, if it is one. recipe: of an image whose name does not tell it. again: what makes the job
-    again. edf: the user's own, which is taken as it is. left_out: variables that are not set for the version of some
-    software alone, by the reason. activation: the script that sets a pod up; empty where the job sets its variables
-    itself.
+    the training a node. gpus: of a node; 0 where it has none. cores: of a task. settings: variables that the job sets,
+    in order. gpu: the vendor of the GPUs. binding: of a rank to the cores beside its GPU. local: the disk of a node.
+    extended: what an image with a network stack of its own needs, if it is one. recipe: of an image whose name does not
+    tell it. again: what makes the job again. edf: the user's own, which is taken as it is. left_out: variables that are
+    not set for the version of some software alone, by the reason. activation: the script that sets a pod up;
+    empty where the job sets its variables itself.
     """
 
     request: JobRequest
@@ -72,6 +72,7 @@ class JobPlan:
     nodes: int
     ranks: int
     tasks: int
+    gpus: int
     cores: int
     time: str
     name: str

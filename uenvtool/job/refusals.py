@@ -13,7 +13,7 @@ from uenvtool.core.errors import Position, Problem
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.images import mount_hint, of_image_file
-from uenvtool.job.limits import over_limits
+from uenvtool.job.limits import over_gpus, over_limits
 from uenvtool.job.other import not_over_base
 from uenvtool.job.plan import (
     ARCHIVES,
@@ -224,8 +224,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
     plan, system = case.plan, case.system
     request, use, command = plan.request, plan.use, plan.command
     most = system.nodes[case.uarch].gpu_count
-    if most and plan.ranks > most:
-        yield Problem(f"--gpus {plan.ranks}: a node of {system.name} has {most}", hint=f"at most --gpus {most}")
+    yield from over_gpus(plan, most)
     if request.launcher and request.launcher not in use.launchers:
         hint = f"leave it out: {use.launchers[0]} starts the ranks; known: {', '.join(use.launchers)}"
         yield Problem(f"--launcher {request.launcher}: {plan.runtime.name} has no {request.launcher}", hint=hint)

@@ -182,8 +182,13 @@ class JobRequest:
     @property
     def in_partition(self) -> str:
         """Return the partition that is named, also by a further option of sbatch; empty if none is."""
-        found = (re.match(r"(?:#SBATCH )?(?:--partition[= ]|-p ?)(\S+)", option) for option in self.option)
-        return next((one[1] for one in reversed([*found]) if one), self.partition)
+        return self.further("partition", "p") or self.partition
+
+    def further(self, name: str, letter: str = "") -> str:
+        """Return the value of a further option of sbatch; empty if it is not given. letter: its short name."""
+        form = rf"(?:#SBATCH )?(?:--{name}[= ]{f'|-{letter} ?' if letter else ''})(\S+)"
+        found = (re.match(form, option) for option in self.option)
+        return next((one[1] for one in reversed([*found]) if one), "")
 
     @property
     def vets(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from uenvtool.check.launchers import SRUN, launcher_named
@@ -10,6 +11,7 @@ from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import aligned, bash_words, beside
 from uenvtool.job.edf import beside_edf, job_edf
+from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
 from uenvtool.job.shell import exports, exports_in_logs, launcher_line, mounted_overlay, path_line, template
@@ -48,7 +50,7 @@ def _batch_script(plan: JobPlan) -> str:
     shown = f"# {quoting.sh_word(edf)} {why}.\n"
     return filled(
         template("slurm.sh"),
-        DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
+        DIRECTIVES="\n".join(aligned(rows, _further(plan))),
         COMMAND=bash_words(plan.command.words),
         AGAIN=quoting.comment(plan.again),
         MADE_FOR=made_for,
@@ -71,6 +73,12 @@ def _batch_script(plan: JobPlan) -> str:
         NAME=plan.command.launcher if plan.command.once_a_node else "rank",
         AFTER=_after(plan).removesuffix("\n"),
     )
+
+
+def _further(plan: JobPlan) -> list[str]:
+    """Return the further options of sbatch, but for the ranks and cores of a job without GPUs, which it has by then."""
+    taken = re.compile(rf"(?:#SBATCH )?(?:--(?:{TASKS}|{CORES})\b|-c)")
+    return [option for option in plan.request.option if plan.gpus or not taken.match(option)]
 
 
 def _address(plan: JobPlan) -> str:

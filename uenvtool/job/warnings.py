@@ -38,6 +38,8 @@ def warnings(case: Case) -> Iterator[str]:
     yield from _of_idle_gpus(case)
     yield from _of_program(case)
     yield from starts_without_it(plan, case.disk)
+    if plan.use.scheduler == SLURM and not plan.gpus:
+        yield f"{system.name} has no GPUs: the ranks meet by gloo, as in torch.distributed.init_process_group('gloo')"
     if plan.use.scheduler == SLURM and not plan.cores:
         yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:

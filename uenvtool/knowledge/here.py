@@ -101,6 +101,18 @@ def amd_gpus(text: str) -> Gpu | None:
     return Gpu(vendor="amd", model=model, arch=arches[0], count=len(arches)) if arches else None
 
 
+def gpus_of(ask: Callable[..., str]) -> Gpu | None:
+    """Return the GPUs of this machine. ask: gives what a program prints."""
+    query = ("nvidia-smi", "--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader,nounits")
+    return nvidia_gpus(ask(*query)) or amd_gpus(ask("rocminfo"))
+
+
+def gpu_count() -> int:
+    """Return how many GPUs this machine has, as nvidia-smi or rocminfo say."""
+    found = gpus_of(_printed)
+    return found.count if found else 0
+
+
 def fabric_of(providers: str, devices: str) -> str:
     """Return the network that `fi_info -l` and `ibv_devinfo` show; empty if they show none."""
     if re.search(r"^cxi:", providers, re.MULTILINE):
@@ -126,9 +138,7 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     """Return what this machine shows. run: gives what a program prints, empty if it is not there or fails."""
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
-    here = nvidia_gpus(
-        ask("nvidia-smi", "--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader,nounits")
-    ) or amd_gpus(ask("rocminfo"))
+    here = gpus_of(ask)
     fabric = fabric_of(ask("fi_info", "-l"), ask("ibv_devinfo"))
     runtimes = [name for name in RUNTIMES if shutil.which(name)]
     runtimes += ["modules"] if environ.get("MODULESHOME") or environ.get("LMOD_CMD") else []
