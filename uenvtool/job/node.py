@@ -1,0 +1,150 @@
+"""What a task of a job finds on its node: modules, an environment or a container, the overlay, options; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled, filled_where_marked
+from uenvtool.core.lines import aligned, beside
+from uenvtool.job.edf import beside_edf
+from uenvtool.job.named_edf import EDF
+from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
+from uenvtool.job.shell import mounted_overlay, path_line, template
+
+PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
+"""What a container that gets no variable by itself needs of the job, as podman takes names."""
+_PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswith("*"))
+
+
+def srun_options(plan: JobPlan) -> str:
+    """Return the options of srun that the runtime and the image need."""
+    staged = plan.request.stage and plan.use.staged
+    copies = ",".join(plan.copies)
+    views = quoting.sh_word(plan.views)
+    text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=views, EDF=_edf_path(plan))
+    of_image = plan.extended or plan.mpi
+    options = (*plan.knowledge.srun, *(of_image.srun if of_image else ()))
+    return "".join(f" {option}" for option in options) + (f" \\\n  {text}" if text else "")
+
+
+def _edf_path(plan: JobPlan) -> str:
+    """Return the path of the EDF as a word of bash: srun takes a name without a `/` for one of its search path."""
+    if plan.edf:
+        return quoting.sh_word(plan.edf.path)
+    if plan.request.workdir:
+        return submitted_with(plan, EDF)
+    edf = beside(plan.request.file, EDF)
+    return quoting.sh_word(edf if edf.startswith("/") else f"./{edf}")
+
+
+def submitted_with(plan: JobPlan, suffix: str) -> str:
+    """Return the word of bash for a file beside the job, whose name counts from the folder where sbatch was called."""
+    name = quoting.sh_word(beside(plan.request.file, suffix))
+    return name if name.startswith("/") else f'"$SLURM_SUBMIT_DIR"/{name}'
+
+
+def address(plan: JobPlan) -> str:
+    """Return the command that says a node's address, without a remark: behind it a `)` would be one too."""
+    return plan.use.address.partition(" #")[0]
+
+
+def loaded(plan: JobPlan) -> str:
+    """Return the lines that load what the job runs in: modules, and an environment or what starts the container."""
+    return _modules(plan) + (_container(plan) if plan.use.step else _environment(plan))
+
+
+def _modules(plan: JobPlan) -> str:
+    known = plan.knowledge
+    if not known.modules:
+        return ""
+    folders = [f"module use {quoting.sh_word(folder)}" for folder in known.module_use]
+    start = "module reset || module purge # a site without modules of its own has nothing to reset to"
+    return "\n".join([start, *folders, *(f"module load {quoting.sh_word(name)}" for name in known.modules)]) + "\n"
+
+
+def _environment(plan: JobPlan) -> str:
+    overlay = _unpacked("overlay", ".squashfs", plan.overlay.image, plan) if plan.overlay and plan.unpacks else ""
+    if plan.use.image != ENVIRONMENT or not plan.image:
+        return f"\n{overlay}" if plan.knowledge.modules else overlay
+    if plan.is_sent:
+        return _unpacked("environment", ".tar.gz", plan.image, plan)
+    return filled(template("environment.sh"), IMAGE=quoting.sh_word(plan.image)) + overlay
+
+
+def _unpacked(name: str, suffix: str, image: str, plan: JobPlan) -> str:
+    """Return the lines that send an archive to the nodes and unpack it there."""
+    return filled(
+        template("overlay-unpacked.sh" if name == "overlay" else "environment-sent.sh"),
+        IMAGE=quoting.sh_word(image),
+        FOLDER=plan.node_folder,
+        WHERE="on its own disk" if plan.local else "in its memory",
+        CORES=cores_option(plan),
+        CLEANER=filled(template("cleaner.sh"), PATHS=f'"${name}" "${name}{suffix}"'),
+    )
+
+
+def cores_option(plan: JobPlan) -> str:
+    """Return the option of srun for the cores of a task, which it does not take from the job."""
+    return ' -c "$SLURM_CPUS_PER_TASK"' if plan.cores else ""
+
+
+def _container(plan: JobPlan) -> str:
+    image = plan.image
+    rows = list(aligned([(f"  {word}", reason) for word, reason in _binds(plan)]))
+    is_file = image.startswith(PATH_STARTS) or ("://" in plan.use.registry and "://" not in image)
+    return filled(
+        template("container.sh"),
+        IMAGE=quoting.sh_word(image),
+        BINDS="\n".join(["", *rows, ""]) if rows else "",
+        CHECKED=' "$image"' if is_file else "",
+    )
+
+
+def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
+    """Yield what the container sees of the host, with the reason. A staged overlay is added when it is there."""
+    for bind in plan.knowledge.binds:
+        variable, _, rest = bind.host.removeprefix("${").partition("}")
+        before = f'"${{{variable}:?}}"' if bind.host.startswith("${") else ""
+        yield before + quoting.sh_word(f"{rest if before else bind.host}:{bind.inside}"), bind.reason
+    for mount in plan.knowledge.mounts:
+        yield quoting.sh_word(mount), ""
+    for mount in plan.request.mount:
+        yield quoting.sh_word(mount), "--mount"
+    if plan.overlay is None:
+        return
+    path = plan.overlay.image
+    if not plan.overlay.mount:
+        yield quoting.sh_word(f"{path}:{path}"), "the Python overlay"
+    elif not plan.request.stage:
+        yield quoting.sh_word(mounted_overlay(plan, path)), "the packed Python overlay"
+
+
+def container_step(plan: JobPlan) -> str:
+    """Return the command that starts the container in each task, if one does."""
+    if not plan.use.step:
+        return ""
+    env = " ".join(f"--env {name}={quoting.sh_word(value)}" for name, value in plan.knowledge.env.items())
+    names = (*(setting.name for setting in plan.settings), *plan.request.variables)
+    set_here = [*PASSED, *(name for name in dict.fromkeys(names) if not name.startswith(_PASSED_STARTS))]
+    step = filled_where_marked(
+        plan.use.step,
+        ENV=f" \\\n  {env}" if env else "",
+        GPU=f" {plan.use.gpu[plan.gpu]}" if plan.gpu in plan.use.gpu else "",
+        OPTIONS="".join(f" {option}" for option in plan.knowledge.options),
+        VARIABLES="".join(f' -e "{name}"' for name in set_here),
+        ENTRY=f" {plan.knowledge.entry}" if plan.knowledge.entry else "",
+        IMAGE=quoting.sh_word(plan.image),
+    )
+    return f"\\\n  {step} "
+
+
+def inside(plan: JobPlan) -> str:
+    """Return the lines of a task, inside of its container if it has one."""
+    known = plan.knowledge
+    folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
+    lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
+    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
+        lines.append(path_line(plan, "  "))
+    lines += [f"  {quoting.sh_inside(line)}\n" for line in beside_edf(plan)]
+    return "".join(lines)
