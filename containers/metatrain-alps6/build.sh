@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds metatrain-alps6:26.02-py3-alps6-ce315403f1ab991bd2e35c8f1903827d
+# Builds metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=metatrain-alps6:26.02-py3-alps6-ce315403f1ab991bd2e35c8f1903827d
+image=metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47
 file=metatrain-alps6+26.02-py3-alps6.sqsh
 
 set -euo pipefail

@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-ce315403f1ab991bd2e35c8f1903827d
-tested=metatrain-alps6:26.02-py3-alps6-ce315403f1ab991bd2e35c8f1903827d-tested-21e335f9b76c02e0
+canonical=metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47
+tested=metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47-tested-21e335f9b76c02e0
 stable=metatrain-alps6:26.02-py3-alps6
 base=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82 # an image of ours in the same registry, or nothing
 

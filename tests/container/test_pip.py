@@ -35,11 +35,17 @@ class Python:
         for name, version in (("torch", NVIDIA), ("triton", "3.3.0"), ("numpy", "1.26.4")):
             install(self.site, wheel(folder, name, version))
 
-    def add(self, *packages: str) -> subprocess.CompletedProcess[str]:
+    def add(self, *packages: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run the script as a build step does."""
-        env = {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
+        found = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)} if env is None else env
+        env = {"PATH": "/usr/bin:/bin", **found}
         command = [self.program, SCRIPT, *KEPT, *packages]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    def remove(self, name: str) -> None:
+        """Take a package away."""
+        for path in self.site.glob(f"{name}*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def version(self, module: str) -> str:
         """The version of the module that is imported."""
@@ -91,3 +97,19 @@ def test_what_the_base_protects_stays_or_the_build_ends(
     assert added.returncode == int(bool(says)), added.stderr
     assert [part for part in says if part not in added.stderr] == []
     assert {name: python.version(name) for name in versions} == versions
+
+
+def test_a_base_without_a_torch_gets_that_of_an_index_beside_pypi(python: Python, tmp_path: Path) -> None:
+    python.remove("torch")
+    folder = tmp_path / "simple/torch"
+    folder.mkdir(parents=True)
+    built = wheel(python.wheels, "torch", "2.9.0", requires=["nvidia-nccl-cu12"])
+    wheel(python.wheels, "nvidia-nccl-cu12", "2.27.3")
+    built.rename(folder / built.name)
+    (folder / "index.html").write_text(f'<a href="{built.name}">{built.name}</a>')
+    env = {"PIP_INDEX_URL": (tmp_path / "none").as_uri(), "PIP_FIND_LINKS": str(python.wheels)}
+
+    added = python.add(f"--index={(tmp_path / 'simple').as_uri()}", "torch", env=env)
+
+    assert added.returncode == 0, added.stderr
+    assert (python.version("torch"), python.version("nvidia_nccl_cu12")) == ("2.9.0", "2.27.3")

@@ -83,14 +83,16 @@ def test_the_pipeline_has_the_five_stages_of_the_published_one() -> None:
 
 def test_the_small_case_is_the_guides_dockerfile(cli: Cli) -> None:
     guide = re.search(r"FROM (?:docker://)?(\S+)\nRUN python3 -m pip install (\S+)", seed(0))
+    index = re.search(r"index is added to `pip` .* `(\S+)`", seed(0))
     assert guide is not None
+    assert index is not None
 
-    answer = cli("container", "--from", guide[1], "--pip", guide[2], "--system", "clariden")
+    answer = cli("container", "--from", guide[1], "--pip", guide[2], "--index", index[1], "--system", "clariden")
 
     assert answer.code == 0, answer.stderr
     text = Path("containers/pytorch-metatrain/Containerfile").read_text()
     assert f"ARG BASE={guide[1]}\n" in text
-    assert f'"{guide[2]}"]' in text
+    assert f'"--index={index[1]}", "{guide[2]}"]' in text
     assert "podman build" in Path("containers/pytorch-metatrain/build.sh").read_text()
     made = Path("containers/pytorch-metatrain").rglob("[!.]*.*")
     assert sorted(path.name for path in made) == ["build.sh", "packages.py", "pytorch-metatrain.toml"]

@@ -180,6 +180,7 @@ def _pip(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
     words = [
         *(f"--keep={pattern}" for pattern in beside.protected),
         *(f"--except={pattern}" for pattern in beside.exceptions),
+        *(f"--index={url}" for url in plan.container.index),
         *plan.container.pip,
     ]
     yield "# The base keeps its own torch, and what goes with it: a second one would bring another CUDA and NCCL."

@@ -121,7 +121,9 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
     """Return the command that makes the same files, wherever it is run: it names a recipe and no path."""
     recipe = None if request.recipe is None else plan.name
     system = None if plan.system.name == (plan.container.home or plan.foundation.home) else plan.system.name
-    unsaid = ContainerRequest(base=request.base, pip=request.pip, name=request.name, uarch=request.uarch)
+    unsaid = ContainerRequest(
+        base=request.base, pip=request.pip, index=request.index, name=request.name, uarch=request.uarch
+    )
     words = ["uenvtool", "container", *given(dataclasses.replace(unsaid, recipe=recipe, system=system))]
     return " ".join(shlex.join(words).splitlines())
 

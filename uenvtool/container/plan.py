@@ -127,9 +127,10 @@ def planned(request: ContainerRequest) -> ContainerPlan:
 def _recipe(request: ContainerRequest) -> Container:
     """Return the recipe of a request. Raises BadInput for one that names none, or both kinds."""
     if request.recipe is not None:
-        if request.base or request.pip or request.name:
+        if request.base or request.pip or request.index or request.name:
             raise BadInput(
-                "--from, --pip and --name go without a recipe", hint="write `from:` and `pip:` into a recipe"
+                "--from, --pip, --index and --name go without a recipe",
+                hint="write `from:`, `pip:` and `index:` into a recipe",
             )
         return load_container(request.recipe)
     if not request.base:
@@ -153,6 +154,7 @@ def _on_image(request: ContainerRequest) -> Container:
         "base": base,
         "name": name,
         "pip": list(request.pip),
+        "index": list(request.index),
     }
     return container_of(values, name, "command line")
 

@@ -25,6 +25,10 @@ class ContainerRequest:
     pip: Annotated[
         tuple[str, ...], Option("--pip", metavar="PACKAGE", help="With --from: a Python package on top of it.")
     ] = ()
+    index: Annotated[
+        tuple[str, ...],
+        Option("--index", metavar="URL", help="With --from: an index of packages beside PyPI, for --pip."),
+    ] = ()
     name: Annotated[str, Option("--name", metavar="NAME", help="With --from: the name of the new image.")] = ""
     system: SystemName = None
     uarch: Uarch = None

@@ -80,7 +80,7 @@ class Container:
 
     recipe: its name. from_: the recipe whose image this one builds on; None if it is built on `base`. name: of the
     image. tag: without the hash. image: the kind of image that it becomes, a fact of conditions, or an empty text.
-    pip: requirements. packages: of Debian.
+    pip: requirements. index: where pip looks beside PyPI, addresses. packages: of Debian.
     """
 
     recipe: str
@@ -95,6 +95,7 @@ class Container:
     packages: DebianPackages = field(default_factory=DebianPackages)
     components: tuple[ChosenComponent, ...] = ()
     pip: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
     tests: tuple[NodeTest, ...] = ()
     position: Position
     chain: tuple[Location, ...] = field(compare=False)

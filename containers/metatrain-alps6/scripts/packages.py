@@ -1,6 +1,7 @@
-"""Installs Python packages into an image whose own torch stays: packages.py [--keep=PATTERN] [--except=PATTERN] NAME...
+"""Installs Python packages into an image whose own torch stays: packages.py [--keep=PATTERN]... NAME...
 
-A package of the base that a pattern of --keep covers keeps its version, and none that the base lacks is added.
+A package of the base that a pattern of --keep covers keeps its version, and none that the base lacks is added, but for
+those of --except. On a base without a torch there is nothing to keep. --index=URL: where pip looks beside PyPI.
 Runs in the image's own Python, without uenvtool.
 """
 
@@ -20,13 +21,17 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--keep", action="append", default=[])
     parser.add_argument("--except", action="append", default=[], dest="harmless")
+    parser.add_argument("--index", action="append", default=[])
     parser.add_argument("packages", nargs="+")
     options = parser.parse_args()
+    if "torch" not in kept(["torch"], []):
+        options.keep = []
     before = kept(options.keep, options.harmless)
+    indexes = [f"--extra-index-url={url}" for url in options.index]
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.writelines(f"{name}=={version}\n" for name, version in sorted(before.items()))
         constraints.flush()
-        failed = run_pip(["install", "--no-cache-dir", "--constraint", constraints.name, *options.packages])
+        failed = run_pip(["install", "--no-cache-dir", "--constraint", constraints.name, *indexes, *options.packages])
     if failed:
         tell("pip cannot install these packages beside what the base has, which stays:")
         sys.stderr.writelines(f"  {name} {version}\n" for name, version in sorted(before.items()))
