@@ -590,6 +590,34 @@ def test_a_launcher_in_the_command_is_recognised(cli: Cli, command: str) -> None
     assert data["options"]["gpus-per-node"] == "4"
 
 
+NAMED = {
+    "python src/train.py x.sh": "train",
+    "python -m pkg.train": "pkg.train",
+    "python -um pkg.train": "pkg.train",
+    "nsys profile python3.12 -m pkg.train --x": "pkg.train",
+    "torchrun -m pkg.train": "pkg.train",
+    "accelerate launch --config_file=a.yaml train.py": "train",
+    "./prog -m 5": "prog",
+    "A=1 ./bin/prog": "prog",
+    "python -c pass": "python",
+    "llamafactory-cli train x.yaml": "llamafactory-cli",
+    "tune run lora --config x": "lora",
+    "bash -c 'cd a && python b.py'": "b",
+}
+
+
+@pytest.mark.parametrize("system", [UENV, ("--system", "lumi", "--account", "p")], ids=["srun", "torchrun"])
+def test_a_job_is_named_after_its_file_or_its_program(cli: Cli, system: tuple[str, ...]) -> None:
+    named = {
+        command: json.loads(cli("job", "--json", *system, "--", *shlex.split(command)).stdout)["name"]
+        for command in NAMED
+    }
+
+    assert named == NAMED
+    with_file = script(cli, *system, "-o", "jobs/hf2.sh", "--dry-run", "--", "python", "-c", "pass")
+    assert "#SBATCH --job-name=hf2\n" in with_file
+
+
 def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, write: Write) -> None:
     write("launchers/mine.yaml", "description: My own.\ncommands: [mine]\n")
 

@@ -34,6 +34,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 _MODULE = frozenset(("-m", "--module"))
+_MODULE_OPTION = re.compile(r"-[a-zA-Z]*m|--module")
 _PROGRAM_OPTIONS = _MODULE | {"--no-python", "--no_python"}
 
 
@@ -99,6 +100,18 @@ class Typed:
         """Return the launcher's own options, those before the program that it starts."""
         ends = (i for i, word in enumerate(self.rest) if word in _MODULE or (word.endswith(".py") and word[0] != "-"))
         return self.rest[: next(ends, len(self.rest))]
+
+    @property
+    def named(self) -> str:
+        """Return the name of what trains: a script without its ending, a module of Python's, else the program."""
+        scripts = (word for word in self.words if word.endswith((".py", ".sh")) and not word.startswith("-"))
+        if script := next(scripts, ""):
+            return program_name(script).split()[-1][: -len(".py")]
+        for i, word in enumerate(self.words[:-1]):
+            if _MODULE_OPTION.fullmatch(word) and (self.launcher or any(map(_is_python, self.words[:i]))):
+                return self.words[i + 1]
+        first = next((word for word in self.rest if not word.startswith("-")), "") if self.launcher else ""
+        return program_name(first) if "." not in program_name(first) and first else self.program
 
     @property
     def starts_itself(self) -> str:
@@ -185,6 +198,10 @@ def given_by_job(launcher: Launcher, typed: Typed, ranks: int) -> list[str]:
         *(name for name, _, value in given if wanted.get(name, value) != value),
         *dict.fromkeys(name for name in options if any(one.startswith(spelled(name[2:])) for one in known)),
     ]
+
+
+def _is_python(word: str) -> bool:
+    return PYTHON_NAME.fullmatch(program_name(word)) is not None
 
 
 def _split(words: Sequence[str], disk: Disk) -> tuple[str, ...]:

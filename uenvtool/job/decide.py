@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,7 +97,7 @@ def _planned(
         gpus=gpus,
         cores=cores // tasks,
         time=request.time or fitting_time(defaults.get("time", ""), limit, nodes + (request.spare or 0)),
-        name=request.name or (NCCL_TEST[0] if request.nccl_test else _name_of(command.words)),
+        name=request.name or _name_of(request, typed),
         image=image,
         overlay=overlay,
         extended=extended if extended and extended.image.search(image) else None,
@@ -247,10 +247,11 @@ def _activation(plan: JobPlan, settings: Settings | None) -> str:
     return activate.text(settings, "bash", activate.command(settings, "bash", None, plan.runtime.name, facts))
 
 
-def _name_of(words: Sequence[str]) -> str:
-    scripts = [word.rsplit("/", 1)[-1].rsplit(".", 1)[0] for word in words if word.endswith((".py", ".sh"))]
-    for word in (*scripts, words[0].rsplit("/", 1)[-1] if words else ""):
-        name = re.sub(r"[^\w.-]+", "-", word).strip("-")
+def _name_of(request: JobRequest, typed: Typed) -> str:
+    """Return the name of a job that a user does not name: that of its file, else of its program."""
+    own = request.output.stem if request.output else ""
+    for word in (own, NCCL_TEST[0] if request.nccl_test else "", typed.named):
+        name = re.sub(r"[^\w.-]+", "-", word).strip("-.")
         if name:
             return name
     return "job"

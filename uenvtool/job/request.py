@@ -85,7 +85,13 @@ class JobRequest:
     ] = ""
     name: Annotated[
         str,
-        Option("--name", "-J", metavar="NAME", help="The job's name; default: the script's.", rich_help_panel=SLURM),
+        Option(
+            "--name",
+            "-J",
+            metavar="NAME",
+            help="The job's name; default: that of -o, else the program's.",
+            rich_help_panel=SLURM,
+        ),
     ] = ""
     workaround: Annotated[
         tuple[str, ...],

@@ -3,6 +3,6 @@
 # 1 pods: the master is not counted as a worker. The two scripts travel with the command.
 cd "$(dirname "$0")" || exit
 scripts=$(tar -cz train.sh train.activate.sh | base64 | tr -d '\n')
-exec runai submit sleep --interactive -g 4 -i registry.example/mlo:v1 --large-shm \
+exec runai submit train --interactive -g 4 -i registry.example/mlo:v1 --large-shm \
   --annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1 -- \
   bash -c "job=\$(mktemp -d) && echo $scripts | base64 -d | tar -xz -C \$job && exec bash \$job/train.sh"
