@@ -179,6 +179,7 @@ NODE = f"extends: clariden\nnodes: {{gh200: {{target: neoverse_v2, os: sles15, c
 MASKS = NODE % "{srun: {value: 'mask_cpu:0xff,0xff00,0xff0000,0xff000000', reason: as lstopo shows}}"
 PERLMUTTER = "description: Mine.\nextends: perlmutter\n"
 LARGE = PERLMUTTER + "jobs: {options: %s, large: {constraint: %s, reason: 80 GB a GPU, source: NERSC}}\n"
+SHARED = "extends: olivia\ndescription: Mine.\nruntimes: [uenv]\nscheduler: {name: slurm, defaults: {%s}}\n"
 OUTPUT = "{output: {value: '%j.out', reason: as the site's tools expect}}"
 DISK = PERLMUTTER + (
     "runtimes: [conda]\njobs: {local: {folder: /local, constraint: disk, reason: fast, source: me 2026}}\n"
@@ -251,6 +252,16 @@ LINES = {
         (*CE, "--venv", "mine", "--launcher", "torchrun"), ["torchrun --nnodes", '/mine", # the Python overlay'], [],
     ),
     "the usual time is at most that of the partition": ({}, (*UENV, "--partition", "debug"), ["time=00:45:00 "], []),
+    "a share of a node's memory": ({}, (*OLIVIA, "--gpus", "1"), ["#SBATCH --mem=110G "], []),
+    "a share of all of the memory": (
+        SHARED % "mem: 0", (*MINE, "--gpus", "2"), ["#SBATCH --mem=404G "], []
+    ),
+    "memory that a job has alone": (
+        SHARED.replace("slurm", "slurm, exclusive: true") % "mem: 440G", (*MINE, "--gpus", "1"), ["mem=440G"], []
+    ),
+    "usual options that no plan has": (
+        SHARED % "qos: devel, account: g1", (*MINE[:2], *MINE[4:]), ["#SBATCH --qos=devel\n", "--account=g1\n"], []
+    ),
     "a time that a partition gives": (
         {}, (*UENV, "--time", "24:00:00", "--option", "--partition=low"), ["time=24:00:00"], []
     ),

@@ -130,7 +130,7 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
     missing = by_version(settings, inside=inside) if settings and not plan.extended else {}
     activation = _activation(plan, settings)
     plan = replace(plan, binding=binding, settings=chosen, left_out=missing, activation=activation)
-    return replace(plan, directives=directives_of(plan, system)) if plan.use.scheduler == SLURM else plan
+    return replace(plan, directives=directives_of(plan, system, uarch)) if plan.use.scheduler == SLURM else plan
 
 
 def _runtime(request: JobRequest, system: System) -> Runtime:

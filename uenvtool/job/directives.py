@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from uenvtool.check.launchers import NONE
@@ -9,12 +10,30 @@ from uenvtool.core.filling import filled_where_marked
 from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.plan import JobPlan
 from uenvtool.knowledge.jobs import Explained
-from uenvtool.knowledge.system import System
+from uenvtool.knowledge.system import NodeType, System
+
+PLANNED = ("partition", "nodes", "time", "mem", "gpus-per-node")
+"""The usual options of a system that are part of the plan; others are written as they are."""
 
 
-def directives_of(plan: JobPlan, system: System) -> tuple[Explained, ...]:
+def directives_of(plan: JobPlan, system: System, uarch: str) -> tuple[Explained, ...]:
     """Return the options of a job, in the order of its lines."""
-    return _joined([*_of_request(plan, system), *_of_system(plan, system)])
+    joined = _joined([*_of_request(plan, system), *_of_system(plan, system)])
+    return tuple(_share(one, plan, system, system.nodes[uarch]) if one.name == "mem" else one for one in joined)
+
+
+def _share(memory: Explained, plan: JobPlan, system: System, node: NodeType) -> Explained:
+    """Return the memory of a node, or the share of the GPUs that a job has of it, where others may have the rest."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)", memory.value)
+    if system.scheduler.exclusive or plan.ranks >= node.gpu_count or found is None:
+        return memory
+    amount, unit = int(found[1]), found[2]
+    if not amount:  # all of the node
+        amount, unit = node.memory, "G"
+    if not amount:
+        return memory
+    reason = f"{plan.ranks} of the node's {node.gpu_count} GPUs, and as much of its {amount}{unit or 'M'}"
+    return Explained("mem", f"{amount * plan.ranks // node.gpu_count}{unit}", reason)
 
 
 def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
@@ -64,6 +83,9 @@ def _gpus(plan: JobPlan) -> Iterator[Explained]:
 def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
     """Yield what the system's jobs, the settings and the further wishes of a request need."""
     request = plan.request
+    for name, value in system.scheduler.defaults.items():
+        if name not in PLANNED:
+            yield Explained(name, value)
     yield from system.jobs.options
     for setting in plan.settings:
         if setting.needs:

@@ -146,7 +146,8 @@ def _of_place(case: Case) -> Iterator[Problem]:
         given = [f"--{option}" for option in options if getattr(request, option)]
         if given and not is_there:
             yield Problem(f"{', '.join(given)}: only for {where}", hint=f"{system.name}, {name}: leave it out")
-    lacking = [f"--{option}" for option in system.jobs.required if in_slurm and not getattr(request, option)]
+    needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]
+    lacking = [f"--{option}" for option in needed if not getattr(request, option)]
     if lacking:
         missing = ", ".join(lacking)
         yield Problem(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")

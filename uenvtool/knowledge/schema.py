@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core.errors import BadInput, Problem, did_you_mean
+from uenvtool.core.errors import MAX_LISTED, BadInput, Problem, did_you_mean
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.yamltree import Node
@@ -96,7 +96,14 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     message = f"{_shortened(field)}: {_message(error)}" if field else _message(error)
     is_name = "propertyNames" in error.absolute_schema_path and error.instance in node.value
     place = node.value[error.instance].key if is_name else node.position
-    yield Problem(message, place, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
+    near = did_you_mean(error.instance, error.validator_value) if _is_long_enum(error) else ""
+    yield Problem(
+        message, place, f"{near} {_hint(error) or ''}".strip() or f"`uenvtool schema {name}` prints what it can hold"
+    )
+
+
+def _is_long_enum(error: Any) -> bool:
+    return bool(error.validator == "enum" and len(error.validator_value) > MAX_LISTED)
 
 
 def _fitting_branch(error: Any) -> list[Any]:
@@ -143,7 +150,8 @@ def _message(error: Any) -> str:
     if error.validator == "required":
         return f"{_missing(error)!r} is missing"
     if error.validator == "enum":
-        return f"{value!r} is not one of {', '.join(map(str, error.validator_value))}"
+        known = "the names that are known" if _is_long_enum(error) else ", ".join(map(str, error.validator_value))
+        return f"{value!r} is not one of {known}"
     if error.validator == "pattern":
         if _has_controls(error):
             return f"{_shortened(value)!r} has a line break or another control character"
