@@ -2,6 +2,7 @@
 # Builds ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
+#   bash build.sh [OPTION...]   options of podman build, such as --network=host where a build reaches no network
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
@@ -16,7 +17,12 @@ options=(--file Containerfile --tag "$image")
 ! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
 [[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
 [[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
-podman build "${options[@]}" .
+if ! podman build "${options[@]}" "$@" .; then
+  conf=${XDG_CONFIG_HOME:-~/.config}/containers/storage.conf
+  echo "hint: where podman keeps images is in $conf; a node without a disk of its own has /dev/shm for it" >&2
+  echo "hint: no network in the build, as on some clusters of Alps since 2026-07-30: --network=host" >&2
+  exit 1
+fi
 
 if ! command -v enroot >/dev/null; then
   echo "built $image; enroot is not here, so there is no squashfs file of it" >&2

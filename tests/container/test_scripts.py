@@ -210,13 +210,25 @@ def test_build_sh_builds_with_podman_and_imports_into_a_striped_folder(site: Sit
         program.chmod(0o755)
     site.env["IMAGES"] = str(place / "ce images")
 
-    built = site.run("build.sh")
+    built = site.run("build.sh", "--network=host")
 
     assert built.returncode == 0, built.stderr
     assert built.stdout.endswith("ce images/mine+1-alps6.sqsh\n")
     assert "lfs setstripe -E 4M -c 1 -E 64M -c 4 -E -1 -c -1 -S 4M" in site.log
     assert "enroot import -x mount -o" in site.log
-    assert "podman build --file Containerfile --tag mine:1-alps6-" in site.log
+    assert re.search(
+        r"^podman build --file Containerfile --tag mine:1-alps6-.* --network=host \.$", site.log, re.MULTILINE
+    )
+
+
+def test_build_sh_that_podman_ends_names_its_storage_and_the_network(site: Site, place: Path) -> None:
+    (Path(site.env["PATH"].split(":")[0]) / "podman").write_text("#!/bin/sh\nexit 125\n")
+
+    built = site.run("build.sh")
+
+    assert built.returncode == 1
+    assert "/.config/containers/storage.conf" in built.stderr
+    assert "--network=host" in built.stderr
 
 
 class Fetching:
