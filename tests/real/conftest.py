@@ -16,7 +16,11 @@ from tests.support.needs import skip_without
 from tests.support.slurm import Slurm, running_slurm
 from uenvtool.knowledge.recipe import Recipe
 
-COMMIT_OF_2_9 = "e79ba9fc76dd02568da737230bd5f570822fcbb9"
+OF_COMMIT = {
+    "e79ba9fc76dd02568da737230bd5f570822fcbb9": peers.PACKAGES_OF_2_9,
+    "1e8cf059e35d55c4fe1142fed41785bedf6c7246": peers.PACKAGES_OF_2_12,
+}
+"""The checkouts of Spack's packages that are not those of the release."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,8 @@ class RealSpack:
 
     def checkout(self, recipe: Recipe) -> Path:
         """The checkout of Spack's packages at the commit that the recipe pins."""
-        of_2_9 = recipe.repos["builtin"].commit == COMMIT_OF_2_9
-        return peers.PACKAGES_OF_2_9.need() if of_2_9 else self.packages
+        own = OF_COMMIT.get(recipe.repos["builtin"].commit)
+        return own.need() if own else self.packages
 
     def options_for(self, recipe: Recipe) -> list[str]:
         """What `uenvtool build` is told to use them for a recipe."""

@@ -88,6 +88,13 @@ PACKAGES_OF_2_9 = Peer(
     archive="spack-packages-e79ba9f.tar.xz",
     how="git clone https://github.com/spack/spack-packages.git and check e79ba9fc76dd02568da737230bd5f570822fcbb9 out",
 )
+PACKAGES_OF_2_12 = Peer(
+    name="Spack's packages at 1e8cf05, of pytorch-2.12",
+    variable="UENVTOOL_TEST_SPACK_PACKAGES_1E8CF05",
+    marker="repos/spack_repo/builtin/repo.yaml",
+    archive="spack-packages-1e8cf05.tar.xz",
+    how="git clone https://github.com/spack/spack-packages.git and check 1e8cf059e35d55c4fe1142fed41785bedf6c7246 out",
+)
 SOURCES = Peer(
     name="a Spack source mirror",
     variable="UENVTOOL_TEST_SOURCES",
@@ -119,7 +126,7 @@ UENV = Peer(
 )
 UENV_LIBRARIES = "libfmt9 libspdlog1.10 libsqlite3-0 libcurl4 libmount1"
 """What the client is linked with, as Debian 12 names it."""
-ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, SOURCES, STACKINATOR, UENV_SPACK, UENV)
+ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, PACKAGES_OF_2_12, SOURCES, STACKINATOR, UENV_SPACK, UENV)
 
 
 def uenv_programs() -> Path:
