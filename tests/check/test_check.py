@@ -490,10 +490,13 @@ BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
         ("tuning-guard", "#SBATCH --ntasks=1\n" + APPTAINER, "olivia", None),
         ("tuning-guard", "#SBATCH --nodes=2 --ntasks=1\n" + APPTAINER, "olivia", "error"),
         ("tuning-guard", EDF, None, "error"),
-        ("tuning-guard", EDF, "santis", "error"),
+        ("tuning-guard", EDF, "clariden", "error"),  # whose page does not say what its hook sets
         ("tuning-guard", EDF, "daint", None),  # its hook sets it
+        ("tuning-guard", EDF, "santis", None),  # with the host's libraries
+        ("tuning-guard", BY_HOST, "santis", None),
+        ("tuning-guard", BY_HOST.replace("host", "artifact"), "santis", "error"),
         ("tuning-guard", BY_HOST, "daint", "error"),
-        ("tuning-guard", EDF + '[env]\nNCCL_PROTO = "^LL128"\n', "santis", None),
+        ("tuning-guard", EDF + '[env]\nNCCL_PROTO = "^LL128"\n', "clariden", None),
         ("tuning-guard", EXTENDED, "clariden", None),  # the image sets it
     ],
 )

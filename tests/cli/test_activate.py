@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -247,3 +248,19 @@ class TestExplain:
 
 def _name(shell: str) -> str:
     return "bash" if shell == "bash-4.2" else shell
+
+
+def test_what_a_hook_sets_is_told_and_left_to_it(cli: Cli) -> None:
+    """CSCS documentation, pages of Daint and Santis, 2026-06-17; that of Clariden names none."""
+    told = {}
+    for system in ("daint", "santis", "clariden"):
+        place = ("--system", system, "--runtime", "ce")
+        edf = cli("activate", *place, "--shell", "edf").stdout
+        comment = " ".join(edf.partition("# The hook sets these itself")[2].replace("#", "").split())
+        rows = json.loads(cli("explain", *place, "--json").stdout)
+        told[system] = {row["name"] for row in rows if row["reason"].startswith("the hook: ")}
+        assert set(re.findall(r"(\w+)=", comment.partition(";")[0])) == told[system]
+        assert told[system] & set(re.findall(r"^(\w+) = ", edf, re.MULTILINE)) <= {"NCCL_PROTO"}  # to be sure
+
+    assert {system: len(names) for system, names in told.items()} == {"daint": 14, "santis": 14, "clariden": 0}
+    assert "set by the hook" in cli("explain", "--system", "santis", "--runtime", "ce", "NCCL_PXN_DISABLE").stdout

@@ -44,6 +44,7 @@ JOBS = {
     "olivia, vetted and requeued": (*OLIVIA, "--vet", "--requeue", "--gpu-per-rank", "--launcher", "srun"),
     "ce": CE,
     "ce, torchrun": (*CE, "--launcher", "torchrun"),
+    "ce, a hook that sets its variables": ("--system", "daint", *CE[2:]),
     "extended image": EXTENDED,
     "olivia": OLIVIA,
     "olivia, srun": (*OLIVIA, "--launcher", "srun"),

@@ -8,7 +8,7 @@ from uenvtool.activation.explained import POLICIES, ExplainedVariable, kept_away
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, why
 from uenvtool.knowledge.settings import Settings
-from uenvtool.knowledge.tuning import Setting, Tuning
+from uenvtool.knowledge.tuning import THE_HOOK, Setting, Tuning
 
 SOURCES_SHOWN = 2
 """Of those that say another value."""
@@ -21,7 +21,7 @@ def place_of(here: Settings) -> str:
 
 def held_in(name: str, here: Settings) -> Setting | None:
     """Return the setting of a variable that holds in a place, if one does."""
-    return next((setting for setting in here.held() if setting.name == name), None)
+    return next((setting for setting in (*here.by_hook, *here.held()) if setting.name == name), None)
 
 
 def value_here(name: str, tuning: Tuning, here: Settings, whose: str | None = None) -> str:
@@ -31,7 +31,8 @@ def value_here(name: str, tuning: Tuning, here: Settings, whose: str | None = No
     """
     held = held_in(name, here)
     if held is not None:
-        return f"{place_of(here)}: {value_text(held)}, as {held.source.name} says: {held.reason}"
+        whose = f", set by {THE_HOOK}" if held in here.by_hook else ""
+        return f"{place_of(here)}: {value_text(held)}{whose}, as {held.source.name} says: {held.reason}"
     return f"{place_of(here)}: not set{_why_not(name, tuning, here, whose)}"
 
 
@@ -47,7 +48,7 @@ def _lines(known: ExplainedVariable, tuning: Tuning, here: Settings) -> Iterator
         yield _row("about", known.about)
     if held:
         yield _row("why", held.reason)
-        yield _row("how", POLICIES[held.policy])
+        yield _row("how", f"set by {THE_HOOK}" if held in here.by_hook else POLICIES[held.policy])
         if held.conflicts:
             yield _row("apart", f"must not be set beside {', '.join(held.conflicts)}")
         if held.needs:

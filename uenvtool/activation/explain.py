@@ -25,7 +25,7 @@ from uenvtool.knowledge.rule import load_rules
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 from uenvtool.knowledge.sources import legend, load_sources
 from uenvtool.knowledge.system import System, recognised
-from uenvtool.knowledge.tuning import load_all
+from uenvtool.knowledge.tuning import THE_HOOK, load_all
 
 ALL = "uenvtool explain --all"
 ROOM = 120
@@ -82,8 +82,12 @@ def explain(request: ExplainRequest) -> Result:
 def _in_a_job(here: Settings) -> Result:
     """Return the table of what is set, and what was not known when it was made."""
     runtime = here.runtimes[0]
-    held = here.held()
+    hook = {setting.name for setting in here.by_hook}
+    held = [setting for setting in here.held() if setting.name not in hook]
     rows = [(setting.name, value_text(setting), f"{setting.reason} [{setting.source.name}]") for setting in held]
+    rows += [
+        (found.name, value_text(found), f"{THE_HOOK}: {found.reason} [{found.source.name}]") for found in here.by_hook
+    ]
     notes = [f"{place_of(here)}: {runtime.description}"]
     if len(here.runtimes) > 1:
         others = ", ".join(other.name for other in here.runtimes[1:])
@@ -92,7 +96,7 @@ def _in_a_job(here: Settings) -> Result:
     notes += [f"for an unknown version of {fact}; --{fact} names it" for fact in unseen]
     return Result(
         data=[{"name": name, "value": value, "reason": reason} for name, value, reason in rows],
-        report=lambda columns: _laid_out(rows, legend(setting.source for setting in held), columns),
+        report=lambda columns: _laid_out(rows, legend(setting.source for setting in (*held, *here.by_hook)), columns),
         notes=(*notes, *_partitions(here.system), *here.system.notes, *runtime.limits),
     )
 

@@ -230,7 +230,9 @@ def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
 
 def kept_away(guard: Guard, here: Settings) -> str:
     """Return whether what is set in a place keeps a danger away, in words."""
-    way = guard.way({found.name: found.value for found in here.held() if found.is_fixed and found.value})
+    way = guard.way(
+        {found.name: found.value for found in (*here.held(), *here.by_hook) if found.is_fixed and found.value}
+    )
     return f"kept away by {way}" if way else "not kept away"
 
 

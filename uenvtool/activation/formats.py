@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from uenvtool.activation.script import comments, legend_of, origin
 from uenvtool.core import quoting
-from uenvtool.knowledge.settings import ConditionalSetting, Settings
+from uenvtool.knowledge.settings import ConditionalSetting, Settings, told_of_hook
 from uenvtool.knowledge.tuning import EXPECTED, PREPEND, UNSET, Setting
 
 UNSAID = "must be unset"
@@ -32,7 +32,7 @@ def as_json(plan: Settings, again: str) -> str:
 def as_dotenv(plan: Settings, again: str) -> str:
     """Return NAME='value' lines, which Compose, python-dotenv and shells read alike."""
     lines = _commented(plan, lambda name, value: f"{name}={quoting.dotenv(name, value)}")
-    return "\n".join([*_header(plan, again), *lines])
+    return "\n".join([*_header(plan, again), *lines, *_of_hook(plan)])
 
 
 def as_edf(plan: Settings, again: str) -> str:
@@ -42,14 +42,18 @@ def as_edf(plan: Settings, again: str) -> str:
 
 def edf_lines(plan: Settings, *, beside_image: bool = False) -> list[str]:
     """Return the entries of the table alone, each with its reason above it. beside_image: see `Settings.held`."""
-    return list(
-        _commented(
-            plan,
-            lambda name, value: f"{name} = {quoting.edf(name, value)}",
-            unset=lambda name: f'{name} = ""  # unsets it',
-            beside_image=beside_image,
-        )
+    entries = _commented(
+        plan,
+        lambda name, value: f"{name} = {quoting.edf(name, value)}",
+        unset=lambda name: f'{name} = ""  # unsets it',
+        beside_image=beside_image,
     )
+    return [*entries, *_of_hook(plan)]
+
+
+def _of_hook(plan: Settings) -> Iterator[str]:
+    """Yield what a hook sets, as a comment."""
+    yield from comments(filter(None, [told_of_hook(plan.by_hook)]))
 
 
 def docker_lines(plan: Settings) -> list[str]:

@@ -229,7 +229,8 @@ def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterat
 
 def legend_of(plan: Settings) -> list[str]:
     """Return the sources of a plan's settings, a line each."""
-    return [f"  {line}" for line in legend(planned.setting.source for planned in plan.scripted)]
+    settings = (*(planned.setting for planned in plan.scripted), *plan.by_hook)
+    return [f"  {line}" for line in legend(setting.source for setting in settings)]
 
 
 def origin(plan: Settings, again: str) -> list[str]:

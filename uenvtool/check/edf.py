@@ -19,6 +19,14 @@ def read_edf(text: str, shown: str) -> CheckedFile:
     return CheckedFile(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=kinds)
 
 
+def netstack_of(edf: CheckedFile) -> str | None:
+    """Return where an EDF says that its NCCL hook takes libraries from; empty if it does not; None without the hook."""
+    entries = {part.name: part.text for part in edf.of("entry")}
+    if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
+        return None
+    return entries.get("annotations.com.hooks.netstack.source", "")
+
+
 def _entries(text: str) -> Iterator[Part]:
     table = ""
     found = _LINE.search(text)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.check.context import Context
+from uenvtool.check.edf import netstack_of
 from uenvtool.check.findings import Flaw, findings, fixed, read_source, secrets, without, without_secrets
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.request import CheckRequest
@@ -23,7 +24,7 @@ from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime, script_runtimes
-from uenvtool.knowledge.settings import Settings, facts_of, recipe_of_label, runtimes_of, settings_of
+from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_of_label, runtimes_of, settings_of
 from uenvtool.knowledge.system import System, concrete_systems, load_system
 
 MAX_BYTES = 20_000_000
@@ -136,8 +137,12 @@ def _settings(system: str | None, source: CheckedFile) -> Settings | None:
     systems = _systems(system, runtime)
     if not systems:
         return None
-    netstack = _netstack(source, _system(system) if system else None)
-    facts = {"image": _image_kind(source, runtime, systems), "netstack": netstack, **_versions(source, systems[0])}
+    facts = {"image": _image_kind(source, runtime, systems), **_versions(source, systems[0])}
+    netstack = netstack_of(source)
+    if netstack is not None and system and runtime:
+        facts |= hook_facts(systems[0], runtime, netstack)
+    else:
+        facts["hook"] = None
     directives = {part.name: part.text for part in source.of("directive")}
     if directives.get("nodes", directives.get("ntasks")) == "1":  # without either, sbatch may be given more
         facts["nodes"] = "1"
@@ -182,15 +187,6 @@ def _image_kind(source: CheckedFile, runtime: str | None, systems: Sequence[Syst
     images = [part.text for part in source.of("entry", "image")]
     is_extended = any(found.image.search(image) for found in extended for image in images)
     return load_runtime(runtime).extended_kind if runtime and is_extended else None
-
-
-def _netstack(source: CheckedFile, system: System | None) -> str | None:
-    """Return where the Container Engine's hook of an EDF takes the network stack from; None if there is no hook."""
-    entries = {part.name: part.text for part in source.of("entry")}
-    if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
-        return None
-    default = system.jobs.of(runtime_of(source) or "").netstack if system else ""
-    return entries.get("annotations.com.hooks.netstack.source", default) or None
 
 
 @functools.cache

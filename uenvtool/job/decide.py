@@ -23,12 +23,13 @@ from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UEN
 from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
 from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
+from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.left_out import by_version
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runtime
-from uenvtool.knowledge.settings import Settings, facts_of, recipe_of_label, settings_of
+from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_of_label, settings_of
 from uenvtool.knowledge.system import NodeType, System, load_system, recognised, this_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
@@ -128,8 +129,9 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
     binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
     chosen = _written_down(settings, inside=inside) if settings else ()
     missing = by_version(settings, inside=inside) if settings and not plan.extended else {}
+    by_hook = settings.by_hook if settings else ()
     activation = _activation(plan, settings)
-    plan = replace(plan, binding=binding, settings=chosen, left_out=missing, activation=activation)
+    plan = replace(plan, binding=binding, settings=chosen, by_hook=by_hook, left_out=missing, activation=activation)
     return replace(plan, directives=directives_of(plan, system, uarch)) if plan.use.scheduler == SLURM else plan
 
 
@@ -218,10 +220,20 @@ def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) 
             **(facts_of(known, system, uarch) if known else {}),
             "nodes": str(plan.nodes),
             **({"image": plan.runtime.extended_kind} if plan.extended else {}),
+            **_hook(plan, system),
         },
         workarounds=plan.request.workaround,
         recipe=plan.request.recipe or shown or "",
     )
+
+
+def _hook(plan: JobPlan, system: System) -> Facts:
+    """Return what a hook sets in the job's container, where an EDF of the user's says something of it."""
+    if plan.edf is None:
+        return {}
+    if plan.edf.netstack is None:
+        return {"hook": None}
+    return hook_facts(system, plan.runtime.name, plan.edf.netstack)
 
 
 def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:

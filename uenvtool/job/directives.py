@@ -87,9 +87,10 @@ def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
         if name not in PLANNED:
             yield Explained(name, value)
     yield from system.jobs.options
-    for setting in plan.settings:
+    for setting in (*plan.settings, *plan.by_hook):
         if setting.needs:
-            reason = f"{setting.name}={setting.value} needs it"
+            whose = " of the hook" if setting in plan.by_hook else ""
+            reason = f"{setting.name}={setting.value}{whose} needs it"
             yield Explained("network", setting.needs.contains, reason)
     if plan.extended:
         yield from plan.extended.options

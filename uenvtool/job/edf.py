@@ -6,22 +6,28 @@ from collections.abc import Iterator, Sequence
 
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
+from uenvtool.core.words import wrapped
 from uenvtool.job.named_edf import HERE
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import export, mounted_overlay, other_settings, reason_of, remarks, tags, template, threads
 from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
+from uenvtool.knowledge.settings import told_of_hook
 from uenvtool.knowledge.tuning import Setting
+
+WIDTH = 120
+"""Columns of a comment."""
 
 
 def job_edf(plan: JobPlan) -> str:
     """Return the EDF of a job."""
     env = [
-        *tags(other_settings(plan)),
+        *tags([*other_settings(plan), *plan.by_hook]),
         *_table(plan.mpi.env if plan.mpi else ()),
         *_table(threads(plan)),
         *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
         *remarks(plan, '{} = "{}"'),
+        *(wrapped(told_of_hook(plan.by_hook), WIDTH, "# ", "#   ") if plan.by_hook else ()),
     ]
     return edf_text(
         plan.knowledge,

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uenvtool.check.edf import read_edf
+from uenvtool.check.edf import netstack_of, read_edf
 
 EDF = ".toml"
 """How the name of an EDF ends."""
@@ -16,7 +16,10 @@ HERE = "${PWD}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedEdf:
-    """What an EDF says of a job. error: why it is no TOML. is_whole: it names no other that it adds to."""
+    """What an EDF says of a job.
+
+    error: why it is no TOML. is_whole: it names no other that it adds to. netstack: as `netstack_of` tells it.
+    """
 
     path: str
     error: str
@@ -24,6 +27,7 @@ class NamedEdf:
     mounts: tuple[str, ...]
     workdir: str
     is_whole: bool
+    netstack: str | None
 
     def shows(self, path: str, folder: str) -> bool:
         """Tell if a path of the container is, or may be, one of the host's. folder: where srun is called."""
@@ -44,6 +48,7 @@ def read_named_edf(path: str, text: str) -> NamedEdf:
         mounts=tuple(texts["mounts"]),
         workdir=_first(texts["workdir"]),
         is_whole=not any(source.of("entry", "base_environment")),
+        netstack=netstack_of(source),
     )
 
 

@@ -56,12 +56,12 @@ class JobPlan:
     """Everything that a job's files are rendered from.
 
     directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
-    the training a node. gpus: of a node; 0 where it has none. cores: of a task. settings: variables that the job sets,
-    in order. gpu: the vendor of the GPUs. binding: of a rank to the cores beside its GPU. local: the disk of a node.
-    extended: what an image with a network stack of its own needs, if it is one. recipe: of an image whose name does not
-    tell it. again: what makes the job again. edf: the user's own, which is taken as it is. left_out: variables that are
-    not set for the version of some software alone, by the reason. activation: the script that sets a pod up;
-    empty where the job sets its variables itself.
+    the training a node. gpus: of a node; 0 where it has none. cores: of a task. settings: variables that the job
+    sets, in order; by_hook: those that a hook of the runtime sets. gpu: the vendor of the GPUs. binding: of a rank
+    to the cores beside its GPU. local: the disk of a node. extended: what an image with a network stack of its own
+    needs, if it is one. recipe: of an image whose name does not tell it. again: what makes the job again. edf: the
+    user's own, which is taken as it is. left_out: variables that are not set for the version of some software
+    alone, by the reason. activation: the script that sets a pod up; empty where the job sets its variables itself.
     """
 
     request: JobRequest
@@ -87,6 +87,7 @@ class JobPlan:
     edf: NamedEdf | None = None
     settings: tuple[Setting, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    by_hook: tuple[Setting, ...] = ()
     directives: tuple[Explained, ...] = ()
     activation: str = ""
 

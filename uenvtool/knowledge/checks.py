@@ -179,8 +179,14 @@ def load_tuning_file(name: str) -> Tuning:
 
 
 def contradictions(tuning: Tuning) -> Iterator[Problem]:
-    """Yield settings that can hold at once, of one variable or of two that must not be set together."""
+    """Yield settings that can hold at once, of one variable or of two that must not be set together.
+
+    What others set may be the same value.
+    """
+    theirs = {name for name, found in tuning.sets.items() if found.set_by}
     for one, other in _pairs(tuning.settings):
+        if (one.name, one.value) == (other.name, other.value) and theirs & {one.together, other.together}:
+            continue
         if one.name == other.name:
             what = f"{one.name} is set here and at {one.position}, and both can hold at once"
         elif not {one.policy, other.policy} & set(VALUELESS):

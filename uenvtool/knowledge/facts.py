@@ -46,7 +46,7 @@ def _software() -> dict[str, Software]:
 
 
 SOFTWARE = _software()
-FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "netstack", "overlay", "nodes", *SOFTWARE)
+FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "hook", "overlay", "nodes", *SOFTWARE)
 """All of them, which a setting's condition can ask for: of the system and node type, the runtime, whether this is
-inside a container, its image, which network stack a hook mounts there, whether a virtual environment lies over the
-base, how many nodes the job has, and versions."""
+inside a container, its image, the kind of image whose variables a hook sets there, whether a virtual environment lies
+over the base, how many nodes the job has, and versions."""

@@ -86,16 +86,17 @@ class RuntimeJob:
     """What the jobs of one runtime need on a system, see the system's schema.
 
     image: of jobs that name none. mounts, binds: what a container sees of the host. netstack: where hooks take the
-    network stack from, if an EDF does not say. modules: what the job loads first; module_use: folders that have some
-    of them; torch: they bring PyTorch. options: of the command that starts the container; entry: a program in it that
-    starts all others. monitor: a program that logs the GPUs. resources: of a pod, with their count. mpi: of images
-    without an `extended` one.
+    network stack from, if an EDF does not say. hook: the kind of image that sets what its NCCL hook then sets.
+    modules: what the job loads first; module_use: folders that have some of them; torch: they bring PyTorch.
+    options: of the command that starts the container; entry: a program in it that starts all others. monitor: a
+    program that logs the GPUs. resources: of a pod, with their count. mpi: of images without an `extended` one.
     """
 
     image: str = ""
     mounts: tuple[str, ...] = ()
     workdir: str = ""
     netstack: str = ""
+    hook: str = ""
     module_use: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     torch: bool = True

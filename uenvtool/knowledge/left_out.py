@@ -60,7 +60,7 @@ def by_version(here: Settings, *, inside: bool | None = None) -> dict[str, list[
 
     inside: of the runtime's container; default: if it has one.
     """
-    held = {setting.name for setting in here.held(inside=inside)}
+    held = {setting.name for setting in (*here.held(inside=inside), *here.by_hook)}
     wanted = [found for found in here.tuning.settings if found.name not in held]
     wanted = [found for found in wanted if found.policy not in (UNSET, EXPECTED)]
     found = [one for one in left_out(here, wanted, inside=inside) if one.needs_version]

@@ -23,6 +23,7 @@ from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
+    THE_HOOK,
     Guard,
     Setting,
     Tuning,
@@ -88,6 +89,15 @@ class Settings:
             and (not left or found.setting.removes or found.setting.workaround)
         )
 
+    @property
+    def by_hook(self) -> tuple[Setting, ...]:
+        """Return what a hook sets in the containers of the first runtime: nothing else need do so."""
+        known = {**self.facts_of_first(), **self.known}
+        return tuple(found for found in holding(self.tuning.settings, known) if self._is_of_hook(found))
+
+    def _is_of_hook(self, setting: Setting) -> bool:
+        return bool(setting.together) and self.tuning.sets[setting.together].set_by == THE_HOOK
+
     def facts_of_first(self, inside: bool | None = None) -> Facts:
         """Return what is known of the first runtime beside `known`, if no version is seen. inside: as for `held`."""
         runtime = self.runtimes[0]
@@ -107,6 +117,7 @@ class Settings:
             ConditionalSetting(found.setting, tuple(narrowed(term, names) for term in found.guard if _is_shown(term)))
             for found in self.settings
             if all(_decidable(term, found.setting, names) for term in found.guard)
+            and not self._is_of_hook(found.setting)
         )
 
     @property
@@ -173,9 +184,10 @@ def settings_of(
     tuning = load_tuning(names)
     given = dict(facts or {})
     nodes = _nodes(systems, uarch)
-    known = {**_shared(nodes), **_absent(runtimes), **given}
+    known = {**_shared(nodes), **_absent(runtimes)}
     if len(runtimes) == 1:
-        known["runtime"] = runtimes[0].name
+        known |= {"runtime": runtimes[0].name, **_shared([hook_facts(one, runtimes[0].name) for one in systems])}
+    known |= given
     chosen = _chosen_workarounds(tuning, workarounds)
     replaced = {setting.name: setting for workaround in chosen for setting in workaround.settings}
     asked_for = [ConditionalSetting(setting, ()) for setting in replaced.values()]
@@ -199,6 +211,22 @@ def settings_of(
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
     )
+
+
+def told_of_hook(settings: Sequence[Setting]) -> str:
+    """Return what a hook sets, in a sentence; empty if that is nothing. settings: as `Settings.by_hook` gives them."""
+    values = " ".join(f"{setting.name}={setting.value}" for setting in settings)
+    needs = "".join(f"; {setting.name} needs {setting.needs.hint}" for setting in settings if setting.needs)
+    return f"The hook sets these itself [{settings[0].source.name}]: {values}{needs}" if settings else ""
+
+
+def hook_facts(system: System, runtime: str, netstack: str = "") -> Facts:
+    """Return what a hook of a system sets in a container that asks for it, as the kind of images that set the same.
+
+    netstack: what an EDF says that it takes libraries from; what a site says of its hook holds for its default alone.
+    """
+    job = system.jobs.of(runtime)
+    return {"hook": job.hook or None if netstack in ("", job.netstack) else None}
 
 
 def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:

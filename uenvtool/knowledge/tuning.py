@@ -194,6 +194,10 @@ class Guard:
         return ", or ".join(map(str, self.one_of))
 
 
+THE_HOOK = "the hook"
+"""Who sets a set that a container gets from a hook of its runtime, as the files say it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TuningSet:
     """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
