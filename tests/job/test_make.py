@@ -413,10 +413,11 @@ def test_a_job_is_written_with_the_files_that_it_needs(cli: Cli, place: Path) ->
 
 
 def test_a_dry_run_shows_all_and_writes_nothing(cli: Cli, place: Path) -> None:
-    answer = cli("job", *CE, "-o", "mine.sh", "--submit", "--dry-run", *TRAIN)
+    answer = cli("job", *CE, "--vet", "-o", "mine.sh", "--submit", "--dry-run", *TRAIN)
 
     assert answer.code == 0
     assert "\n# mine.toml\n" in answer.stdout
+    assert "-o mine.sh would write mine.sh, mine.toml, mine.vet.sh\n" in answer.stderr
     assert list(place.iterdir()) == []
 
 

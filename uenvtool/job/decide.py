@@ -23,13 +23,14 @@ from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UEN
 from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
 from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
+from uenvtool.knowledge.checks import load_tuning
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.left_out import by_version
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runtime
-from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_of_label, settings_of
+from uenvtool.knowledge.settings import Settings, chosen_workarounds, facts_of, hook_facts, recipe_of_label, settings_of
 from uenvtool.knowledge.system import NodeType, System, load_system, recognised, this_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
@@ -61,6 +62,8 @@ def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, di
     """Return the plan of a job, with warnings. Raises BadInput for what cannot be, and says what can."""
     typed = read_words(request.words or ("sleep", "infinity"), disk)
     recipe = read_recipe(request.recipe) if request.recipe else None
+    if request.workaround:
+        chosen_workarounds(load_tuning(system.tuning), request.workaround)
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
     plan = _planned(request, system, uarch, runtime, disk, typed, published)
     case = Case(system=system, uarch=uarch, disk=disk, typed=typed, recipe=recipe, published=published, plan=plan)

@@ -40,6 +40,8 @@ def make(request: JobRequest) -> Result:
     if request.dry_run or not (request.output or request.submit):
         others = [name for name in job.texts if name != main]
         note = (f"this job needs {', '.join(others)} too: -o FILE writes all of them",) if others else ()
+        if request.output:
+            note = (f"-o {request.output} would write {', '.join(job.texts)}",)
         shown = job.texts[main]
         if request.dry_run:
             shown += "".join(f"\n# {name}\n{job.texts[name]}" for name in others if name.endswith(".toml"))

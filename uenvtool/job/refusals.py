@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from uenvtool.check.launchers import NONE, SRUN, TORCHRUN, alone, has_unknown, launchers, option
 from uenvtool.core import quoting
-from uenvtool.core.errors import Position, Problem
+from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.images import mount_hint, of_image_file
@@ -30,8 +30,9 @@ from uenvtool.job.plan import (
 from uenvtool.job.python import without_torch
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Refused
-from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.runtime import JobUse
+from uenvtool.knowledge.settings import recipe_of_label
 from uenvtool.knowledge.system import System
 
 REGISTRY = re.compile(
@@ -184,6 +185,8 @@ def _of_image(case: Case) -> Iterator[Problem]:
         yield Problem(f"--venv {overlay.path}: its base is not where an archive is unpacked", hint=hint)
     if use.image == UENV:
         yield from _of_uenv(case)
+    elif case.plan.request.view != "default":
+        yield Problem(f"--view {case.plan.request.view}: {runtime.name} loads no uenv", hint="leave it out")
     if use.image in (UENV, CONTAINER) and not case.plan.image:
         hint = "name it with --image or --recipe" if use.image == UENV else "name it with --image"
         yield Problem(f"no image is named, and {runtime.name} needs one", hint=hint)
@@ -202,6 +205,7 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
     if REGISTRY.fullmatch(named):
         hint = "name a uenv by its label, or a runtime for containers with --runtime"
         yield Problem(f"{named} is an image of a registry, and {case.plan.runtime.name} runs none", hint=hint)
+    yield from _of_view(case)
     base = overlay.base_image if overlay else ""
     if overlay and named and base and not _can_be_same(named, base):
         yield Problem(
@@ -212,6 +216,16 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
         if not _UENV_PATH.fullmatch(path):
             hint = "letters, digits and _ . / - @ % only: move it"
             yield Problem(f"the uenv plugin cannot take the path {path!r}", hint=hint)
+
+
+def _of_view(case: Case) -> Iterator[Problem]:
+    """Yield the views that the image of a recipe, which is named or which a label tells, has not."""
+    shown = recipe_of_label(case.plan.image)
+    recipe = case.recipe or (read_recipe(shown) if shown else None)
+    named = [view for view in case.plan.request.view.split(",") if ":" not in view]
+    if recipe:
+        known = recipe.all_views
+        yield from (unknown(f"view of {recipe.name}", view, known) for view in named if view not in known)
 
 
 def _can_be_same(one: str, other: str) -> bool:

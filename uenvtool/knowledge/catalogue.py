@@ -11,12 +11,13 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import listed, wrapped
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, Kind, kind_of, own_file
+from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, own_file
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import claimed_twice
+from uenvtool.knowledge.tuning import load_all
 from uenvtool.knowledge.yamltree import Node, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -26,13 +27,15 @@ FIRST = (RECIPE.title, SYSTEM.title)
 
 
 def list_(title: str | None = None) -> Result:
-    """Return everything that can be used by its name, or what is of one kind: `recipes`, `containers`, `systems`, ...
+    """Return everything that can be used by its name, or what is of one kind: `recipes`, `systems`, `workarounds`, ...
 
     Raises BadInput for another kind.
     """
-    kinds = {kind.title: kind for kind in LISTED}
-    require_known("kind", [title] if title is not None else [], kinds)
-    found = {name: catalogue(kind) for name, kind in kinds.items() if title in (None, name)}
+    headings = {**{kind.title: kind.heading for kind in LISTED}, WORKAROUNDS: "sets"}
+    require_known("kind", [title] if title is not None else [], headings)
+    found = {kind.title: catalogue(kind) for kind in LISTED if title in (None, kind.title)}
+    if title in (None, WORKAROUNDS):
+        found[WORKAROUNDS] = _workarounds()
     tabled = found if title is not None else {name: found[name] for name in FIRST}
     others = ", ".join(name for name in found if name not in tabled)
     rest = f"`uenvtool list KIND` lists the others: {others}" if others else ""
@@ -40,13 +43,26 @@ def list_(title: str | None = None) -> Result:
         data=found,
         tables=tuple(
             Table(
-                headings=(name, kinds[name].heading, "description"),
+                headings=(name, headings[name], "description"),
                 rows=[(entry["name"], entry["for"], entry["description"]) for entry in entries],
             )
             for name, entries in tabled.items()
         ),
         report=lambda width: [[(line, "")] for line in wrapped(rest, width or len(rest))],
     )
+
+
+def _workarounds() -> list[dict[str, str]]:
+    """Return every workaround with what it sets, its symptom and its cost."""
+    return [
+        {
+            "name": known.name,
+            "for": listed([setting.name for setting in known.settings], MOST_NAMES),
+            "description": f"{known.symptom}; cost: {known.cost}",
+            "file": known.position.file,
+        }
+        for known in load_all().workarounds.values()
+    ]
 
 
 def catalogue(kind: Kind) -> list[dict[str, str]]:

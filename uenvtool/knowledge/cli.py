@@ -20,12 +20,13 @@ def list_(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[recipes|systems|...]", help="What to list; default: recipes and systems, with --json all."
+            metavar="[recipes|systems|workarounds|...]",
+            help="What to list; default: recipes and systems, with --json all.",
         ),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """List recipes, containers, components, systems and tuning files: built-in ones and your own."""
+    """List recipes, containers, components, systems, tuning files and workarounds: built-in ones and your own."""
     from uenvtool.core import console
     from uenvtool.knowledge import catalogue as command
 

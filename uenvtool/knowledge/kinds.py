@@ -155,6 +155,8 @@ COMPONENT = Kind(
 )
 
 KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
+WORKAROUNDS = "workarounds"
+"""The title under which `uenvtool list` has those of all tuning files, which are no kind of file."""
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 

@@ -238,6 +238,11 @@ class Recipe:
         """Return every root spec, in order."""
         return tuple(root for group in self.groups for root in group.specs)
 
+    @property
+    def all_views(self) -> tuple[str, ...]:
+        """Return the names of the views that its image has, those that Stackinator adds to a published one too."""
+        return (self.view.name, *self.views, SPACK_VIEW, MODULES_VIEW)
+
     def supports(self, uarch: str) -> bool:
         """Tell if the recipe is meant for a node type."""
         return ANY_UARCH in self.uarchs or uarch in self.uarchs

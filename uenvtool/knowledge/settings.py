@@ -15,7 +15,7 @@ from uenvtool.core.errors import BadInput, Problem, require_known, unknown
 from uenvtool.knowledge.checks import coupled_pins, load_tuning
 from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.facts import FACTS, SOFTWARE
-from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.kinds import RECIPE, WORKAROUNDS
 from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, read_lock
 from uenvtool.knowledge.place import system_name
@@ -188,7 +188,7 @@ def settings_of(
     if len(runtimes) == 1:
         known |= {"runtime": runtimes[0].name, **_shared([hook_facts(one, runtimes[0].name) for one in systems])}
     known |= given
-    chosen = _chosen_workarounds(tuning, workarounds)
+    chosen = chosen_workarounds(tuning, workarounds)
     replaced = {setting.name: setting for workaround in chosen for setting in workaround.settings}
     asked_for = [ConditionalSetting(setting, ()) for setting in replaced.values()]
     places = [{**node, **known} for node in nodes]
@@ -376,10 +376,10 @@ def _shared(nodes: Sequence[Facts]) -> dict[str, str | None]:
     return {name: value for name, value in nodes[0].items() if all(facts[name] == value for facts in nodes)}
 
 
-def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:
+def chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:
     """Return the workarounds of those names. Raises BadInput if one is unknown or two want different values."""
     wanted = list(dict.fromkeys(names))
-    require_known("workaround", wanted, tuning.workarounds)
+    require_known("workaround", wanted, tuning.workarounds, listed_by=f"uenvtool list {WORKAROUNDS}")
     problems: list[Problem] = []
     chosen = tuple(tuning.workarounds[name] for name in wanted)
     first: dict[str, Setting] = {}
