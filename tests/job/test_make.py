@@ -30,6 +30,7 @@ PODS = ("--system", "rcp", "--image", "registry.example/mlo:v1", "-o", "train.sh
 LOCAL = ("--system", "local")
 BEVERIN = ("--system", "beverin", "--account", "g1", "--runtime", "ce", "--image", "rocm/pytorch")
 INSIDE = ("--mount", "/data/a:/a", "--env", "HF_HOME=/a/$x", "--workdir", "/a/w")
+OWN_VARIANT = "com.hooks.aws_ofi_nccl.variant=cuda12"
 OWN_PYTHON = ("--", "env/bin/python", "train.py", "--lr", "0.1")
 TRAIN = ("--", "python", "train.py", "--lr", "0.1")
 GOLDENS = ROOT / "tests" / "goldens" / "job"
@@ -67,6 +68,7 @@ JOBS = {
     "ce, NCCL test": (*CE, "--nccl-test"),
     "uenv, flight recorder": (*UENV, "--workaround", "flight-recorder"),
     "ce, mounts and variables": (*CE, *INSIDE[:-3], "HF_HOME=/a/x", *INSIDE[-2:]),
+    "ce, annotations": (*CE, "--annotation", "com.hooks.ssh.enabled=true", "--annotation", OWN_VARIANT),
     "ce, staged": (*CE[:-1], "./image.sqsh", "--stage"),
     "olivia, mounts and variables": (*OLIVIA, *INSIDE),
     "olivia, staged": (*OLIVIA, "--image", "./image.sif", "--stage"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
@@ -37,6 +37,7 @@ def job_edf(plan: JobPlan) -> str:
         env=env,
         again=plan.again,
         workdir=plan.request.workdir,
+        annotations=plan.request.annotations,
     )
 
 
@@ -60,13 +61,16 @@ def edf_text(
     mounts: Sequence[str] = (),
     env: Sequence[str] = (),
     workdir: str = "",
+    annotations: Mapping[str, str] | None = None,
 ) -> str:
     """Return the text of an EDF.
 
     extended: what an image with a network stack of its own needs, if it is one. mounts, env: further lines, as they
     stand in the file. workdir: default: where srun is called. It is mounted: a container cannot change into what it
-    does not see. Every mount says where it goes: Sarus Suite takes no other.
+    does not see. Every mount says where it goes: Sarus Suite takes no other. annotations: the user's own, which count.
     """
+    asked = annotations or {}
+    of_site = [one for one in (extended.annotations if extended else known.annotations) if one.name not in asked]
     folder = workdir or known.workdir or HERE
     places = [f"  {quoting.toml(f'{place}:{place}')}," for place in known.mounts]
     if not any(folder == place or folder.startswith(f"{place}/") for place in known.mounts):
@@ -78,7 +82,9 @@ def edf_text(
         MOUNTS="\n".join([*places, *mounts]),
         WORKDIR=quoting.toml(folder),
         ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if extended else "",
-        ANNOTATIONS="\n".join(_table(extended.annotations if extended else known.annotations)),
+        ANNOTATIONS="\n".join(
+            [*_table(of_site), *(f"{name} = {quoting.toml(value)} # --annotation" for name, value in asked.items())]
+        ),
         ENV="\n".join([*_table(extended.env if extended else ()), *env]),
     )
 

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
 from uenvtool.job.disk import Disk
 from uenvtool.job.named_edf import HERE, NamedEdf
@@ -75,6 +76,9 @@ def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
         source, _, inside = mount.partition(":")
         if not edf.shows(inside or source, runs_in):
             yield Problem(f"--mount {mount}: {path} is taken as it is", hint=mount_hint(path, source, inside))
+    for name, value in request.annotations.items():
+        hint = f"write {name} = {quoting.toml(value)} into the [annotations] of {path}"
+        yield Problem(f"--annotation {name}={value}: {path} is taken as it is", hint=hint)
     overlay = plan.overlay
     if overlay and not edf.shows(overlay.mount or overlay.path, runs_in):
         source, _, inside = mounted_overlay(plan, os.path.abspath(overlay.image)).partition(":")

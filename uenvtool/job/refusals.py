@@ -54,6 +54,7 @@ _FORMS = {
 """The form of each text, and an example."""
 _MOUNT = r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?"
 _CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
+_ANNOTATION = r"[\w-]+(\.[\w-]+)+"
 _VARIABLE = r"[A-Za-z_]\w*"
 _UENV_PATH = re.compile(r"[A-Za-z0-9_./@%:-]+")
 """What the uenv plugin takes as the name or path of an image; a comma would part two of them."""
@@ -93,7 +94,7 @@ def _refused_launchers(system: System, use: JobUse) -> Mapping[str, Refused]:
 
 
 def malformed(request: JobRequest) -> Iterator[Problem]:
-    """Yield everything that is wrong in a request by itself. Raises BadInput for a --env that is no NAME=VALUE."""
+    """Yield everything that is wrong in a request by itself. Raises BadInput for what is no NAME=VALUE."""
     if not request.words and not (request.nccl_test or request.interactive):
         yield Problem(
             "nothing runs: there is no command", hint="write it behind `--`, as in `uenvtool job -- python train.py`"
@@ -114,6 +115,7 @@ def malformed(request: JobRequest) -> Iterator[Problem]:
         (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
         ([request.uid] if request.uid else [], r"\d+(:\d+)?", "uid", "1234:5678"),
         (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),
+        (request.annotations, _ANNOTATION, "annotation", "com.hooks.ssh.enabled=true"),
     ):
         for word in words:
             if not re.fullmatch(form, word):
@@ -143,6 +145,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
         (in_slurm, _ONLY_SLURM, "Slurm"),
         (use.scheduler == KUBERNETES, _ONLY_PODS, "pods"),
         (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
+        (use.variables == "edf", ("annotation",), "an EDF"),
     ):
         given = [f"--{option}" for option in options if getattr(request, option)]
         if given and not is_there:

@@ -111,6 +111,15 @@ class JobRequest:
         tuple[str, ...],
         Option("--mount", metavar="PATH[:PATH]", help="A folder that the container sees too.", rich_help_panel=IMAGE),
     ] = ()
+    annotation: Annotated[
+        tuple[str, ...],
+        Option(
+            "--annotation",
+            metavar="NAME=VALUE",
+            help="An annotation of the container's EDF, such as com.hooks.ssh.enabled=true.",
+            rich_help_panel=IMAGE,
+        ),
+    ] = ()
     env: Annotated[
         tuple[str, ...],
         Option("--env", metavar="NAME=VALUE", help="A variable of the ranks.", rich_help_panel=WHAT),
@@ -200,6 +209,11 @@ class JobRequest:
     def vets(self) -> bool:
         """Tell if each node is looked at before training starts."""
         return self.vet or self.spare is not None
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Return the annotations of the EDF. Raises BadInput for a word that names none."""
+        return named_texts(self.annotation, "--annotation", "com.hooks.ssh.enabled=true")
 
     @property
     def variables(self) -> dict[str, str]:
