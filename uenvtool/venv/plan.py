@@ -158,7 +158,8 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
     if here:
         raise AnswerIsNo(
             f"no torch lies under this: nothing is loaded on {here}, and {found.python} is a bare Python",
-            hint=f"{load_one(environ)}, name a base with --base PYTHON, or make a plain environment with --no-base",
+            hint=f"{load_one(environ)}, name a base that has torch with --base PYTHON, "
+            "or make a plain environment with --no-base",
         )
     return read_base(found, environ)
 

@@ -15,7 +15,6 @@ from uenvtool.venv.question import Question
 from uenvtool.venv.requirements import UserRequirement
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import BuildFailed, NoSolution, Uv
-from uenvtool.venv.where import NAMED
 
 OPEN_BELOW = frozenset({"<", "<=", "!="})
 """Operators that do not say how old a version may be."""
@@ -151,14 +150,14 @@ def _fits(wanted: UserRequirement, package: Distribution, environment: dict[str,
 def _refuse_torch(plan: OverlayPlan, question: Question, resolution: Resolution) -> None:
     """Refuse a torch of the index where the base was expected to bring one."""
     base, version = plan.base, resolution.versions.get("torch")
-    if version is None or "torch" in base.packages or base.is_plain or base.found.kind == NAMED:
+    if version is None or "torch" in base.packages or base.is_plain:
         return
     if "torch" not in plan.override_names:
         raise AnswerIsNo(
             f"no torch lies under this: {base.described()} has none, and {question.askers('torch')} would bring torch "
             f"{version} from the package index, which knows neither this machine's GPUs nor its network",
-            hint=f"{load_one(os.environ)}, name a base with --base PYTHON, take that torch with --override torch, "
-            "or make a plain environment with --no-base",
+            hint=f"{load_one(os.environ)}, name a base that has torch with --base PYTHON, make a plain environment "
+            "with a torch of its own (--no-base), or take that torch with --override torch",
         )
 
 

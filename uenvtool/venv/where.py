@@ -142,7 +142,8 @@ def _named_python(python: str, environ: Mapping[str, str]) -> str:
         inside = [os.path.join(path, "bin", name) for name in PYTHONS]
         path = next((program for program in inside if os.access(program, os.X_OK)), path)
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
-        raise BadInput(f"--base {python}: no such program", hint="name a Python, for example --base /usr/bin/python3")
+        hint = "name a Python that has torch: its program, or the folder of its environment"
+        raise BadInput(f"--base {python}: no such program", hint=hint)
     return os.path.abspath(path)
 
 
