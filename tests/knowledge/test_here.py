@@ -81,6 +81,23 @@ def test_a_login_node_has_its_gpus_of_sinfo_and_says_that_they_are_guessed() -> 
     assert found.runtimes[-2:] == ("modules", "conda")
 
 
+@pytest.mark.parametrize("gres", ["gpu:4", "gpu:xyz900:4"])
+def test_gpus_of_no_known_model_stay_and_the_model_is_asked_for(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gres: str
+) -> None:
+    program(tmp_path / "programs" / "sinfo", f"echo 'gpu*|16|64|515000|{gres}'")
+    monkeypatch.setenv("PATH", f"{tmp_path}/programs:/usr/bin:/bin")
+
+    unnamed = cli("new", "system", "mine", "--here")
+    named = cli("new", "system", "ours", "--here", "--gpu", "h100")
+
+    assert "guessed: gpu, sinfo shows 4 GPUs" in unnamed.stderr
+    assert "--gpu MODEL" in Path("systems/mine.yaml").read_text()
+    assert [node.gpu_count for node in load_system("mine").nodes.values()] == [4]
+    assert load_system("ours").nodes["h100"].gpu == Gpu(vendor="nvidia", model="H100", arch="90", count=4, memory=80)
+    assert "guessed: gpu" not in named.stderr
+
+
 def test_the_c_library_and_the_compiler_are_those_of_the_node_where_both_are_seen() -> None:
     ldd = "ldd (GNU libc) 2.34\nCopyright (C) 2021 Free Software Foundation, Inc.\n"
     seen = look(programs({"ldd": ldd, "/usr/bin/gcc": "11.5.0\n"}))

@@ -25,6 +25,7 @@ RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 """The runtimes whose program has their name."""
 OF_UBUNTU = {"packages": "those of Ubuntu 22.04; `uenvtool build` alone asks for them"}
 NOBODY_LOOKED = {**dict.fromkeys(("target", "os"), "nobody looked; `uenvtool build` alone asks for it"), **OF_UBUNTU}
+NO_MODEL = "GPU"
 OF_THIS_NODE = "that of this node; nodes with GPUs may have another"
 
 
@@ -134,6 +135,11 @@ def known_gpus(model: str, count: int) -> Gpu | None:
     return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=memory)
 
 
+def _unnamed(model: str, count: int) -> Gpu:
+    """Return as many GPUs of a model that nobody knows, for the user to correct."""
+    return Gpu(vendor="nvidia", model=model.upper() or NO_MODEL, arch="80", count=count)
+
+
 def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
     """Return what this machine shows. run: gives what a program prints, empty if it is not there or fails."""
     ask = run or _printed
@@ -145,6 +151,7 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     runtimes += ["conda"] if listed else []  # an environment of the user's needs nothing of the site's
     first = listed[0] if listed else None
     of_slurm = known_gpus(*first.gpus) if first and first.gpus else None
+    unnamed = _unnamed(*first.gpus) if first and first.gpus and not of_slurm else None
     glibc, gcc = (
         re.match(r"ldd .* ([\d.]+)\n", ask("ldd", "--version")),
         ask("/usr/bin/gcc", "-dumpfullversion").strip(),
@@ -155,6 +162,9 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
         guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here: ask for it on a node with GPUs"
     if of_slurm and not here:
         guessed["gpu"] = "architecture and memory by the model's name in sinfo"
+    if unnamed and not here:
+        which = "without a model" if unnamed.model == NO_MODEL else "of a model that nobody knows here"
+        guessed["gpu"] = f"sinfo shows {unnamed.count} GPUs {which}: give it by --gpu MODEL, or vendor and arch here"
     seen = {"sinfo": listed, "nvidia-smi or rocminfo": here, "fi_info or ibv_devinfo": fabric, "programs": runtimes}
     return SeenSystem(
         fabric=fabric or "ethernet",
@@ -166,7 +176,7 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
         **versions,
         cores=first.cores if first else os.cpu_count() or 0,
         memory=first.memory if first else 0,
-        gpus=here or of_slurm,
+        gpus=here or of_slurm or unnamed,
         seen=tuple(name for name, what in seen.items() if what),
         guessed=guessed,
     )
@@ -181,6 +191,8 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
         return None
     found = look() if here else SeenSystem(runtimes=("conda",), guessed=NOBODY_LOOKED)
     model, _, count = gpu.partition(":")
+    if model and not count and found.gpus:
+        count = str(found.gpus.count)
     gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
     known = available(RUNTIME)
     problems = [unknown("runtime", name, known) for name in runtimes if name not in known]
