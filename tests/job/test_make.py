@@ -80,6 +80,8 @@ JOBS = {
         *PODS, "--pvc", "scratch:/mnt/s", "--project", "p1", "--uid", "12:34", "--env", "A=$(x) b", "--workdir", "/s"
     ),
     "pods, interactive": (*PODS, "--interactive"),
+    "pods, of a pool": (*PODS, "--node-type", "h100"),
+    "pods, interactive, of a pool": (*PODS, "--interactive", "--node-type", "h200"),
 }  # fmt: skip
 """A job of each form; without words of its own, it starts TRAIN. Its files are those of tests/goldens/job."""
 
@@ -359,6 +361,20 @@ def test_the_scripts_travel_into_the_pod(cli: Cli, place: Path) -> None:
 
     assert argv[1] == "--nproc-per-node=2"
     assert argv[-3:] == ["train.py", "--lr", "0.1"]
+
+
+def test_a_script_on_the_storage_starts_as_csub_starts_it(cli: Cli, place: Path) -> None:
+    """csub.py gives a shell a line: into the folder of the code, then the command."""
+    assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
+    (place / "code").mkdir()
+    path = f"{place}/stand-ins:/usr/bin:/bin"
+    line = f"cd {place}/code && bash {place}/train.sh"
+    words = ["env", "-i", f"PATH={path}", "RUNAI_NUM_OF_GPUS=2", "PET_NNODES=1", "sh", "-c", line]
+
+    (argv,) = recorded(place, "torchrun", [], call=lambda: subprocess.run(words, check=True))
+
+    assert argv[1] == "--nproc-per-node=2"
+    assert (place / "code" / "logs").is_dir()
 
 
 @pytest.mark.skipif(Path("/sys/class/infiniband").is_dir(), reason="needs a machine without RoCE: run it elsewhere")

@@ -53,9 +53,12 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     """Return the system, node type and runtime of a job. Raises BadInput for a name that nobody knows."""
     name = request.system or ("local" if request.runtime == "local" and recognised() is None else this_system())
     system = on_this_machine(load_system(name))
-    partition = system.partition(request.in_partition)
-    uarch = (partition.uarch if partition else "") or next(iter(system.nodes))
-    return system, uarch, _runtime(request, system)
+    runtime = _runtime(request, system)
+    pools = system.jobs.of(runtime.name).pools
+    if request.node_type and pools and request.node_type not in pools:
+        raise BadInput([unknown(f"node type of {system.name}", request.node_type, pools)])
+    place = pools.get(request.node_type) or system.partition(request.in_partition)
+    return system, (place.uarch if place else "") or next(iter(system.nodes)), runtime
 
 
 def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk) -> DecidedJob:

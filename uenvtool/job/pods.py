@@ -14,6 +14,8 @@ from uenvtool.job.shell import launcher_line, path_line, template
 
 SUBMIT = ".submit.sh"
 """The end of the name of what submits pods, in place of the job's."""
+POOL_LABEL = "runai/node-pool"
+"""The label by which the scheduler of Run:ai finds the pool of a pod (NVIDIA/KAI-Scheduler, pkg/common/constants)."""
 POD_FOLDER = "/tmp/job"  # a folder of the pod, where the scripts of a job are
 
 
@@ -72,7 +74,10 @@ def _flags(plan: JobPlan) -> str:
     request = plan.request
     user, _, group = request.uid.partition(":")
     storage = [claim.partition(":") for claim in request.pvc]
+    pool = plan.knowledge.pools.get(request.node_type)
     words = [
+        *(["--node-pools", request.node_type] if request.node_type else []),
+        *(pool.interactive if pool and request.interactive else ()),
         *(["-p", request.project] if request.project else []),
         *(["--run-as-uid", user] if user else []),
         *(["--run-as-gid", group] if group else []),
@@ -107,6 +112,7 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
         IMAGE=quoting.toml(plan.image),
         SCRIPTS="\n".join(_literal(key, text) for key, text in scripts.items()),
         SCRIPT=quoting.toml(f"{POD_FOLDER}/{PurePath(request.file).name}".replace("$(", "$$(")),
+        POOL=f"\n          labels: {yaml_mapping({POOL_LABEL: request.node_type})}" if request.node_type else "",
         ANNOTATIONS=yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
         LIMITS=yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
         CONTAINER=own,

@@ -63,7 +63,7 @@ _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set",
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Folders that a container has of its own, or that no data of a user's lie in."""
 _ONLY_SLURM = ("account", "partition", "requeue", "vet", "spare", "stage", "large", "option")
-_ONLY_PODS = ("pvc", "project", "uid", "interactive")
+_ONLY_PODS = ("pvc", "project", "node_type", "uid", "interactive")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +147,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
         (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
         (use.variables == "edf", ("annotation",), "an EDF"),
     ):
-        given = [f"--{option}" for option in options if getattr(request, option)]
+        given = [f"--{option.replace('_', '-')}" for option in options if getattr(request, option)]
         if given and not is_there:
             yield Problem(f"{', '.join(given)}: only for {where}", hint=f"{system.name}, {name}: leave it out")
     needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]

@@ -170,6 +170,9 @@ class JobRequest:
     project: Annotated[
         str, Option("--project", metavar="NAME", help="Your project in Run:ai.", rich_help_panel=PODS)
     ] = ""
+    node_type: Annotated[
+        str, Option("--node-type", metavar="POOL", help="The pool of nodes, such as h100.", rich_help_panel=PODS)
+    ] = ""
     uid: Annotated[
         str, Option("--uid", metavar="UID[:GID]", help="The user that the pods run as.", rich_help_panel=PODS)
     ] = ""

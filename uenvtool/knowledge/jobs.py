@@ -63,6 +63,16 @@ class Mpi:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """A pool of nodes for pods. uarch: its node type, if not the first. interactive: options of a pod that waits."""
+
+    name: Key
+    uarch: str = ""
+    interactive: tuple[str, ...] = ()
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
     """The disk of a node, to which a job sends what it opens often. constraint: what sbatch asks for to have it."""
 
@@ -89,7 +99,8 @@ class RuntimeJob:
     network stack from, if an EDF does not say. hook: the kind of image that sets what its NCCL hook then sets.
     modules: what the job loads first; module_use: folders that have some of them; torch: they bring PyTorch.
     options: of the command that starts the container; entry: a program in it that starts all others. monitor: a
-    program that logs the GPUs. resources: of a pod, with their count. mpi: of images without an `extended` one.
+    program that logs the GPUs. resources: of a pod, with their count. pools: of the nodes that pods run on, by
+    name. mpi: of images without an `extended` one.
     """
 
     image: str = ""
@@ -110,6 +121,7 @@ class RuntimeJob:
     monitor: str = ""
     annotations: tuple[Explained, ...] = ()
     resources: Mapping[str, str] = field(default_factory=dict)
+    pools: Mapping[str, Pool] = field(default_factory=dict)
     extended: Extended | None = None
     mpi: Mpi | None = None
 

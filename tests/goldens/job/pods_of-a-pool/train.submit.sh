@@ -1,0 +1,8 @@
+#!/bin/sh
+# Made by uenvtool, again: uenvtool job --system rcp --image registry.example/mlo:v1 --node-type h100 --output train.sh -- python train.py --lr 0.1
+# 2 pods: the master is not counted as a worker. The two scripts travel with the command.
+cd "$(dirname "$0")" || exit
+scripts=$(tar -cz train.sh train.activate.sh | base64 | tr -d '\n')
+exec runai submit-dist pytorch --name train --workers=1 -g 4 -i registry.example/mlo:v1 --large-shm \
+  --annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1 --node-pools h100 -- \
+  bash -c "job=\$(mktemp -d) && echo $scripts | base64 -d | tar -xz -C \$job && exec bash \$job/train.sh"
