@@ -177,6 +177,16 @@ def test_tcp_is_named(cli: Cli, write: Write, size: int, verdict: str) -> None:
     assert found["all_reduce_perf", size]["verdict"] == verdict
 
 
+@pytest.mark.parametrize("words", ["Using network Socket", "Assigned NET plugin Socket to comm"])
+def test_tcp_in_the_log_of_one_pod_is_slow_on_roce(cli: Cli, write: Write, words: str) -> None:
+    write("pod.out", f"job-0:9:9 [0] NCCL INFO {words}\n")
+
+    found = json.loads(cli("doctor", "pod.out", "-s", "rcp", "--json").stdout)["findings"]
+
+    assert [(one["id"], one["severity"]) for one in found] == [("nccl-tcp-in-pod", "slow")]
+    assert json.loads(cli("doctor", "pod.out", "-s", "clariden", "--json").stdout)["findings"] == []
+
+
 def test_pytorchs_own_test_is_read(cli: Cli, write: Write) -> None:
     write("new.out", TORCH.format(ranks=32, busbw=61.2))
     write("old.out", OLD_TORCH.format(size=17.179869184, busbw=91.325))

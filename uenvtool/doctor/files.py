@@ -19,6 +19,7 @@ from uenvtool.doctor.finding import Examination, joined
 from uenvtool.doctor.hang import examine_dumps
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined, with_last_words
+from uenvtool.doctor.network import TCP
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.system import Bandwidth, load_system, recognised
@@ -58,7 +59,10 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     """
     known = load_findings()
     seen = read_logs(_opened(files), Scanner(known))
-    reference, gpus = _reference(system) if seen.rows.by_test else ((), 0)
+    is_tcp = TCP in seen.facts.get("network", ())
+    reference, gpus, fabric = _reference(system) if seen.rows.by_test or is_tcp else ((), 0, "")
+    if fabric and is_tcp and "fabric" not in seen.facts:  # TCP's own words do not show it
+        seen.fact("fabric", fabric, "")
     found = with_last_words(examined(seen, known, reference, gpus, nodes), seen, known)
     return replace(found, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
 
@@ -70,14 +74,14 @@ def _origin(files: Sequence[Path]) -> dict[str, Any]:
     return {"name": path.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))}
 
 
-def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int]:
-    """Return how fast the network of a system has been, and the GPUs of a node, if all have as many."""
+def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int, str]:
+    """Return how fast the network of a system has been, the GPUs of a node, if all have as many, and its fabric."""
     name = system or next(iter(recognised(os.environ) or ()), None)
     if name is None:
-        return (), 0
+        return (), 0, ""
     known = load_system(name)
     counts = {node.gpu.count for node in known.nodes.values() if node.gpu}
-    return known.bandwidth, counts.pop() if len(counts) == 1 else 0
+    return known.bandwidth, counts.pop() if len(counts) == 1 else 0, known.fabric
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:
