@@ -9,8 +9,6 @@
 #   [lumi]        LUMI AI Factory, containers with ROCm 7.0, issue 30, 2026-04-23
 #   [frontier]    OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 #   [docs-2026]   CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-#   [img-2026]    alps-extended-images, alps-runtime.env of alps5 and alps6; on main in four files (common, nccl-like,
-#     cuda, rocm), 2026-08
 # shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154
 
 ue_settings() {
@@ -21,8 +19,6 @@ ue_settings() {
   ue_default FI_CXI_DEFAULT_CQ_SIZE 131072       # room for the completions of many peers [docs-2026]
   ue_default FI_CXI_DISABLE_HOST_REGISTER 1      # libfabric must not register host memory with CUDA [docs-2026]
   ue_default FI_MR_CACHE_MONITOR userfaultfd     # memhooks, the default without kdreg2, can hang [docs-2026]
-  # ROCm keeps its scratch memory; to give it back after each kernel is slow [img-2026]
-  ue_default HSA_NO_SCRATCH_RECLAIM 1
   # its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
   ue_default MIOPEN_USER_DB_PATH "$ue_temporary"
   ue_default MIOPEN_CUSTOM_CACHE_DIR "$ue_temporary" # as its database, on the node's own disk [frontier]

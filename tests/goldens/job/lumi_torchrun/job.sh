@@ -28,8 +28,6 @@ done
 # [lumi]       LUMI AI Factory, containers with ROCm 7.0, issue 30, 2026-04-23
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# [img-2026]   alps-extended-images, alps-runtime.env of alps5 and alps6; on main in four files (common, nccl-like,
-#   cuda, rocm), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
 unset NCCL_NET_PLUGIN
@@ -40,8 +38,6 @@ export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the 
 # libfabric must not register host memory with CUDA [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
-# ROCm keeps its scratch memory; to give it back after each kernel is slow [img-2026]
-export HSA_NO_SCRATCH_RECLAIM="${HSA_NO_SCRATCH_RECLAIM-1}"
 # its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
 export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
 # as its database, on the node's own disk [frontier]
