@@ -82,6 +82,10 @@ JOBS = {
     "pods, interactive": (*PODS, "--interactive"),
     "pods, of a pool": (*PODS, "--node-type", "h100"),
     "pods, interactive, of a pool": (*PODS, "--interactive", "--node-type", "h200"),
+    "uenv, interactive": (*UENV, "--interactive", "--option", "--mem=0"),
+    "ce, interactive": (*CE, "--interactive"),
+    "olivia, interactive": (*OLIVIA, "--interactive", "--", "jupyter", "lab", "a b"),
+    "frontier, interactive": ("--system", "frontier", "--account", "p", "--image", "./env", "--interactive"),
 }  # fmt: skip
 """A job of each form; without words of its own, it starts TRAIN. Its files are those of tests/goldens/job."""
 
@@ -137,7 +141,7 @@ def without_copies(files: dict[str, str]) -> dict[str, str]:
 def test_each_form_is_its_golden_and_the_check_finds_nothing(
     cli: Cli, write: Write, job: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("image.sif", "image.sqsh", "env.tar.gz"):
+    for name in ("image.sif", "image.sqsh", "env.tar.gz", "env/bin/python"):
         write(name, "")
     words = JOBS[job]
     files = written(cli, *words, *(() if {"--", "--nccl-test", "--interactive"} & set(words) else TRAIN))

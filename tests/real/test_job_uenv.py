@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,19 @@ def test_an_overlay_brings_its_base_and_wins(world: World, slurm: Slurm, case: s
             assert sorted(copies) == ["/user-environment", "/user-tools"]
             assert all(re.fullmatch(r"/dev/shm/\d+-[01].squashfs", copy) for copy in copies.values())
             assert not any(Path(copy).exists() for copy in copies.values())
+
+
+def test_a_shell_on_a_node_has_what_a_job_has(world: World, slurm: Slurm) -> None:
+    wrote = world.run(f"{JOB} --venv myenv.squashfs --interactive")
+    assert wrote.returncode == 0, wrote.stderr
+    typed = 'echo "on $SLURMD_NODENAME: $CUDA_VISIBLE_DEVICES $NCCL_CROSS_NIC"; tty; RANK=0 python show.py; exit 3\n'
+
+    words = ["script", "--quiet", "--return", "--command", "bash train.sh", "/dev/null"]
+    environ = {**world.environ, "SLURM_CONF": str(slurm.conf)}
+    ran = subprocess.run(words, input=typed, cwd=world.folder, env=environ, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 3, ran.stdout
+    assert re.search(r"on n\d: 0,1,2,3 1\n/dev/pts/\d+\nrank 0: /user-tools /user-tools/lib/", ran.stdout), ran.stdout
 
 
 def test_an_overlay_on_another_base_is_refused(world: World) -> None:

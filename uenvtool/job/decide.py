@@ -167,6 +167,8 @@ def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed
     if request.nccl_test:
         in_image = OF_PROCESSES if runtime.job.image == CONTAINER else ()
         return JobCommand(words=(*in_image, *NCCL_TEST), launcher=SRUN)
+    if request.interactive and runtime.job.scheduler == SLURM:
+        return JobCommand(words=typed.words if request.words else ("bash",), launcher=NONE)
     usual = usual_launcher(system, runtime.job) if request.words else NONE
     return command_of(typed, request.launcher or "", usual)
 
@@ -268,7 +270,7 @@ def _activation(plan: JobPlan, settings: Settings | None) -> str:
 def _name_of(request: JobRequest, typed: Typed) -> str:
     """Return the name of a job that a user does not name: that of its file, else of its program."""
     own = request.output.stem if request.output else ""
-    for word in (own, NCCL_TEST[0] if request.nccl_test else "", typed.named):
+    for word in (own, NCCL_TEST[0] if request.nccl_test else "", typed.named if request.words else "interactive"):
         name = re.sub(r"[^\w.-]+", "-", word).strip("-.")
         if name:
             return name

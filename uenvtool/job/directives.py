@@ -51,6 +51,8 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     starts = "the command starts its ranks itself"
     if plan.command.launcher != NONE:
         starts = f"{plan.command.launcher} starts the ranks"
+    elif plan.opens_shell:
+        starts = "the shell"
     of_rank = "one rank for each GPU" if plan.gpus else "the ranks, which meet by gloo: there is no GPU"
     yield Explained(TASKS, str(plan.tasks), starts if plan.command.once_a_node else of_rank)
     if plan.cores:

@@ -15,6 +15,7 @@ from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.decide import decide, place_of
 from uenvtool.job.disk import read_disk
 from uenvtool.job.images import as_path
+from uenvtool.job.interactive import interactive_files
 from uenvtool.job.local import local_files
 from uenvtool.job.plan import HERE, KUBERNETES, JobPlan
 from uenvtool.job.pods import SUBMIT, pod_files
@@ -51,12 +52,12 @@ def make(request: JobRequest) -> Result:
     texts = {Path(name).name: text for name, text in job.texts.items()}
     write_beside(Path(main).parent, texts, force=request.force)
     notes: tuple[str, ...] = ()
-    if plan.use.scheduler not in (HERE, KUBERNETES):
+    if plan.use.scheduler not in (HERE, KUBERNETES) and not plan.opens_shell:
         one = "node" if plan.command.once_a_node else "rank"
         where = f"logs/{plan.name}-JOB/ a file for each {one}"
         notes = (f"output: slurm-{plan.name}-JOB.log has all of it, {where}",)
     if not request.submit:
-        program = "sh" if pods else "bash" if plan.use.scheduler == HERE else "sbatch"
+        program = "sh" if pods else "bash" if plan.use.scheduler == HERE or plan.opens_shell else "sbatch"
         next_ = f"{program} {shlex.quote(beside(main, SUBMIT) if pods else main)}"
         return Result(data=data, text="\n".join(job.texts), notes=notes, warnings=job.warnings, next=(next_,))
     words, script = (["sh"], beside(main, SUBMIT)) if pods else (["sbatch", "--parsable"], main)
@@ -78,4 +79,6 @@ def job_files(plan: JobPlan) -> dict[str, str]:
     """Return the files of a job by their names, its script first."""
     if plan.use.scheduler == KUBERNETES:
         return pod_files(plan)
-    return local_files(plan) if plan.use.scheduler == HERE else slurm_files(plan)
+    if plan.use.scheduler == HERE:
+        return local_files(plan)
+    return interactive_files(plan) if plan.opens_shell else slurm_files(plan)

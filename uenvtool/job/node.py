@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uenvtool.core import quoting
+from uenvtool.check.parts import MADE_FOR
+from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import aligned, beside
 from uenvtool.job.edf import beside_edf
 from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
-from uenvtool.job.shell import mounted_overlay, path_line, template
+from uenvtool.job.shell import exports_in_logs, mounted_overlay, path_line, template
 
 PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
 """What a container that gets no variable by itself needs of the job, as podman takes names."""
@@ -32,7 +33,7 @@ def _edf_path(plan: JobPlan) -> str:
     """Return the path of the EDF as a word of bash: srun takes a name without a `/` for one of its search path."""
     if plan.edf:
         return quoting.sh_word(plan.edf.path)
-    if plan.request.workdir:
+    if plan.request.workdir and not plan.opens_shell:
         return submitted_with(plan, EDF)
     edf = beside(plan.request.file, EDF)
     return quoting.sh_word(edf if edf.startswith("/") else f"./{edf}")
@@ -47,6 +48,21 @@ def submitted_with(plan: JobPlan, suffix: str) -> str:
 def address(plan: JobPlan) -> str:
     """Return the command that says a node's address, without a remark: behind it a `)` would be one too."""
     return plan.use.address.partition(" #")[0]
+
+
+def made_for(plan: JobPlan) -> str:
+    """Return the line by which `check` knows the recipe of the uenv; empty if its name says it."""
+    return quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else ""
+
+
+def variables(plan: JobPlan) -> str:
+    """Return the lines that say where the ranks meet, and where their output goes."""
+    return filled(
+        template("variables.sh"),
+        IN_LOGS=exports_in_logs(plan),
+        ADDRESS=address(plan),
+        PORT=rendezvous.PORT_OF_JOB,
+    )
 
 
 def loaded(plan: JobPlan) -> str:

@@ -97,6 +97,11 @@ class JobPlan:
         return self.runtime.job
 
     @property
+    def opens_shell(self) -> bool:
+        """Tell if it is no batch job: a shell on a node of Slurm."""
+        return self.request.interactive and self.use.scheduler == SLURM
+
+    @property
     def cores_of_rank(self) -> int:
         """Return the cores of a rank, of which a task may have several; 0 if they are not known."""
         return self.cores * self.tasks // self.ranks

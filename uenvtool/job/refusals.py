@@ -13,6 +13,7 @@ from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.images import mount_hint, of_image_file
+from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
 from uenvtool.job.other import not_over_base
 from uenvtool.job.plan import (
@@ -63,7 +64,7 @@ _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set",
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Folders that a container has of its own, or that no data of a user's lie in."""
 _ONLY_SLURM = ("account", "partition", "requeue", "vet", "spare", "stage", "large", "option")
-_ONLY_PODS = ("pvc", "project", "node_type", "uid", "interactive")
+_ONLY_PODS = ("pvc", "project", "node_type", "uid")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +126,7 @@ def malformed(request: JobRequest) -> Iterator[Problem]:
 def refusals(case: Case) -> Iterator[Problem]:
     """Yield why a job cannot be: the place, the files, the image, the command, the paths."""
     yield from _of_place(case)
+    yield from not_interactive(case.plan) if case.plan.opens_shell else ()
     yield from over_limits(case.plan, case.system)
     yield from _of_files(case)
     yield from _of_image(case)
@@ -144,6 +146,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
     for is_there, options, where in (
         (in_slurm, _ONLY_SLURM, "Slurm"),
         (use.scheduler == KUBERNETES, _ONLY_PODS, "pods"),
+        (use.scheduler != HERE, ("interactive",), "Slurm and pods"),
         (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
         (use.variables == "edf", ("annotation",), "an EDF"),
     ):
@@ -248,7 +251,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
         yield Problem(f"--launcher {request.launcher}: {plan.runtime.name} has no {request.launcher}", hint=hint)
     if request.nccl_test and (request.launcher == TORCHRUN or SRUN not in use.launchers):
         yield Problem("--nccl-test: the tests are no Python", hint="srun starts them: leave --launcher out")
-    if not request.nccl_test:
+    if not (request.nccl_test or plan.opens_shell):
         yield from _of_words(case)
     reason = _refused_launchers(system, use).get(command.launcher)
     if reason and not request.nccl_test:

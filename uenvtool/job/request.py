@@ -177,7 +177,7 @@ class JobRequest:
         str, Option("--uid", metavar="UID[:GID]", help="The user that the pods run as.", rich_help_panel=PODS)
     ] = ""
     interactive: Annotated[
-        bool, Option("--interactive", help="A pod that waits for you, for debugging.", rich_help_panel=PODS)
+        bool, Option("--interactive", help="A shell on a node, or a pod that waits for you.", rich_help_panel=WHAT)
     ] = False
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file.")] = None
     force: Annotated[

@@ -5,16 +5,25 @@ from __future__ import annotations
 import re
 
 from uenvtool.check.launchers import SRUN, launcher_named
-from uenvtool.check.parts import MADE_FOR
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled
 from uenvtool.core.lines import aligned, bash_words, beside
 from uenvtool.job.edf import job_edf
 from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.named_edf import EDF
-from uenvtool.job.node import address, container_step, cores_option, inside, loaded, srun_options, submitted_with
+from uenvtool.job.node import (
+    address,
+    container_step,
+    cores_option,
+    inside,
+    loaded,
+    made_for,
+    srun_options,
+    submitted_with,
+    variables,
+)
 from uenvtool.job.plan import PATH_STARTS, JobPlan
-from uenvtool.job.shell import exports, exports_in_logs, launcher_line, mounted_overlay, template
+from uenvtool.job.shell import exports, launcher_line, mounted_overlay, template
 from uenvtool.knowledge.jobs import Explained
 
 VET = ".vet.sh"
@@ -40,9 +49,7 @@ def _directive(directive: Explained) -> str:
 
 def _batch_script(plan: JobPlan) -> str:
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
-    vet = nodes = made_for = ""
-    if plan.recipe:  # the line by which `check` knows the recipe of the uenv
-        made_for = quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n"
+    vet = nodes = ""
     if plan.request.vets:
         vet = f"passed=() # the nodes that pass, as the next line finds out\n. {submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
@@ -55,12 +62,10 @@ def _batch_script(plan: JobPlan) -> str:
         DIRECTIVES="\n".join(aligned(rows, _further(plan))),
         COMMAND=bash_words(plan.command.words),
         AGAIN=quoting.comment(plan.again),
-        MADE_FOR=made_for,
+        MADE_FOR=made_for(plan),
         CONTAINER=loaded(plan),
         SETTINGS=shown if in_file else exports(plan),
-        IN_LOGS=exports_in_logs(plan),
-        ADDRESS=address(plan),
-        PORT=rendezvous.PORT_OF_JOB,
+        VARIABLES=variables(plan),
         STAGE=_staging(plan),
         MONITOR=_monitoring(plan),
         VET=vet + _host_file(plan),

@@ -6,11 +6,5 @@ command=(@COMMAND@)
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
-@CONTAINER@@SETTINGS@export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
-mkdir -p "$LOGS"
-@IN_LOGS@MASTER_ADDR=$(@ADDRESS@) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=@PORT@ # the job's own: two jobs on a node do not meet
-export NNODES="$SLURM_NNODES"
-@STAGE@@MONITOR@@VET@@BEFORE@srun -l@NODES@@CORES@ --cpu-bind=@BIND@@OPTIONS@ @STEP@bash -c '
+@CONTAINER@@SETTINGS@@VARIABLES@@STAGE@@MONITOR@@VET@@BEFORE@srun -l@NODES@@CORES@ --cpu-bind=@BIND@@OPTIONS@ @STEP@bash -c '
 @INSIDE@@LAUNCH@' @NAME@ "${command[@]}"@AFTER@

@@ -1,0 +1,30 @@
+#!/bin/bash
+# `bash job.sh` waits for a node and opens a shell there, with all that a job has; `exit` gives the node back.
+options=(
+  --job-name=interactive
+  --account=g123
+  --nodes=1
+  --time=01:00:00
+  --ntasks-per-node=1 # the shell
+  --cpus-per-task=288
+  --gpus-per-node=4   # each rank sees all; its own is device LOCAL_RANK
+)
+command=(bash)
+# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --account g123 --interactive
+
+on_node() {
+set -e
+ulimit -c 0 # no core dumps
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+export NODE_RANK=0
+exec bash -c '
+  exec "$@"' shell "$@"
+}
+exec srun "${options[@]}" --cpu-bind=none \
+  --environment=./job.toml --pty bash -c "$(declare -f on_node); on_node \"\$@\"" shell "${command[@]}"

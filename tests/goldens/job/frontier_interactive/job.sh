@@ -1,0 +1,75 @@
+#!/bin/bash
+# `bash job.sh` waits for a node and opens a shell there, with all that a job has; `exit` gives the node back.
+options=(
+  --job-name=interactive
+  --account=p
+  --partition=batch
+  --nodes=1
+  --time=01:00:00
+  --ntasks-per-node=1        # the shell
+  --cpus-per-task=56
+  --gpus-per-node=8          # each rank sees all; its own is device LOCAL_RANK
+  --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
+)
+command=(bash)
+# Made by uenvtool, again: uenvtool job --system frontier --image ./env --account p --interactive
+
+on_node() {
+set -e
+ulimit -c 0 # no core dumps
+
+module reset || module purge # a site without modules of its own has nothing to reset to
+module load PrgEnv-gnu/8.7.0
+module load cpe/26.03
+module load miniforge3/23.11.0-0
+module load rocm/7.1.1
+module load rccl-net-plugin
+module load craype-accel-amd-gfx90a
+environment=$(realpath -s ./env)
+[ -x "$environment/bin/python" ] || { echo "no environment of Python: $environment" >&2; exit 1; }
+export PATH="$environment/bin:$PATH" CONDA_PREFIX="$environment"
+
+# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
+# [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
+# [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
+# [img-2026]   alps-extended-images, alps-runtime.env of alps5 and alps6; on main in four files (common, nccl-like,
+#   cuda, rocm), 2026-08
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network cards of a node [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
+# libfabric must not register host memory with CUDA [docs-2026]
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
+# the default there, which is fine with the plugin; memhooks deadlocks [frontier]
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-kdreg2}"
+export HSA_FORCE_FINE_GRAIN_PCIE="${HSA_FORCE_FINE_GRAIN_PCIE-1}" # the network card may reach the GPU's memory [hpe]
+# ROCm keeps its scratch memory; to give it back after each kernel is slow [img-2026]
+export HSA_NO_SCRATCH_RECLAIM="${HSA_NO_SCRATCH_RECLAIM-1}"
+# its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
+export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
+# as its database, on the node's own disk [frontier]
+export MIOPEN_CUSTOM_CACHE_DIR="${MIOPEN_CUSTOM_CACHE_DIR-/tmp/$USER-$SLURM_JOB_ID}"
+# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [hpe]
+export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [hpe]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matching in hardware, which falls back to software
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [hpe]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [hpe]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [hpe]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [hpe]
+# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+export NODE_RANK=0
+exec bash -c '
+  export LD_LIBRARY_PATH=${CRAY_LD_LIBRARY_PATH}:$LD_LIBRARY_PATH
+  exec "$@"' shell "$@"
+}
+exec srun "${options[@]}" --cpu-bind=none --pty bash -c "$(declare -f on_node); on_node \"\$@\"" shell "${command[@]}"

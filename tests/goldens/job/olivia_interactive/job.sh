@@ -1,0 +1,75 @@
+#!/bin/bash
+# `bash job.sh` waits for a node and opens a shell there, with all that a job has; `exit` gives the node back.
+options=(
+  --job-name=jupyter
+  --account=g123
+  --partition=accel
+  --nodes=1
+  --time=01:00:00
+  --ntasks-per-node=1 # the shell
+  --cpus-per-task=288
+  --gpus-per-node=4   # each rank sees all; its own is device LOCAL_RANK
+  --mem=440G
+)
+command=(jupyter lab 'a b')
+# Made by uenvtool, again: uenvtool job --system olivia --account g123 --interactive -- jupyter lab 'a b'
+
+on_node() {
+set -e
+ulimit -c 0 # no core dumps
+
+module reset || module purge # a site without modules of its own has nothing to reset to
+module load NRIS/GPU
+module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0
+image=/cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif
+binds=(
+  "${EBROOTLIBFABRIC:?}"/lib:/opt/libfabric/lib # libfabric that knows Slingshot
+  "${EBROOTLIBFABRIC:?}"/include:/opt/libfabric/include # its headers
+  "${EBROOTNCCL:?}":/opt/nccl                   # the site's NCCL
+  "${EBROOTAWSMINOFIMINNCCL:?}"/lib:/opt/aws-ofi-nccl/lib # NCCL's plugin for libfabric
+  /usr/lib64:/usr/lib64                         # libcxi.so.1
+)
+for path in "${binds[@]}" "$image"; do
+  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
+done
+
+# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# [sigma2]     Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
+# [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
+# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+unset NCCL_NET_PLUGIN
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
+export NCCL_PROTO="${NCCL_PROTO-^LL128}"       # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
+# libfabric must not register host memory with CUDA [docs-2026]
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
+export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on the spot off the shared filesystem
+# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [sigma2]
+export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [sigma2]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matching in hardware, which falls back to software
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [sigma2]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [sigma2]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [sigma2]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [sigma2]
+# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname --ip-address | grep -oE '^[^ ]+' | grep -v ^127 || hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+export NODE_RANK=0
+exec \
+  apptainer exec --nv "${binds[@]/#/--bind=}" \
+  --env LIBFABRIC_HOME=/opt/libfabric --env NCCL_HOME=/opt/nccl "$image" bash -c '
+  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64:$LD_LIBRARY_PATH
+  export CPATH=/opt/libfabric/include:$CPATH
+  exec "$@"' shell "$@"
+}
+exec srun "${options[@]}" --cpu-bind=none --pty bash -c "$(declare -f on_node); on_node \"\$@\"" shell "${command[@]}"

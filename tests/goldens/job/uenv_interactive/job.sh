@@ -1,0 +1,58 @@
+#!/bin/bash
+# `bash job.sh` waits for a node and opens a shell there, with all that a job has; `exit` gives the node back.
+options=(
+  --job-name=interactive
+  --account=g123
+  --nodes=1
+  --time=01:00:00
+  --ntasks-per-node=1 # the shell
+  --cpus-per-task=288
+  --gpus-per-node=4   # each rank sees all; its own is device LOCAL_RANK
+  --uenv=pytorch/v2.6.0:v1
+  --view=default
+  --mem=0
+)
+command=(bash)
+# Made by uenvtool, again: uenvtool job --system clariden --recipe pytorch-2.6 --account g123 --option=--mem=0 --interactive
+
+on_node() {
+set -e
+ulimit -c 0 # no core dumps
+
+# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP [docs-2026]
+# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+unset NCCL_NET_PLUGIN
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
+# libfabric's maximum; over it (32768 until 2025-11) the default holds, 512 or 1024 [docs-2026]
+[ "${FI_CXI_DEFAULT_TX_SIZE:-none}" -le 16384 ] 2>/dev/null || export FI_CXI_DEFAULT_TX_SIZE=16384
+# libfabric must not register host memory with CUDA [docs-2026]
+export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-software}" # hardware matching runs out of entries at scale
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
+export MPICH_GPU_SUPPORT_ENABLED=0             # GPU-aware MPI beside NCCL can deadlock; clusters preset 1 [docs-2026]
+export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on the spot off the shared filesystem
+# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
+export TRITON_HOME="${TRITON_HOME-/dev/shm/}"  # keeps Triton's files off the shared filesystem [docs-2026]
+# Not set (only from NCCL 2.27 on; pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
+# NCCL_NET_GDR_READ, NCCL_NCHANNELS_PER_NET_PEER
+# Not set (only from NCCL 2.29 on and from libfabric 2.4 on; pytorch-2.6 has 2.26.2-1 and 1.15.2.0): FI_PROVIDER,
+# FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
+# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
+export PYTHONUNBUFFERED=1 # whole lines, at once
+mkdir -p "$LOGS"
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export NNODES="$SLURM_NNODES"
+export NODE_RANK=0
+exec bash -c '
+  exec "$@"' shell "$@"
+}
+exec srun "${options[@]}" --cpu-bind=none --pty bash -c "$(declare -f on_node); on_node \"\$@\"" shell "${command[@]}"
