@@ -248,7 +248,51 @@ def test_an_extended_image_is_told_each_line_that_it_needs_and_the_hook_that_it_
 
 
 def test_each_rule_is_found_by_a_test() -> None:
-    assert set(load_rules()) == {case.partition(",")[0] for case in FLAWS} | set(TRAINING) | {"required-option"}
+    assert set(load_rules()) == {case.partition(",")[0] for case in FLAWS} | set(TRAINING) | {
+        "required-option",
+        "extended-image-mpi",
+    }
+
+
+WHOLE = (
+    'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\nentrypoint = true\n'
+    '[annotations]\ncom.hooks.cxi.enabled = "false"\n'
+)
+MINE = 'image = "docker.io/me/mine:1"\n'
+STEPS = {
+    "an extended image": (WHOLE, "", None, {"extended-image-mpi", "tuning-need"}),
+    "with its options": (WHOLE, "--mpi=pmix --network=disable_rdzv_get", None, set()),
+    "with its variables": (WHOLE, "", "SLURM_MPI_TYPE=pmix SLURM_NETWORK=disable_rdzv_get", set()),
+    "no hook, whatever the image": (MINE, "", None, {"edf-no-hook"}),
+    "no hook on one node": (MINE, "-N 1", None, set()),
+    "a name that tells, on one node": (EDF.partition("[")[0], "--nodes=1", None, set()),
+    "the hook": (MINE + "[annotations]\ncom.hooks.aws_ofi_nccl.enabled = 'true'\n", "", None, set()),
+}
+"""An EDF; options of the step on two nodes that names it; variables; what is found."""
+
+
+@pytest.mark.parametrize("name", ["./e.toml", "e.toml", '"$SLURM_SUBMIT_DIR"/e.toml', "${edf}"])
+@pytest.mark.parametrize("case", STEPS)
+def test_the_edf_of_a_step_is_read_with_it(cli: Cli, write: Write, case: str, name: str) -> None:
+    text, options, variables, wanted = STEPS[case]
+    edf = write("jobs/e.toml", text)
+    set_here = f"edf=./e.toml\n{f'export {variables}' if variables else ''}\n"
+    file = write("jobs/job.sh", f"{HEAD}{set_here}srun -c 8 {options} --environment={name} python train.py\n")
+
+    alone, both = found(cli, file), found(cli, file, edf)
+
+    assert rules(alone) == wanted
+    assert [row["rule"] for row in both] == [row["rule"] for row in alone]
+    assert {str(row["file"]) for row in alone if row["rule"] == "edf-no-hook"} <= {"jobs/e.toml"}
+
+
+def test_the_need_of_a_hook_is_told_of_the_step(cli: Cli, write: Write) -> None:
+    write("e.toml", EDF)
+    file = write("job.sh", f"{HEAD}srun -c 8 --environment=./e.toml python train.py\n")
+
+    needs = {name: rules(found(cli, file, options=("--system", name))) for name in ("daint", "santis", "clariden")}
+
+    assert {name for name, told in needs.items() if "tuning-need" in told} == {"daint", "santis"}
 
 
 @pytest.mark.parametrize("rule", TRAINING)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from uenvtool.check import tuned
 from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
@@ -23,7 +23,7 @@ class Context:
 
     knowledge: gives the tuning for it. facts: the version of Slurm, and whether a node runs one job. read: gives the
     text of a file that it names, or nothing. has_folder: tells if there is one. required: the options that jobs of
-    the system need.
+    the system need. images: the kinds of the images that steps run in, by their offsets. nodes: of the job of an EDF.
     """
 
     source: CheckedFile
@@ -32,6 +32,8 @@ class Context:
     read: Callable[[str], str] = lambda _name: ""
     required: Sequence[str] = ()
     has_folder: Callable[[str], bool] = lambda _name: False
+    images: Mapping[int, str | None] = field(default_factory=dict)
+    nodes: int | None = None
 
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -63,6 +65,8 @@ class Context:
         shape = launch.shape if launch else self.shape
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
         ranks = launch.ranks if launch else None
+        if "edf" in self.source.kinds:
+            nodes = self.nodes
         numbers = {
             "nodes": nodes if launch is None or on_several_nodes(launch) else 1,
             "tasks": tasks,
@@ -73,6 +77,7 @@ class Context:
         }
         return {
             **{name: None if number is None else str(number) for name, number in numbers.items()},
+            "image": self.images.get(part.offset),
             "starter": launch.step.name if launch and launch.step else None,
             "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
         }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.check.context import Context
 from uenvtool.check.edf import netstack_of
+from uenvtool.check.edfs import NamedEdf, named_edfs
 from uenvtool.check.findings import Flaw, findings, fixed, read_source, secrets, without, without_secrets
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.request import CheckRequest
@@ -33,7 +35,9 @@ MAX_TRAINING_BYTES = 2_000_000
 
 
 def check_files(request: CheckRequest) -> Result:
-    """Give the flaws of the files. The exit code is NO if one is an error or a warning.
+    """Give the flaws of the files, and of the EDFs that scripts among them name, which --fix leaves as they are.
+
+    The exit code is NO if one is an error or a warning.
 
     Raises BadInput for a file that cannot be read or is no text, and for a rule that does not exist.
     """
@@ -41,19 +45,26 @@ def check_files(request: CheckRequest) -> Result:
     found: list[Flaw] = []
     changes: list[str] = []
     warnings: list[str] = []
-    for file in request.files:
-        name, text = shown(file), _text(file)
-        source = read_source(text, name)
-        here = _flaws(source, rules, request.system, folder=file.parent)
+    sources = [(file, read_source(_text(file), shown(file))) for file in request.files]
+    named = [named_edfs(source, functools.partial(_read_beside, file.parent)) for file, source in sources]
+    by_nodes = sorted(itertools.chain.from_iterable(named), key=lambda edf: edf.nodes or 0)
+    of_steps = {edf.file.shown: edf for edf in by_nodes}  # of the step with most nodes
+    nodes = {name: edf.nodes for name, edf in of_steps.items()}
+    for (file, first), edfs in zip(sources, named, strict=True):
+        source, name = first, first.shown
+        here = _flaws(source, rules, request.system, folder=file.parent, edfs=edfs, nodes=nodes.get(name))
         if request.fix or request.diff:
             old, new = source.text, fixed(source.text, here)
             changes.append(without(secrets(old, here), difference(name, old, new)))
             if request.fix and new != old:
                 _rewrite(file, old, new)
                 source = read_source(new, name)
-                here = _flaws(source, rules, request.system, folder=file.parent)
+                here = _flaws(source, rules, request.system, folder=file.parent, edfs=edfs, nodes=nodes.get(name))
         warnings += [f"{name}: directives of {source.foreign} are skipped"] if source.foreign else []
         found += without_secrets(source.text, here)
+    for edf in (of_steps[name] for name in sorted(of_steps.keys() - {source.shown for _, source in sources})):
+        here = _flaws(edf.file, rules, request.system, nodes=edf.nodes)
+        found += (dataclasses.replace(flaw, edits=()) for flaw in without_secrets(edf.file.text, here))
     visible = [finding for finding in found if request.all or finding.severity != HINT]
     is_wrong = any(finding.severity != HINT for finding in found)
     return Result(
@@ -81,15 +92,24 @@ def flaws(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> 
     return without_secrets(source.text, _flaws(source, load_rules().values(), system))
 
 
-def _flaws(source: CheckedFile, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Flaw]:
-    """Return the flaws of a file and of the scripts within it. system: as in `flaws`."""
+def _flaws(
+    source: CheckedFile,
+    rules: Iterable[Rule],
+    system: str | None,
+    folder: Path | None = None,
+    edfs: Sequence[NamedEdf] = (),
+    nodes: int | None = None,
+) -> list[Flaw]:
+    """Return the flaws of a file and of the scripts within it. system: as in `flaws`. nodes: of the job of an EDF."""
     context = Context(
         source,
-        functools.cache(functools.partial(_settings, system, source)),
+        functools.cache(functools.partial(_settings, system, source, edfs, nodes)),
         _scheduler(system, source),
         functools.partial(_beside, folder) if folder else lambda _name: "",
         _system(system).jobs.required if system else (),
         lambda name: any((place / name).is_dir() for place in (folder, Path()) if place),
+        {edf.offset: _image_kind(edf.file, "ce", _systems(system, "ce")) for edf in edfs},
+        nodes,
     )
     inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
     return sorted([*findings(context, rules), *inner], key=lambda finding: (finding.position, finding.rule.id))
@@ -119,32 +139,43 @@ def _rewrite(file: Path, old: str, new: str) -> None:
 
 def _beside(folder: Path, name: str) -> str:
     """Read a program that a script starts, from the script's folder or the current one; empty if it is not there."""
+    return _read_beside(folder, name)[1]
+
+
+def _read_beside(folder: Path, name: str) -> tuple[str, str]:
+    """Return a file that a script names, as messages show it, and its text; as `_beside`."""
     for place in (folder / name, Path(name)):
         try:
-            return read_named(place, MAX_TRAINING_BYTES).decode("utf-8", "replace")
-        except (FileNotFoundError, BadInput):
+            return shown(place), read_named(place, MAX_TRAINING_BYTES).decode("utf-8", "replace")
+        except (OSError, BadInput):
             continue
-    return ""
+    return "", ""
 
 
 _system = functools.cache(load_system)
 _recipe = functools.cache(read_recipe)
 
 
-def _settings(system: str | None, source: CheckedFile) -> Settings | None:
-    """Return the settings for a file: of the system, or of what all systems with its runtime agree in."""
+def _settings(system: str | None, source: CheckedFile, edfs: Sequence[NamedEdf], nodes: int | None) -> Settings | None:
+    """Return the settings for a file: of the system, or of what all systems with its runtime agree in.
+
+    edfs: of its steps; the first tells the image and the hook. nodes: of the job of an EDF.
+    """
     runtime = runtime_of(source)
     systems = _systems(system, runtime)
     if not systems:
         return None
-    facts = {"image": _image_kind(source, runtime, systems), **_versions(source, systems[0])}
-    netstack = netstack_of(source)
+    edf = edfs[0].file if edfs else source
+    facts = {"image": _image_kind(edf, runtime, systems), **_versions(source, systems[0])}
+    netstack = netstack_of(edf)
     if netstack is not None and system and runtime:
         facts |= hook_facts(systems[0], runtime, netstack)
     else:
         facts["hook"] = None
     directives = {part.name: part.text for part in source.of("directive")}
-    if directives.get("nodes", directives.get("ntasks")) == "1":  # without either, sbatch may be given more
+    if (
+        nodes == 1 or directives.get("nodes", directives.get("ntasks")) == "1"
+    ):  # without either, sbatch may be given more
         facts["nodes"] = "1"
     return _settings_of(system, runtime, tuple(facts.items()))
 

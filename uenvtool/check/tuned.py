@@ -100,18 +100,21 @@ def _default(value: str) -> str:
 def _names_runtime(source: CheckedFile) -> Part:
     """Return where a file names what it runs in: its image, or the command of its container."""
     kinds = {("directive", "uenv"), ("entry", "image"), ("command", "apptainer"), ("command", "singularity")}
-    named = (part for part in source.parts if (part.kind, part.name) in kinds)
-    return next(named, Part(kind="line", name="", text="", offset=0, end=1))
+    steps = (part for part in source.of("command", "srun", "| srun") if "--environment" in part.text)
+    named = (*(part for part in source.parts if (part.kind, part.name) in kinds), *steps)
+    return next(iter(named), Part(kind="line", name="", text="", offset=0, end=1))
 
 
 def needed(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield values that need an option of the job that it lacks, whatever the version that they are for."""
-    options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
+    options = [part.text for part in source.parts if part.kind == "directive" or part.name in ("srun", "| srun")]
+    variables = {part.name: part.text for part in source.of("variable")}
     tuned = knowledge()
     needs = tuned.tuning.needs if tuned else {}
     for part in (*_set_parts(source), *_given_parts(source, tuned)):
         need = needs.get((_plain(part.name), part.text))
-        if need and not any(need.contains in option for option in options):
+        told = [*options, variables.get(need.variable, "")] if need else []
+        if need and not any(need.contains in option for option in told):
             yield at(part, f"{part.name}={part.text} needs {need.hint}")
 
 
