@@ -30,7 +30,7 @@ OTHERWISE = {
     "mounts": "/iopsstor, with two s, is the name of the file system; no user's folder is known",
     "workdir": "the folder where srun was called",
     "annotations.com.hooks.aws_ofi_nccl.variant": "cuda-dl takes the image's own CUDA; a static variant must match it",
-    "env.NCCL_DEBUG": "for a look once: it prints many lines",
+    "env.NCCL_DEBUG": "a comment, for a look once: it prints many lines",
 }
 """Entries of the seeds' EDFs that ours has with another value, or not, and why."""
 

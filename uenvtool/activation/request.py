@@ -78,7 +78,7 @@ class ExplainRequest:
         Argument(
             metavar="[VAR|ID...]",
             help="Variables, rules of check, findings of doctor, sources.",
-            autocompletion=complete.variables,
+            autocompletion=complete.explained,
         ),
     ] = ()
     all: Annotated[bool, Option("--all", help="Explain every variable.")] = False

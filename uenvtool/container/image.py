@@ -29,7 +29,8 @@ from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.options import given
 from uenvtool.core.result import Result
-from uenvtool.job.edf import edf_text
+from uenvtool.job.edf import VARIABLE, edf_text
+from uenvtool.job.shell import debugging, tags
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings, settings_of
@@ -223,10 +224,14 @@ def _srun(engine: RuntimeJob) -> list[str]:
 
 
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
+    env: list[str] = []
+    if activation:
+        set_here = activation.held(inside=True, beside_image=True)
+        env = [*tags(set_here), *edf_lines(activation, beside_image=True), debugging(VARIABLE)]
     return edf_text(
         engine,
         extended=engine.extended if plan.kind else None,
         image=f"{IMAGES}/{squashfs_name(plan)}",
-        env=edf_lines(activation, beside_image=True) if activation else (),
+        env=env,
         again=command,
     )

@@ -17,6 +17,9 @@ from uenvtool.knowledge.tuning import Setting
 WIDTH = 120
 """Columns of a comment."""
 
+VARIABLE = '{} = "{}"'
+"""How an EDF sets a variable to a value."""
+
 
 def job_edf(plan: JobPlan) -> str:
     """Return the EDF of a job."""
@@ -26,7 +29,7 @@ def job_edf(plan: JobPlan) -> str:
         *_table(threads(plan)),
         *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
-        *remarks(plan, '{} = "{}"'),
+        *remarks(plan, VARIABLE),
         *(wrapped(told_of_hook(plan.by_hook), WIDTH, "# ", "#   ") if plan.by_hook else ()),
     ]
     return edf_text(

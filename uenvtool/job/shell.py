@@ -80,8 +80,13 @@ def remarks(plan: JobPlan, form: str) -> list[str]:
     waiting = [f"Not set ({reason}): {', '.join(names)}" for reason, names in plan.left_out.items()]
     lines = [f"# {line}" for text in waiting for line in textwrap.wrap(quoting.comment(text), LONGEST_LINE - 2)]
     if plan.gpu and plan.settings and DEBUG.name not in plan.request.variables:
-        lines.append(f"# {form.format(DEBUG.name, DEBUG.value)} # {DEBUG.reason}")
+        lines.append(debugging(form))
     return lines
+
+
+def debugging(form: str) -> str:
+    """Return the comment that lets NCCL say what it does, once its `# ` is taken away. form: as for `remarks`."""
+    return f"# {form.format(DEBUG.name, DEBUG.value)} # {DEBUG.reason}"
 
 
 def exports_in_logs(plan: JobPlan) -> str:

@@ -30,11 +30,12 @@ def workarounds() -> list[str]:
     return sorted(load_all().workarounds)
 
 
-def variables() -> list[str]:
-    """Return the variables."""
+def explained() -> list[str]:
+    """Return the variables, and the sources of their values."""
+    from uenvtool.knowledge.sources import load_sources
     from uenvtool.knowledge.tuning import load_all
 
-    return sorted({found.name for found in load_all().variables})
+    return sorted({*(found.name for found in load_all().variables), *load_sources()})
 
 
 def _named(kind: str) -> list[str]:
