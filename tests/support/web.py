@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import json
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 
@@ -15,6 +17,25 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
     def log_message(self, *words: object) -> None:
         pass
+
+
+class PackageIndex(Quiet):
+    """Serves the pages that `index_page` writes, as an index of packages does."""
+
+    def guess_type(self, path: str | os.PathLike[str]) -> str:
+        return "application/vnd.pypi.simple.v1+json" if str(path).endswith("index.html") else "application/zip"
+
+
+def index_page(folder: Path, name: str, wheels: Mapping[Path, str]) -> None:
+    """Write the page of a package of an index below folder (PEP 691): its wheels, each with the day of its upload."""
+    place = folder / "simple" / name
+    place.mkdir(parents=True)
+    files = []
+    for path, day in wheels.items():
+        path.rename(place / path.name)
+        files.append({"filename": path.name, "url": path.name, "hashes": {}, "upload-time": f"{day}T12:00:00Z"})
+    page = {"meta": {"api-version": "1.1"}, "name": name, "versions": [], "files": files}
+    (place / "index.html").write_text(json.dumps(page))
 
 
 class Server(http.server.ThreadingHTTPServer):

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import Answer, Cli, Loaded, Write
 from tests.support.overlays import BaseHere, extension_source, inside, install, wheel
 from tests.support.samples import slow
+from tests.support.web import PackageIndex, index_page, served
 from tests.venv.conftest import TORCH
 
 CUDA = "nvidia-cublas-cu12==12.4.5.8; platform_system == 'Linux'"
@@ -149,6 +150,29 @@ def test_an_older_version_that_fits_the_base_is_taken_and_said_to_be_older(
 
     assert f"older: the newest is {newest}, see what it asks of the base with light=={newest}" in row(answer, "light")
     assert "light" not in again.stdout
+
+
+@pytest.mark.parametrize(("day", "is_taken"), [("2025-01-29", True), ("2023-12-14", False)])
+def test_the_newest_that_fits_the_base_is_taken_if_no_version_was_asked_for_and_it_is_not_years_older(
+    here: BaseHere, cli: Cli, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch, day: str, is_taken: bool
+) -> None:
+    """torchvision over torch 2.6: a minor version of it for each of torch's."""
+    days = {"0.21.0": day, "0.29.0": "2026-09-02", "0.29.2": "2026-10-28"}
+    torches = {"0.21.0": "torch==2.6.0", "0.29.0": "torch>=2.14", "0.29.2": "torch>=2.14"}
+    made = {wheel(wheels, "vision", version, requires=(torches[version],)): days[version] for version in days}
+    index_page(place / "index", "vision", made)
+    with served(place / "index", PackageIndex) as url:
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+
+        answer = cli("venv", "v", "vision")
+
+    if is_taken:
+        assert "older: the newest is 0.29.2" in row(answer, "vision")
+        assert inside("v") == {"vision"}
+    else:
+        assert answer.code == 1
+        assert "hint: --allow-older takes vision 0.21.0, the newest that fits; --override torch" in answer.stderr
 
 
 def test_an_older_release_that_has_only_its_source_is_gone_back_to_if_that_is_allowed(

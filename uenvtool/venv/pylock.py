@@ -7,6 +7,7 @@ lock is restricted to the files that the user names. What the base has is there 
 
 from __future__ import annotations
 
+import datetime
 import functools
 import json
 import os
@@ -153,6 +154,17 @@ def without_wheel(text: str) -> frozenset[str]:
     """List the packages of a lock that have to be built from their source."""
     tables = (table for table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
     return frozenset(canonical(table["name"]) for table in tables)
+
+
+def uploaded(text: str) -> dict[str, datetime.datetime]:
+    """Return when the files of each package were uploaded, by normalized name, where the index says so (PEP 700)."""
+    found = {}
+    for table in _tables(text):
+        files_of = [*table.get(WHEELS, ()), *(table[kind] for kind in SINGLE if kind in table)]
+        dates = [file["upload-time"] for file in files_of if isinstance(file.get("upload-time"), datetime.datetime)]
+        if dates:
+            found[canonical(table["name"])] = max(dates)
+    return found
 
 
 def _is_wheel(table: Mapping[str, Any]) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import UenvtoolError
@@ -72,20 +73,48 @@ class Question:
         own = f"-r {self.folder / WANTED}"
         return ", ".join("you" if who in (own, "") else who.removeprefix("-r ") for who in via)
 
-    def explained(self, error: UenvtoolError, floors: Mapping[str, str]) -> UenvtoolError:
-        """Add to uv's words what the base has of the packages that they name, and what was not tried."""
+    def explained(self, error: UenvtoolError, older: Mapping[str, str] | None = None) -> UenvtoolError:
+        """Add to uv's words what the base has of the packages that they name, and which versions fit.
+
+        older: versions that fit and that --allow-older would take.
+        """
         if not isinstance(error, NoSolution):
             return error
         named = {canonical(word) for word in re.findall(r"[A-Za-z0-9][\w.-]*", error.explanation)}
         mine = sorted(named & self.pins.keys())
-        ways = ["ask for versions that fit" if mine else "ask for versions that exist and fit together"]
+        fitting = ", ".join(f"{name} {version}" for name, version in (older or {}).items())
+        ways = [f"--allow-older takes {fitting}, the newest that fits"] if older else []
+        others = self._fitting(named - (older or {}).keys()) if mine else {}
+        fitting = ", ".join(f"{name}=={version}" for name, version in others.items())
+        ways += [f"ask for {fitting}, the newest that fits the base"] if others else []
+        if not ways:
+            ways = ["ask for versions that fit" if mine else "ask for versions that exist and fit together"]
         for name in mine:
             rule = protected(name)
             ways.append(f"--override {name} replaces the base's{f' (protected: {rule.cost})' if rule else ''}")
-        if floors:
-            ways.append(f"--allow-older takes an older {', '.join(floors)}, if one fits")
         of_base = ", ".join(f"{self.base.packages[name].name} {self.base.packages[name].version}" for name in mine)
         return NoSolution(error.explanation, note=of_base and f"  the base has {of_base}", hint="; ".join(ways))
+
+    def _fitting(self, names: Collection[str]) -> dict[str, str]:
+        """Find the newest versions that fit of what the user asks for in another version; nothing if none does."""
+        from packaging.specifiers import SpecifierSet
+
+        asked = [wanted for wanted in self.plan.wanted.requirements if wanted.name in names and wanted.operators]
+        asked = [wanted for wanted in asked if wanted.is_of_index and wanted.name not in self.base.packages]
+        if not asked:
+            return {}
+        unbound = [copy.copy(wanted.requirement) for wanted in asked]
+        for requirement in filter(None, unbound):
+            requirement.specifier = SpecifierSet()
+        path = self.folder / "pylock.fitting.toml"
+        fill(self.folder, {"unbound.txt": _lines(map(str, unbound))})
+        more: list[str | Path] = ["--overrides", self.folder / "unbound.txt", "--only-binary", ":all:"]
+        try:
+            self.uv.run([*self._words(), *more, "--format", pylock.LOCK, "-o", path])
+        except (NoSolution, BuildFailed, IndexFailed):
+            return {}
+        versions = pylock.versions_of(path.read_text(encoding="utf-8"))
+        return {wanted.name: versions[wanted.name] for wanted in asked if wanted.name in versions}
 
     def _words(self) -> list[str | Path]:
         words: list[str | Path] = ["pip", "compile", "--python", self.base.python, "--no-header", "--quiet"]

@@ -73,9 +73,9 @@ class VenvRequest:
             help="Build it from source with the base's torch; without a name: all that is built.",
         ),
     ] = ()
-    allow_older: Annotated[bool, Option("--allow-older", help="Allow major downgrades of the packages you name.")] = (
-        False
-    )
+    allow_older: Annotated[
+        bool, Option("--allow-older", help="Take old releases that fit of packages that you do not cap.")
+    ] = False
     from_: Annotated[
         Path | None,
         Option("--from", metavar="LOCK", help="Make exactly what a pylock.toml or uv.lock says."),

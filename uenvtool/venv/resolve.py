@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from uenvtool.core.errors import AnswerIsNo, Problem
@@ -16,8 +17,12 @@ from uenvtool.venv.requirements import UserRequirement
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import BuildFailed, NoSolution, Uv
 
-OPEN_BELOW = frozenset({"<", "<=", "!="})
+CAPS = frozenset({"<", "<="})
+OPEN_BELOW = CAPS | {"!="}
 """Operators that do not say how old a version may be."""
+YEARS_OLDER = datetime.timedelta(days=2 * 365)
+"""How much older than the newest a release may be that is taken because it fits the base, if no version was asked for.
+Of a base with torch 2.6 (2025-01) and of 2026-11, torchvision 0.21 is 21 months older than the newest, 0.29.2: PyPI."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,9 +41,10 @@ class Resolution:
 def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     """Resolve with uv, the base's packages pinned but for those that the user names in another version.
 
-    What the user names without a lower bound is not taken in a version that is older by a major version (by a minor one
-    below 1.0) than the newest, nor in an older one without a wheel, unless that is allowed. uv runs once, a second time
-    for the newest of what the user names, and a third time if that is too far from what came of the first.
+    What the user names without a lower bound stays near the newest: in its major version (below 1.0 in its minor one),
+    and with a wheel. If nothing there fits, the newest release that fits is taken of what was named without any
+    version, if the index says that it is less than YEARS_OLDER. uv runs once, a second time for the newest of what the
+    user names, and a third time if that is too far from what came of the first.
     Raises AnswerIsNo if the requirements contradict the base, or would replace or double what is protected.
     """
     replaceable = _replaceable(plan)
@@ -53,14 +59,17 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     named = _newest_named(plan, question, pylock.versions_of(text))
     newest = question.newest() if named else ""
     versions = {name: version for name, version in pylock.versions_of(newest).items() if name in named}
-    held = {} if plan.request.allow_older else _held(plan, versions)
-    if error is not None or _is_too_old(text, versions, held):
+    held = _held(plan, versions)
+    if error is not None or _too_old(text, newest, held):
         if error is not None and not held:
-            raise question.explained(error, held)
+            raise question.explained(error)
+        built = held if plan.request.allow_older else pylock.without_wheel(newest) | _built(plan)
         try:
-            text = question.answer(held, only_binary=held.keys() - pylock.without_wheel(newest) - _built(plan))
+            text = question.answer(held, only_binary=held.keys() - built)
         except (NoSolution, BuildFailed) as failed:
-            raise question.explained(failed, held) from None
+            older = {name: pylock.versions_of(text)[name] for name in _too_old(text, newest, held)}
+            if not older or not _may_be_older(plan, older.keys(), text, newest):
+                raise question.explained(failed, _uncapped(plan, older)) from None
     resolution = _resolution(plan, question, text, versions)
     _refuse_torch(plan, question, resolution)
     _refuse_protected(plan, question, resolution, replaceable)
@@ -85,24 +94,54 @@ def _newest_named(plan: OverlayPlan, question: Question, found: Mapping[str, str
 
 
 def _held(plan: OverlayPlan, newest: Mapping[str, str]) -> dict[str, str]:
-    """Find the oldest versions to take of what the user names without a lower bound: near the newest, or the old."""
-    bounds: dict[str, set[str]] = {}
-    for wanted in plan.wanted.requirements:
-        bounds.setdefault(wanted.name, set()).update(wanted.operators)
+    """Find the oldest versions to take of what the user names without a lower bound: near the newest, or the old.
+
+    --allow-older lifts them, but for what the user caps: a version that is asked for in words is meant.
+    """
     found = {}
-    for name in sorted(name for name, operators in bounds.items() if operators <= OPEN_BELOW):
-        if name in newest:
+    for name, operators in sorted(_operators(plan).items()):
+        is_held = operators & CAPS if plan.request.allow_older else True
+        if name in newest and operators <= OPEN_BELOW and is_held:
             before = plan.preferred.get(name, newest[name])
             found[name] = floor(before if newer(newest[name], before) else newest[name])
     return {name: version for name, version in found.items() if version}
 
 
-def _is_too_old(text: str, newest: Mapping[str, str], held: Mapping[str, str]) -> bool:
-    versions, sources = pylock.versions_of(text), pylock.without_wheel(text)
-    return any(
-        newer(oldest, versions[name]) or (name in sources and newer(newest[name], versions[name]))
+def _operators(plan: OverlayPlan) -> dict[str, set[str]]:
+    """Return what the user says of the versions of each package that is named."""
+    found: dict[str, set[str]] = {}
+    for wanted in plan.wanted.requirements:
+        found.setdefault(wanted.name, set()).update(wanted.operators)
+    return found
+
+
+def _uncapped(plan: OverlayPlan, versions: Mapping[str, str]) -> dict[str, str]:
+    operators = _operators(plan)
+    return {name: version for name, version in versions.items() if not operators[name] & CAPS}
+
+
+def _too_old(text: str, newest: str, held: Mapping[str, str]) -> frozenset[str]:
+    """List what is older than is held, or has only its source where a newer release has a wheel."""
+    versions, sources, newest_of = pylock.versions_of(text), pylock.without_wheel(text), pylock.versions_of(newest)
+    return frozenset(
+        name
         for name, oldest in held.items()
         if name in versions
+        and (newer(oldest, versions[name]) or (name in sources and newer(newest_of[name], versions[name])))
+    )
+
+
+def _may_be_older(plan: OverlayPlan, names: Collection[str], text: str, newest: str) -> bool:
+    """Tell if all of these were named without a version, have a wheel, and are less than YEARS_OLDER by the index."""
+    operators, sources = _operators(plan), pylock.without_wheel(text)
+    dates, newest_dates = pylock.uploaded(text), pylock.uploaded(newest)
+    return all(
+        not operators[name]
+        and name not in sources
+        and name in dates
+        and name in newest_dates
+        and newest_dates[name] - dates[name] < YEARS_OLDER
+        for name in names
     )
 
 
