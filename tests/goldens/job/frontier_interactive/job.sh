@@ -33,8 +33,6 @@ export PATH="$environment/bin:$PATH" CONDA_PREFIX="$environment"
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# [img-2026]   alps-extended-images, alps-runtime.env of alps5 and alps6; on main in four files (common, nccl-like,
-#   cuda, rocm), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
 export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network cards of a node [docs-2026]
@@ -44,8 +42,6 @@ export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 # the default there, which is fine with the plugin; memhooks deadlocks [frontier]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-kdreg2}"
 export HSA_FORCE_FINE_GRAIN_PCIE="${HSA_FORCE_FINE_GRAIN_PCIE-1}" # the network card may reach the GPU's memory [hpe]
-# ROCm keeps its scratch memory; to give it back after each kernel is slow [img-2026]
-export HSA_NO_SCRATCH_RECLAIM="${HSA_NO_SCRATCH_RECLAIM-1}"
 # its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
 export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
 # as its database, on the node's own disk [frontier]
