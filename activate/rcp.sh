@@ -17,7 +17,8 @@ ue_settings() {
   ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1   # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
   if [[ $ue_nccl -lt 2026 ]]; then # nccl < 2.26, or no nccl is seen
     ue_here NCCL_IB_GID_INDEX "$ue_roce_note"
-    # the GID that is RoCE v2 and IPv4-mapped; NCCL to 2.20 takes 0, 2.21 to 2.25 end where a pod has no index 0 [rcp]
+    # the GID that is RoCE v2 and IPv4-mapped; NCCL to 2.20 takes 0, 2.21 to 2.25 end where a pod has no index 0, and from
+    #   2.26 on it finds the index itself, passing over those that a pod lacks [rcp]
     ue_default NCCL_IB_GID_INDEX "$ue_roce_gid_index"
   fi
   if [[ -n $ue_overlay ]]; then
