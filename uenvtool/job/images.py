@@ -54,6 +54,7 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
         yield Problem(f"--image {named} is an EDF, and {plan.runtime.name} reads none", hint=hint)
     if plan.edf:
         yield from _of_edf(plan, plan.edf, disk.folder)
+    yield from _of_annotations(plan)
 
 
 def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
@@ -84,6 +85,16 @@ def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
         source, _, inside = mounted_overlay(plan, os.path.abspath(overlay.image)).partition(":")
         hint = mount_hint(path, source, inside if overlay.mount else "")
         yield Problem(f"--venv {overlay.path}: {path} is taken as it is", hint=hint)
+
+
+def _of_annotations(plan: JobPlan) -> Iterator[Problem]:
+    """Yield the annotations that no TOML can hold: `a.b` is a table where `a.b.c` has a value."""
+    asked = plan.request.annotations
+    of_site = (plan.extended.annotations if plan.extended else plan.knowledge.annotations) if asked else ()
+    names = {*asked, *(one.name for one in of_site)}
+    for name in asked:
+        if below := sorted(other for other in names if other.startswith(f"{name}.")):
+            yield Problem(f"--annotation {name}: it has no value beside {below[0]}", hint="name the whole annotation")
 
 
 def mount_hint(edf: str, source: str, inside: str = "") -> str:
