@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from uenvtool.core.result import Result
 from uenvtool.core.session import KUBERNETES, container_name, current_job, in_container, loaded_views
-from uenvtool.knowledge.system import recognised
+from uenvtool.knowledge.recognise import recognised
 
 
 def start(environ: Mapping[str, str]) -> Result:

@@ -187,6 +187,7 @@ def _uenv_repository(world: World, folder: Path) -> None:
 
 def _users_files(folder: Path) -> None:
     (folder / "train.py").write_text(TRAIN)
+    (folder / "torch_env.tar.gz").touch()
     (folder / "requirements.txt").write_text("einops\n")
     (folder / "job.sh").write_text(JOB)
     (folder / "env.toml").write_text(EDF)

@@ -12,8 +12,9 @@ from uenvtool.core.session import CurrentJob, LoadedView
 from uenvtool.doctor.here import faults
 from uenvtool.doctor.snapshot import Disks, Folder, Libraries, MpiUser, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
+from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import settings_for
-from uenvtool.knowledge.system import concrete_systems, load_system
+from uenvtool.knowledge.system import load_system
 from uenvtool.venv.health import Health, PythonHere, PythonPackage
 
 KNOWN = load_findings().findings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.conftest import Write
-from uenvtool.knowledge.system import recognised
+from uenvtool.knowledge.recognise import recognised
 
 
 def test_a_machine_is_recognised_by_a_variable_with_its_value() -> None:

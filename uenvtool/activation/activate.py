@@ -16,8 +16,8 @@ from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.load import skipped_file_notes
+from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
-from uenvtool.knowledge.system import concrete_systems
 
 JSON = "json"
 FOLDER = Path("activate")

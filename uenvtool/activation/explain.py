@@ -21,10 +21,11 @@ from uenvtool.core.words import grouped, wrapped
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.load import skipped_file_notes
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import load_rules
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 from uenvtool.knowledge.sources import legend, load_sources
-from uenvtool.knowledge.system import System, recognised
+from uenvtool.knowledge.system import System
 from uenvtool.knowledge.tuning import THE_HOOK, load_all
 
 ALL = "uenvtool explain --all"

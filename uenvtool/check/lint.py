@@ -24,10 +24,11 @@ from uenvtool.knowledge.kinds import RECIPE, RULES
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime, script_runtimes
 from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_of_label, runtimes_of, settings_of
-from uenvtool.knowledge.system import System, concrete_systems, load_system
+from uenvtool.knowledge.system import System, load_system
 
 MAX_BYTES = 20_000_000
 MAX_TRAINING_BYTES = 2_000_000

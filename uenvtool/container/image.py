@@ -32,9 +32,9 @@ from uenvtool.core.result import Result
 from uenvtool.job.edf import VARIABLE, edf_text
 from uenvtool.job.shell import debugging, tags
 from uenvtool.knowledge.jobs import RuntimeJob
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings, settings_of
-from uenvtool.knowledge.system import recognised
 from uenvtool.venv.fit import rules
 
 EDF = "edf"

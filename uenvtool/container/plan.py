@@ -16,9 +16,10 @@ from uenvtool.knowledge.container import ChosenComponent, Container, container_o
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import on_this_machine
+from uenvtool.knowledge.recognise import recognised, this_system
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import runtimes_of
-from uenvtool.knowledge.system import System, load_system, recognised, this_system
+from uenvtool.knowledge.system import System, load_system
 from uenvtool.venv.requirements import checked_names
 
 OUT = "/out"

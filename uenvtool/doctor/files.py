@@ -22,7 +22,8 @@ from uenvtool.doctor.log.verdict import examined, with_last_words
 from uenvtool.doctor.network import TCP
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
-from uenvtool.knowledge.system import Bandwidth, load_system, recognised
+from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.system import Bandwidth, load_system
 
 STANDARD_INPUT = Path("-")
 

@@ -22,8 +22,8 @@ from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.variables import tuned_here
 from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT
-from uenvtool.knowledge.system import recognised
 from uenvtool.knowledge.tuning import DEFAULT
 
 LIVE_STATES = ("CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")

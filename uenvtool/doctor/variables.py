@@ -14,9 +14,10 @@ from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.libraries import found_in
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.knowledge.facts import SOFTWARE
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, Sign
 from uenvtool.knowledge.settings import runtimes_of, settings_for
-from uenvtool.knowledge.system import load_system, recognised
+from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import Guard, Setting
 from uenvtool.venv.health import PythonHere
 

@@ -29,9 +29,10 @@ from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.left_out import by_version
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
+from uenvtool.knowledge.recognise import recognised, this_system
 from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.settings import Settings, chosen_workarounds, facts_of, hook_facts, recipe_of_label, settings_of
-from uenvtool.knowledge.system import NodeType, System, load_system, recognised, this_system
+from uenvtool.knowledge.system import NodeType, System, load_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")

@@ -15,8 +15,8 @@ from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS,
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
+from uenvtool.knowledge.recognise import claimed_twice
 from uenvtool.knowledge.schema import schema_text
-from uenvtool.knowledge.system import claimed_twice
 from uenvtool.knowledge.tuning import load_all
 from uenvtool.knowledge.yamltree import Node, read, text
 

@@ -13,17 +13,9 @@ from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import children
 from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.recognise import concrete_systems, recognised
 from uenvtool.knowledge.spec import parse_spec
-from uenvtool.knowledge.system import (
-    HOST,
-    External,
-    NodeType,
-    System,
-    SystemPackage,
-    concrete_systems,
-    load_system,
-    recognised,
-)
+from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage, load_system
 from uenvtool.knowledge.yamltree import Node
 
 

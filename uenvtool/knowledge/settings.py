@@ -20,8 +20,9 @@ from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, read_lock
 from uenvtool.knowledge.place import system_name
 from uenvtool.knowledge.recipe import Recipe, read_recipe
+from uenvtool.knowledge.recognise import this_system
 from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
-from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.knowledge.system import System, load_system
 from uenvtool.knowledge.tuning import (
     THE_HOOK,
     Guard,

@@ -17,7 +17,7 @@ from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import size_text
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
-from uenvtool.knowledge.system import recognised
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto
 from uenvtool.venv.base import Base
 from uenvtool.venv.image import packed_beside, previous_names

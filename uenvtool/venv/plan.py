@@ -168,7 +168,7 @@ def _system_with_runtime(environ: Mapping[str, str]) -> str:
     """Return the name of this system if images are loaded here before one works; empty elsewhere."""
     if not _runtimes(environ) - {NO_RUNTIME}:
         return ""
-    from uenvtool.knowledge.system import recognised
+    from uenvtool.knowledge.recognise import recognised
 
     system = recognised(environ)
     return system[0] if system else "a machine with the uenv client"
@@ -176,7 +176,8 @@ def _system_with_runtime(environ: Mapping[str, str]) -> str:
 
 def _runtimes(environ: Mapping[str, str]) -> set[str]:
     """Return the runtimes that are here: those of the system, if it is a known one, and uenv by its client."""
-    from uenvtool.knowledge.system import load_system, recognised
+    from uenvtool.knowledge.recognise import recognised
+    from uenvtool.knowledge.system import load_system
 
     system = recognised(environ)
     own = load_system(system[0]).runtimes if system else ()
