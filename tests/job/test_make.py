@@ -516,21 +516,25 @@ class TestApptainer:
 
     def run(self, cli: Cli, place: Path, *words: str, code: int = 0) -> tuple[int, list[list[str]], str]:
         """A job of Olivia with stand-ins for srun and apptainer: its exit code, apptainer's words, its output."""
-        host = place / "host"
-        host.mkdir()
+        self.write_system(place)
         image = place / "image.sif"
         image.touch()
+        made = cli("job", "-s", "mine", "-A", "a", "--image", str(image), "-o", "job.sh", *words)
+        assert made.code == 0, made.stderr
+        ran: list[subprocess.CompletedProcess[str]] = []
+        argv = recorded(place, "apptainer", [], call=lambda: ran.append(self.batch(place)), code=code, run=True)
+        return ran[0].returncode, argv, ran[0].stdout + ran[0].stderr
+
+    def write_system(self, place: Path) -> None:
+        """Write the system `mine`, an Olivia of one folder of the host's."""
+        host = place / "host"
+        host.mkdir()
         system = place / "systems" / "mine.yaml"
         system.parent.mkdir()
         system.write_text(
             "extends: olivia-2025\njobs:\n runtimes:\n  apptainer:\n    binds:\n"
             f"    - {{host: {host}, inside: /opt/libfabric/lib, reason: libfabric}}\n    monitor: {self.MONITOR}\n"
         )
-        made = cli("job", "-s", "mine", "-A", "a", "--image", str(image), "-o", "job.sh", *words)
-        assert made.code == 0, made.stderr
-        ran: list[subprocess.CompletedProcess[str]] = []
-        argv = recorded(place, "apptainer", [], call=lambda: ran.append(self.batch(place)), code=code, run=True)
-        return ran[0].returncode, argv, ran[0].stdout + ran[0].stderr
 
     def batch(self, place: Path) -> subprocess.CompletedProcess[str]:
         return run_as_one_rank(place, "apptainer")
@@ -549,6 +553,31 @@ class TestApptainer:
         assert argv[13:] == ["rank", "printf", "<%s>", "a b", "$(id)", "it's"]
         assert output.endswith("<a b><$(id)><it's>")  # what bash -c in the container makes of it
         assert "export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64:" in argv[12]
+
+    def test_the_sif_that_build_sh_makes_is_what_the_job_starts(self, cli: Cli, place: Path) -> None:
+        self.write_system(place)
+        made = cli("container", "--from", "nvcr.io/nvidia/pytorch:25.06-py3", "--pip", "einops", "--system", "mine")
+        words = made.stderr.splitlines()[-1].replace("ACCOUNT", "a").split()
+        image = words[words.index("--image") + 1]
+        assert image == "containers/pytorch-einops/pytorch-einops+25.06-py3.sif"
+        (place / "stand-ins").mkdir()
+        for name, text in {
+            "podman": '[[ $1 != save ]] || touch "$5"',
+            "apptainer": '[[ $1 == build && -e ${3#docker-archive:} ]] && touch "$2"',
+        }.items():
+            (place / "stand-ins" / name).write_text(f"#!/bin/bash\n{text}\n")
+            (place / "stand-ins" / name).chmod(0o755)
+        env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin"}
+        built = subprocess.run(
+            ["bash", "containers/pytorch-einops/build.sh"], env=env, check=True, capture_output=True, text=True
+        )
+        assert built.stdout == f"{place}/{image}\n"
+
+        job = cli(*words[1 : words.index("-o")], "-o", "job.sh", "--launcher", "srun", "--", "true")
+        assert job.code == 0, job.stderr
+        (argv,) = recorded(place, "apptainer", [], call=lambda: self.batch(place), run=True)
+
+        assert argv[argv.index("bash") - 1] == f"./{image}"
 
     def test_a_library_that_is_missing_is_named_at_the_start(self, cli: Cli, place: Path) -> None:
         made = cli("job", "-s", "olivia-2025", "-A", "g123", "-o", "job.sh", *TRAIN)

@@ -64,9 +64,15 @@ class NodeRun:
     edf: str
 
 
-def squashfs_name(plan: ContainerPlan) -> str:
-    """Return the name of the image as a file of the Container Engine."""
-    return f"{plan.container.name}+{plan.tag}.sqsh"
+def sif_program(plan: ContainerPlan) -> str:
+    """Return the program that makes a .sif where no runtime reads an EDF; empty if none of them runs one."""
+    reads_edf = any("edf" in runtime.forms for runtime in plan.runtimes)
+    return "" if reads_edf else next((runtime.sif for runtime in plan.runtimes if runtime.sif), "")
+
+
+def file_name(plan: ContainerPlan) -> str:
+    """Return the name of the image as a file: a .sif, or a squashfs file of the Container Engine."""
+    return f"{plan.container.name}+{plan.tag}.{'sif' if sif_program(plan) else 'sqsh'}"
 
 
 def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
@@ -84,11 +90,16 @@ def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
 
 def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
     """Return the script that builds the image by hand."""
+    program = sif_program(plan)
     return filled(
         template("build.sh"),
         CANONICAL=identity.canonical,
         CANONICAL_WORD=quoting.sh_word(identity.canonical),
-        FILE_WORD=quoting.sh_word(squashfs_name(plan)),
+        FILE_WORD=quoting.sh_word(file_name(plan)),
+        KIND=".sif" if program else "squashfs file",
+        RUNTIME=program or "the Container Engine",
+        FOLDER="$PWD" if program else "${SCRATCH:-$PWD}/ce-images",
+        TO_FILE=filled(template("to-sif.sh"), PROGRAM=program) if program else template("to-sqsh.sh"),
         AGAIN=again,
     )
 

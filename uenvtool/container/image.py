@@ -19,8 +19,9 @@ from uenvtool.container.deploy import (
     NodeRun,
     build_script,
     content_hash,
+    file_name,
     pipeline,
-    squashfs_name,
+    sif_program,
     test_script,
 )
 from uenvtool.container.plan import ContainerPlan, planned, unlocked
@@ -90,12 +91,13 @@ def make(request: ContainerRequest) -> Result:
 
 
 def _job(plan: ContainerPlan, folder: Path) -> Iterator[str]:
-    """Yield the command that writes a job in the image, where a runtime reads its EDF."""
-    if _runtime_with_edf(plan):
+    """Yield the command that writes a job in the image, where a runtime reads its EDF or runs its .sif."""
+    named = _edf_name(plan) if _runtime_with_edf(plan) else file_name(plan) if sif_program(plan) else ""
+    if named:
         here = recognised()
         system = [] if here and here[0] == plan.system.name else ["--system", plan.system.name]
         needed = [word for option in plan.system.jobs.required for word in (f"--{option}", option.upper())]
-        words = ["uenvtool", "job", *system, *needed, "--image", str(folder / _edf_name(plan))]
+        words = ["uenvtool", "job", *system, *needed, "--image", str(folder / named)]
         yield shlex.join([*words, "-o", "train.sh", "--", "python", "train.py"])
 
 
@@ -159,7 +161,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     if reader:
         made[edf] = _edf(plan, engine, activation, command)
     made["build.sh"] = build_script(plan, identity, command)
-    if not is_small:
+    if not is_small and not sif_program(plan):  # the tests on nodes run by an EDF
         made["test.sh"] = test_script(plan, on_nodes, command)
         made |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
     return Image(plan=plan, identity=identity, files=made)
@@ -231,7 +233,7 @@ def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, c
     return edf_text(
         engine,
         extended=engine.extended if plan.kind else None,
-        image=f"{IMAGES}/{squashfs_name(plan)}",
+        image=f"{IMAGES}/{file_name(plan)}",
         env=env,
         again=command,
     )

@@ -71,7 +71,8 @@ class Runtime:
     images: the kinds of images that show themselves.
     base: of overlays, by what it puts on PATH. libraries: VIEWS or SYSTEM. forms: the files of variables that it reads.
     mount: how a squashfs image is mounted. paths: a regular expression for a character that a path must not have there.
-    limits: what it cannot do. common: sites that are not known here have it too.
+    sif: the program that makes the .sif that it runs. limits: what it cannot do.
+    common: sites that are not known here have it too.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Runtime:
     forms: tuple[str, ...] = ()
     use: tuple[Use, ...] = ()
     mount: Verbatim = ""
+    sif: str = ""
     paths: Pattern | None = None
     limits: tuple[str, ...] = ()
     common: bool = False

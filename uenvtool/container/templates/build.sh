@@ -1,17 +1,17 @@
 #!/bin/bash
 # Builds @CANONICAL@
-# with podman, and makes it a squashfs file for the Container Engine.
+# with podman, and makes it a @KIND@ for @RUNTIME@.
 # Made by uenvtool, again: @AGAIN@
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host where a build reaches no network
 #   JOBS=16       processes of one build
-#   IMAGES=DIR    where the squashfs file goes
+#   IMAGES=DIR    where the @KIND@ goes
 #   BASE=IMAGE    the image to build on, if it has another name here
 image=@CANONICAL_WORD@
 file=@FILE_WORD@
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
-folder=${IMAGES:-${SCRATCH:-$PWD}/ce-images}
+folder=${IMAGES:-@FOLDER@}
 
 options=(--file Containerfile --tag "$image")
 ! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
@@ -24,15 +24,4 @@ if ! podman build "${options[@]}" "$@" .; then
   exit 1
 fi
 
-if ! command -v enroot >/dev/null; then
-  echo "built $image; enroot is not here, so there is no squashfs file of it" >&2
-  exit 0
-fi
-mkdir -p "$folder"
-# Large files over all storage targets, small ones on one: thousands of processes read the image at once.
-! command -v lfs >/dev/null || lfs setstripe -E 4M -c 1 -E 64M -c 4 -E -1 -c -1 -S 4M "$folder" ||
-  echo "$folder is not on Lustre, so it is not striped" >&2
-rm -f "$folder/$file.part"
-enroot import -x mount -o "$folder/$file.part" "podman://$image"
-mv "$folder/$file.part" "$folder/$file"
-echo "$folder/$file"
+@TO_FILE@
