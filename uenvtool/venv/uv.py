@@ -66,6 +66,12 @@ _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
         "the lock is for another Python: load the base that it was made for, which it names, or resolve anew",
     ),
     (
+        r"build backend returned(?s:.)*(CUDA_HOME environment variable is not set|nvcc was not found|bin/nvcc')",
+        BuildFailed,
+        "its build starts bin/nvcc of the CUDA toolkit, whose folder CUDA_HOME names: load the module that has it "
+        "({modules}), in the version of the base's torch, or set CUDA_HOME",
+    ),
+    (
         r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named 'torch",
         BuildFailed,
         "its build needs torch, which lies in the base: --no-build-isolation {name}",
@@ -90,7 +96,10 @@ _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
     ),
     (r"No solution found", NoSolution, ""),
 )
-"""Words of uv by which its failures differ for this tool: another exit code, another way out. The first that fits."""
+"""Words of uv by which its failures differ for this tool: another exit code, another way out. The first that fits.
+
+Those of nvcc are torch's (torch/utils/cpp_extension.py, 2.6) and flash-attn's (setup.py, 2.8.3).
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -156,7 +165,7 @@ class Uv:
         ]
         completed = processes.run([self.program, *words], env=self._environment())
         if completed.code != 0:
-            raise failure(completed.stderr)
+            raise failure(completed.stderr, os.environ.get("MODULEPATH", ""))
         outside = re.search(_OUTSIDE, completed.stderr)
         if outside:
             raise UnsafePackage(
@@ -207,8 +216,11 @@ class Uv:
         return replace(self, build_path=(*base.folders, str(folder)))
 
 
-def failure(stderr: str) -> UenvtoolError:
-    """Return an error that quotes uv's words, with the exit code and the way out that fit them."""
+def failure(stderr: str, module_path: str = "") -> UenvtoolError:
+    """Return an error that quotes uv's words, with the exit code and the way out that fit them.
+
+    module_path: the folders where Lmod or Tcl's modules are looked for, as MODULEPATH has them.
+    """
     text = stderr.strip() or "uv failed and printed nothing"
     for words, kind, hint in _FAILURES:
         found = re.search(words, text)
@@ -217,8 +229,16 @@ def failure(stderr: str) -> UenvtoolError:
         if found and kind is BuildFailed:
             text = text.partition("\nhint: ")[0]  # of uv's own: it would install a second torch
         if found:
-            return kind(f"uv: {short_text(text)}", hint=f"{hint.format(**found.groupdict())}; {NOTHING_CHANGED}")
+            values = {**found.groupdict(), "modules": _modules_of_cuda(module_path)}
+            return kind(f"uv: {short_text(text)}", hint=f"{hint.format(**values)}; {NOTHING_CHANGED}")
     return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
+
+
+def _modules_of_cuda(module_path: str) -> str:
+    """Return the command that shows the modules of the CUDA toolkit, under the name that they have here."""
+    folders = (Path(folder) for folder in module_path.split(os.pathsep) if folder)
+    names = (path.name for folder in folders for path in sorted(folder.glob("[cC][uU][dD][aA]*")))
+    return f"`module avail {next(names, 'cuda')}`"
 
 
 def is_out_of_space(error: BaseException) -> bool:
