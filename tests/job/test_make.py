@@ -813,6 +813,17 @@ OVERLAYS = {
         CE,
         "was made on the uenv pytorch: a container has another Python",
     ),
+    "on another tag": (
+        {"kind": "uenv", "image": "pytorch/v2.6.0:v1@clariden"},
+        (*UENV[:-2], "--image", "pytorch/v2.6.0:v2"),
+        "mine.squashfs was made on pytorch/v2.6.0:v1@clariden, another build than pytorch/v2.6.0:v2 "
+        "(the job runs pytorch/v2.6.0:v2): make it anew on that",
+    ),
+    "on another tag than the recipe's": (
+        {"kind": "uenv", "image": "pytorch/v2.6.0:v0"},
+        UENV,
+        "another build than pytorch/v2.6.0:v1 (the job runs pytorch/v2.6.0:v0)",
+    ),
     "in a container": ({"in_container": "yes"}, UENV, "was made in a container: uenv has another Python"),
     "stale": ({}, UENV, "/mine: pack it again with `uenvtool venv "),
 }
@@ -830,6 +841,31 @@ def test_an_overlay_that_does_not_fit_is_said(cli: Cli, place: Path, case: str) 
     assert answer.code == 0, answer.stderr
     (warning,) = [line for line in answer.stderr.splitlines() if line.startswith("warning: ")]
     assert message in warning
+
+
+@needs("mksquashfs")[0]
+@pytest.mark.parametrize(
+    ("base", "words", "code"),
+    [
+        ("pytorch/v2.8.0:v1", UENV, 2),
+        ("pytorch/v2.8.0:v1", (*UENV[:-2], "--image", "pytorch/v2.6.0:v1"), 2),
+        ("pytorch/v2.6.0:v1", (*UENV[:-2], "--image", "pytorch/v2.6.0"), 0),
+        ("{place}/base.squashfs", (*UENV[:-2], "--image", "base.squashfs"), 0),
+        ("{place}/base.squashfs", UENV, 0),
+        ("{place}/other.squashfs", (*UENV[:-2], "--image", "base.squashfs"), 2),
+    ],
+)
+def test_an_overlay_on_another_image_is_refused(
+    cli: Cli, place: Path, base: str, words: tuple[str, ...], code: int
+) -> None:
+    packed_overlay(place, {"kind": "uenv", "image": base.format(place=place)})
+    for name in ("train.py", "base.squashfs", "other.squashfs"):
+        (place / name).touch()
+
+    answer = cli("job", *words, "--venv", "mine.squashfs", *TRAIN)
+
+    assert answer.code == code, answer.stderr
+    assert ("was made on" in answer.stderr) == bool(code)
 
 
 @needs("mksquashfs")[0]

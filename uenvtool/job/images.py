@@ -16,6 +16,10 @@ from uenvtool.job.shell import mounted_overlay
 _IMAGE_FILE = re.compile(r"(?P<file>[^:]+?(?P<end>\.sqsh|\.squashfs|\.sif|\.toml|\.tar\.gz|\.tgz)?)(?P<mount>:/[^:]*)?")
 """A file, with where a uenv is mounted behind it. end: what files of images end with, and no registry's name does."""
 
+_LABEL_END = re.compile(r"[:@%]")
+"""What ends the name and version of a uenv's label, `NAME/VERSION:TAG@SYSTEM%UARCH`."""
+_TAG = re.compile(r"[^./$:@%][^:@%]*:([^/@%][^@%]*)")
+
 
 def file_of(image: str) -> str:
     """Return the file that an image's name is, without where it is mounted; empty for a name that is no path."""
@@ -103,3 +107,35 @@ def mount_hint(edf: str, source: str, inside: str = "") -> str:
     return (
         f'write "{mount}" into the mounts of {edf}; or name the image itself with --image, for an EDF of the job\'s own'
     )
+
+
+def on_another_image(plan: JobPlan, published: str) -> Iterator[Problem]:
+    """Yield that an overlay was made on another image than is asked for. published: the uenv of --recipe, or empty.
+
+    An image that is a file can be that of a recipe.
+    """
+    base = plan.overlay.base_image if plan.overlay else ""
+    for option, wanted in (("image", plan.request.image), ("recipe", published)):
+        is_file = option == "recipe" and base.startswith(PATH_STARTS)
+        if plan.overlay and base and wanted and not is_file and not _can_be_same(wanted, base):
+            yield Problem(
+                f"{plan.overlay.path} was made on {base}, not on {wanted}",
+                hint=f"leave --{option} out, or make the overlay anew on that image",
+            )
+
+
+def on_another_tag(plan: JobPlan, published: str) -> Iterator[str]:
+    """Yield that an overlay was made on another build of the image. published: as for `on_another_image`."""
+    base = plan.overlay.base_image if plan.overlay else ""
+    wanted = plan.request.image or published
+    tags = [found[1] for found in map(_TAG.match, (base, wanted)) if found]
+    if plan.overlay and len(set(tags)) > 1:
+        runs = f"the job runs {plan.image}"
+        yield f"{plan.overlay.path} was made on {base}, another build than {wanted} ({runs}): make it anew on that"
+
+
+def _can_be_same(one: str, other: str) -> bool:
+    """Tell if two names can be of one image: a label with and without its tag, or the same path."""
+    if one.startswith(PATH_STARTS) or other.startswith(PATH_STARTS):
+        return os.path.abspath(one) == os.path.abspath(other)
+    return _LABEL_END.split(one)[0] == _LABEL_END.split(other)[0]

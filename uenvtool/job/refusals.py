@@ -12,7 +12,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
-from uenvtool.job.images import mount_hint, of_image_file
+from uenvtool.job.images import mount_hint, of_image_file, on_another_image
 from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
 from uenvtool.job.other import not_over_base
@@ -212,12 +212,7 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
         hint = "name a uenv by its label, or a runtime for containers with --runtime"
         yield Problem(f"{named} is an image of a registry, and {case.plan.runtime.name} runs none", hint=hint)
     yield from _of_view(case)
-    base = overlay.base_image if overlay else ""
-    if overlay and named and base and not _can_be_same(named, base):
-        yield Problem(
-            f"{overlay.path} was made on {base}, not on {named}",
-            hint="leave --image out, or make the overlay anew on that image",
-        )
+    yield from on_another_image(case.plan, case.published if recipe else "")
     for path in filter(None, (case.plan.image, overlay.path if overlay and overlay.mount else "")):
         if not _UENV_PATH.fullmatch(path):
             hint = "letters, digits and _ . / - @ % only: move it"
@@ -232,12 +227,6 @@ def _of_view(case: Case) -> Iterator[Problem]:
     if recipe:
         known = recipe.all_views
         yield from (unknown(f"view of {recipe.name}", view, known) for view in named if view not in known)
-
-
-def _can_be_same(one: str, other: str) -> bool:
-    """Tell if two names can be of one image: a label with and without its tag, or the same path."""
-    labels = [re.split(r"[:@%]", name)[0] for name in (one, other)]
-    return one == other or (labels[0] == labels[1] and not one.startswith(("/", ".")))
 
 
 def _of_launcher(case: Case) -> Iterator[Problem]:

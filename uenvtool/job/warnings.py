@@ -9,6 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from uenvtool.check.launchers import SRUN, TORCHRUN
+from uenvtool.job.images import on_another_tag
 from uenvtool.job.other import starts_without_it
 from uenvtool.job.plan import CONTAINER, KUBERNETES, SLURM
 from uenvtool.job.refusals import Case
@@ -113,6 +114,7 @@ def _of_overlay(case: Case) -> Iterator[str]:
     platform, target = str(base.get("platform") or ""), case.system.nodes[case.uarch].machine
     if target and platform and target not in platform.replace("-", "_"):
         yield f"{path} was made for {platform}, and the nodes of {case.system.name} are {target}: make it anew there"
+    yield from on_another_tag(plan, case.published if case.recipe else "")
     if base and plan.use.image == CONTAINER and not base.get("in_container"):
         of_uenv = "the uenv " if base.get("kind") == "uenv" else ""
         yield f"{path} was made on {of_uenv}{base.get('name')}: a container has another Python, make it anew inside"
