@@ -90,6 +90,12 @@ assert state.num_processes == 8
 tell()
 state.destroy_process_group()
 """
+ON_CPUS = f"""{HEAD}
+from accelerate import Accelerator
+assert Accelerator().state.num_processes == 8
+tell()
+dist.destroy_process_group()
+"""
 SCRIPT = """\
 #!/bin/bash
 ARGS=(
@@ -113,6 +119,7 @@ RUN = {
     "Lightning, torchrun": (LIGHTNING, "python train.py", ("--launcher", "torchrun")),
     "HF Trainer": (TRAINER, "python train.py", ()),
     "accelerate launch, no GPU": (ACCELERATE, "accelerate launch train.py", ()),
+    "accelerate launch, no GPU, on CPUs": (ON_CPUS, "ACCELERATE_USE_CPU=true accelerate launch train.py", ()),
     "accelerate launch": (ACCELERATE, "accelerate launch train.py", ()),
     "deepspeed": (DDP, "deepspeed train.py", ()),
     "accelerate launch, deepspeed below it": (DDP, "accelerate launch --use_deepspeed train.py", ()),
