@@ -17,4 +17,4 @@ def test_each_form_of_sbatch(form: str) -> None:
 
 
 def test_zero_is_no_limit() -> None:
-    assert minutes("0") == minutes("00:00:00") == float("inf")
+    assert minutes("0") == minutes("00:00:00") == minutes("UNLIMITED") == float("inf")

@@ -14,12 +14,12 @@ from uenvtool.core.result import Result
 from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.decide import decide, place_of
 from uenvtool.job.disk import read_disk
+from uenvtool.job.forms import malformed
 from uenvtool.job.images import as_path
 from uenvtool.job.interactive import interactive_files
 from uenvtool.job.local import local_files
 from uenvtool.job.plan import HERE, KUBERNETES, JobPlan
 from uenvtool.job.pods import SUBMIT, pod_files
-from uenvtool.job.refusals import malformed
 from uenvtool.job.request import JobRequest
 from uenvtool.job.slurm import slurm_files
 

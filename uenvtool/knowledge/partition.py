@@ -63,7 +63,12 @@ class Partition:
 
 
 def minutes(time: str) -> float:
-    """Return the minutes of a time limit as Slurm counts them, whole and rounded up; 0 is no limit (sbatch(1))."""
+    """Return the minutes of a time limit as Slurm counts them, whole and rounded up; infinite for none (sbatch(1)).
+
+    Raises ValueError for a text that is no time.
+    """
+    if time.lower() in ("unlimited", "infinite"):
+        return float("inf")
     found = _TIME.fullmatch(time)
     if found is None:
         raise ValueError(f"{time!r} is no time of sbatch")

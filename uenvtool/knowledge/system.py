@@ -12,7 +12,7 @@ from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.partition import Partition
+from uenvtool.knowledge.partition import Partition, minutes
 from uenvtool.knowledge.recognise import Marker
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
@@ -233,6 +233,11 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
         chain=binder.chain,
         tree=binder.tree,
     )
+    for option, node in children(binder.tree, "scheduler", "defaults"):
+        try:
+            _ = minutes(str(node.value)) if option == "time" else 0
+        except ValueError as error:
+            binder.problem(str(error), node.position, 'write for example "01:00:00"')
     for package in system.packages.values():
         for external in package.externals:
             missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]

@@ -1,0 +1,55 @@
+"""The forms of what a request for a job says: what is wrong in it by itself, whatever the system."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from uenvtool.core.errors import Problem
+from uenvtool.job.request import JobRequest
+
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
+_TIME = r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}"
+_FORMS = {
+    "time": (_TIME, "01:00:00"),
+    "account": (_WORD, "g123"),
+    "partition": (_WORD, "normal"),
+    "name": (r"[^/\n\r\0]+", "train"),
+    "image": (r"[^\n\r\0]+", "pytorch/v2.6.0:v1"),
+    "project": (_WORD, "course-cs-433-user"),
+    "workdir": (r"/[^\n\r\0]*", "/capstor/scratch/cscs/me"),
+}
+"""The form of each text, and an example."""
+_MOUNT = r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?"
+_CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
+_ANNOTATION = r"[\w-]+(\.[\w-]+)+"
+_VARIABLE = r"[A-Za-z_]\w*"
+
+
+def malformed(request: JobRequest) -> Iterator[Problem]:
+    """Yield everything that is wrong in a request by itself. Raises BadInput for what is no NAME=VALUE."""
+    if not request.words and not (request.nccl_test or request.interactive):
+        yield Problem(
+            "nothing runs: there is no command", hint="write it behind `--`, as in `uenvtool job -- python train.py`"
+        )
+    elif any("\0" in word for word in request.words or ()):
+        yield Problem("a word of the command has a zero byte", hint="no program can take one")
+    for name in ("nodes", "gpus", "spare"):
+        number = getattr(request, name)
+        if number is not None and number < 1:
+            yield Problem(f"--{name} {number}: a job needs at least one", hint=f"for example --{name} 2")
+    for name, (form, example) in _FORMS.items():
+        value = getattr(request, name)
+        if value and not re.fullmatch(form, value):
+            yield Problem(f"--{name} {value!r} cannot stand in a job", hint=f"for example --{name} {example}")
+    for words, form, name, example in (
+        (request.option, r"(#SBATCH )?-[^\n\r]+", "option", "'--mem=0'"),
+        (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
+        (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
+        ([request.uid] if request.uid else [], r"\d+(:\d+)?", "uid", "1234:5678"),
+        (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),
+        (request.annotations, _ANNOTATION, "annotation", "com.hooks.ssh.enabled=true"),
+    ):
+        for word in words:
+            if not re.fullmatch(form, word):
+                yield Problem(f"--{name} {word!r} cannot stand in a job", hint=f"for example --{name} {example}")
