@@ -682,6 +682,23 @@ def test_a_job_is_named_after_its_file_or_its_program(cli: Cli, system: tuple[st
     assert "#SBATCH --job-name=hf2\n" in with_file
 
 
+@pytest.mark.parametrize(
+    ("kind", "is_said"), [("'NO'", False), ("MULTI_CPU", False), ("FSDP", True), ("MULTI_GPU", True)]
+)
+def test_a_config_of_accelerate_that_says_no_strategy_is_no_strategy(
+    cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch, kind: str, is_said: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(place / "home"))
+    text = f"compute_environment: LOCAL_MACHINE\ndistributed_type: {kind}\n"
+    write("mine.yaml", text)
+    write("home/.cache/huggingface/accelerate/default_config.yaml", text)
+
+    for options in ((), ("--config_file", "mine.yaml")):
+        words = ("accelerate", "launch", *options, "train.py")
+        command = json.loads(cli("job", "--json", *UENV, "--", *words).stdout)["command"]
+        assert ("--multi_gpu" in command) is not is_said
+
+
 def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, write: Write) -> None:
     write("launchers/mine.yaml", "description: My own.\ncommands: [mine]\n")
 

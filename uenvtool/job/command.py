@@ -26,7 +26,7 @@ from uenvtool.check.values import Values
 from uenvtool.check.words import commands, spelling
 from uenvtool.core.errors import Position
 from uenvtool.job.disk import Disk
-from uenvtool.knowledge.launcher import Launcher
+from uenvtool.knowledge.launcher import Launcher, Strategy
 
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """What starts the ranks of a job, or a job, and must not stand in what a job starts."""
@@ -151,14 +151,26 @@ def with_strategy(command: JobCommand, typed: Typed, ranks: int, disk: Disk, *, 
     strategy = launcher.strategy if launcher else None
     if strategy is None or ranks < 2:
         return command
-    names = (spelled(name) for name in (strategy.option, *strategy.instead))
-    is_said = option(typed.options, *names) is not None or disk.exists(f"{disk.home}/{strategy.file}")
+    is_said = _is_said(strategy, typed, disk)
     variables = () if has_gpus else tuple(f"{name}={value}" for name, value in strategy.without_gpu.items())
     return replace(
         command,
         words=command.words if is_said else (f"--{strategy.option}", *command.words),
         program=("env", *variables, *command.program) if variables else command.program,
     )
+
+
+def _is_said(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
+    names = (spelled(name) for name in (strategy.option, *strategy.instead))
+    if option(typed.options, *names) is not None:
+        return True
+    if strategy.config is None:
+        return False
+    named = option(typed.options, spelled(strategy.config.option))
+    path = named or f"{disk.home}/{strategy.config.file}"
+    if not disk.exists(path):
+        return named is not None  # the job may see it elsewhere
+    return bool(strategy.config.says.search(disk.text(path)))
 
 
 def options_line(launcher: Launcher, ranks: int | str) -> str:

@@ -8,19 +8,29 @@ from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.kinds import LAUNCHER
 from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import locate
+from uenvtool.knowledge.pattern import Pattern
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """A file of a launcher's options: what names it, its usual place below the home, and what to look for in it."""
+
+    option: str
+    file: str
+    says: Pattern
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Strategy:
     """How a launcher that else counts the GPUs which torch sees is told to start the processes that it is asked for.
 
-    option: what says so. instead: a user's own options that do, too. file: one below the home that does, too.
+    option: what says so. instead: a user's own options that do, too. config: the file of options that can.
     without_gpu: the variables that training needs where a node has no GPU.
     """
 
     option: str
     instead: tuple[str, ...] = ()
-    file: str = ""
+    config: Config | None = None
     without_gpu: dict[str, Verbatim] = field(default_factory=dict)
 
 
