@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from uenvtool.core.errors import Position
 from uenvtool.knowledge.bind import Key
 from uenvtool.knowledge.partition import Partition
 from uenvtool.knowledge.pattern import Pattern
@@ -70,6 +71,7 @@ class Pool:
     uarch: str = ""
     interactive: tuple[str, ...] = ()
     source: str
+    position: Position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

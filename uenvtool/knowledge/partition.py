@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from uenvtool.core.errors import Position
 from uenvtool.knowledge.bind import Key
 
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
@@ -37,6 +38,7 @@ class Partition:
     uarch: str = ""
     reason: str = ""
     source: str
+    position: Position
 
     def minutes(self, nodes: int) -> float:
         """Return how long a job of so many nodes may run, in minutes; infinite if no limit is known."""

@@ -9,7 +9,7 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs
+from uenvtool.knowledge.jobs import Jobs, Pool
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.partition import Partition, minutes
@@ -242,6 +242,11 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
         for external in package.externals:
             missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]
             binder.problems += [unknown("fact", fact, SYSTEM_FACTS, external.position) for fact in missing]
+    places: list[Partition | Pool] = [*system.jobs.partitions.values()]
+    places += [pool for runtime in system.jobs.runtimes.values() for pool in runtime.pools.values()]
+    for place in places:
+        if place.uarch and place.uarch not in system.nodes:
+            binder.problems.append(unknown("node type", place.uarch, system.nodes, place.position))
     for kind, key in ((RUNTIME, "runtimes"), (TUNING, "tuning")):
         for _, node in children(system.tree, key):
             try:
