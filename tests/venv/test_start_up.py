@@ -67,22 +67,56 @@ def test_pth_files_of_the_bases_own_site_are_read_once(loaded: Loaded, wheels: P
         assert found.index(str(place / "v" / f"lib/python{base.version}/site-packages")) < found.index(str(base.site))
 
 
-@pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a folder gone", "a hook that is not there"])
+@pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a hook that is not there"])
 def test_a_damaged_overlay_still_starts_python(here: BaseHere, done: Cli, damage: str, place: Path) -> None:
     done("venv", "v", "tool==2.0")
     config = place / "v" / "pyvenv.cfg"
     if damage == "no pyvenv.cfg line":
         config.write_text("".join(line for line in config.read_text().splitlines(True) if "uenvtool" not in line))
-    elif damage == "a folder gone":
-        here.site.rename(here.site.with_name("gone"))
     else:
         next(place.glob("v/lib/python3*/site-packages/_uenvtool_overlay.py")).unlink()
 
     completed = run(["v/bin/python", "-c", "import tool; print(tool.__version__)"], clean_environment())
 
     assert completed.stdout == "2.0\n", completed.stderr
-    if damage == "a folder gone":
-        assert re.fullmatch(r".* is not here.*uenv start /images/stack.squashfs.*\n", completed.stderr)
+
+
+def test_an_overlay_whose_base_lacks_a_folder_starts_only_if_that_is_said(here: BaseHere, done: Cli) -> None:
+    done("venv", "v", "tool==2.0")
+    here.site.rename(here.site.with_name("gone"))
+
+    ended = run(["v/bin/python", "-m", "tool"], clean_environment())
+    started = run(["v/bin/python", "-m", "tool"], clean_environment(UENVTOOL_ANY_BASE="1"))
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert re.fullmatch(r".* is not here.*load it first: uenv start /images/stack.squashfs.*\n", ended.stderr)
+    assert (started.returncode, started.stdout) == (0, "2.0\n")
+
+
+def test_a_folder_of_the_base_that_held_nothing_may_be_gone(loaded: Loaded, wheels: Path, done: Cli) -> None:
+    here = loaded("pythonuserbase")
+    done("venv", "v")
+    here.site.rmdir()
+
+    assert run(["v/bin/python", "-c", "pass"], clean_environment()).stderr == ""
+
+
+def test_an_overlay_on_a_python_that_is_gone_says_how_it_is_made_again(
+    loaded: Loaded, wheels: Path, done: Cli, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = loaded("conda")
+    for name in here.environment:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    done("venv", "v", "--base", here.python)
+    here.root.rename(here.root.with_name("gone"))
+
+    ended, refused = run(["v/bin/python", "-c", "pass"], clean_environment()), cli("shell", "v", "--", "true")
+
+    assert (ended.returncode, refused.code) == (1, 1)
+    for told in (ended.stderr, refused.stderr):
+        assert "is not here" in told
+        assert "make it again on a Python that is here: " in told
 
 
 def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, done: Cli) -> None:

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import files, processes
-from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core import files, processes, quoting
+from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.result import Result
 from uenvtool.core.session import in_container
 from uenvtool.venv import howto
@@ -35,7 +35,7 @@ def opening_words(
     """Return the words that run a command in a loose or packed overlay, activated, on its base.
 
     What is loaded already is not loaded again; from_anywhere: these words find that out where they will run.
-    Raises BadInput if there is no overlay, or nobody knows how to load its base.
+    Raises BadInput if there is no overlay, AnswerIsNo if its base is not here and no program loads it.
     """
     data = described(path)
     base, is_packed = data["base"], not path.is_dir()
@@ -49,8 +49,10 @@ def opening_words(
     else:
         words = loading_words(base, folder)
         if not words and not is_here:
-            hint = f"`uenvtool show {path}` shows what it was made on"
-            raise BadInput(f"{path}: its base is not here, and nobody knows how to load it", hint=hint)
+            load = quoting.sh_again(str(base.get("load") or ""))
+            again = f"make it again on a Python that is here: `uenvtool venv {path} --base PYTHON`"
+            hint = f"load it first: {load}" if load else again
+            raise AnswerIsNo(f"{path}: its base is not here: {base.get('python') or base.get('name')}", hint=hint)
     inside = ["bash", "-c", ACTIVATED, folder, *command]
     if not words or not from_anywhere:
         return [*words, *inside]

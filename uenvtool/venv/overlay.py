@@ -116,14 +116,16 @@ def add_base_commands(folder: Path, base: Base) -> None:
 
 
 def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str = "") -> str:
-    """Write bin/python: the base's interpreter if it is there, else one line that says what to load.
+    """Write bin/python: the base's interpreter if it is there, else one line that says the way, and exit code 1.
 
     The kernel hands the wrapper's own path over, also for a command whose first line names it, and
     `exec -a` gives it on: Python looks for pyvenv.cfg beside the name that it was started with
     (CPython, Modules/getpath.py). mount: where the base's uenv is mounted, if it is one; prefix: the folder of
     its Python, which an interpreter at another mount has to be given.
     """
-    missing = f"uenvtool: the base of this overlay is not here: {interpreter}{load and f'; load it first: {load}'}"
+    again = "make it again on a Python that is here: uenvtool venv PATH --base PYTHON"
+    way = f"load it first: {load}" if load else again
+    missing = f"uenvtool: the base of this overlay is not here: {interpreter}; {way}"
     values = {"BASE": interpreter, "MISSING": missing, "MOUNT": mount, "PREFIX": prefix}
     return filled(script("python.sh"), **{name: quoting.sh(value) for name, value in values.items()})
 

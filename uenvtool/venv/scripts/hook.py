@@ -52,14 +52,14 @@ def order() -> None:
     mount, known = found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", "")
     base, others = mounted_now(recorded, mount, known)
     if others:
-        refuse_unless_wanted(others[0], load)
+        say_once(f"another base than this overlay's is mounted at {others[0]}: load the one that it was made on")
+        refuse_unless_wanted(f"{load and load + '; or '}make the overlay again on this one: {again('--update')}")
     moved = dict(zip(recorded, base, strict=True))
     present = [folder for folder in base if os.path.isdir(folder)]
-    if len(present) < len(base):
+    if len(present) < len(base) and (not known or listing(base) != known):
         gone = next(folder for folder in base if folder not in present)
-        sys.stderr.write(
-            f"uenvtool: the base of this overlay is not here: {gone}{load and '; load it first: ' + load}\n"
-        )
+        way = f"load it first: {load}" if load else f"make it again on a Python that is here: {again('--base PYTHON')}"
+        refuse_unless_wanted(f"the base of this overlay is not here: {gone}; {way}")
     elif known and not mount and listing(base) != known:
         say_once(f"its base has other packages than when this overlay was made; look at it: uenvtool venv {sys.prefix}")
     standard, own, rest = parts(before, here)
@@ -88,17 +88,18 @@ def mounted_now(base: list[str], mount: str, known: str) -> tuple[list[str], lis
     return base, others
 
 
-def refuse_unless_wanted(mount: str, load: str) -> None:
-    """End Python on another base: the overlay's packages were chosen and compiled for its own."""
-    say_once(f"another base than this overlay's is mounted at {mount}: load the one that it was made on")
+def refuse_unless_wanted(text: str) -> None:
+    """End Python without its base or on another one: the overlay's packages were chosen and compiled for its own."""
     if not os.environ.get("UENVTOOL_ANY_BASE"):
-        image = own_image()
-        again = f"{image.rpartition('.')[0]} --update --squash {image}" if image else f"{sys.prefix} --update"
-        say_once(
-            f"{load and load + '; or '}make the overlay again on this one: uenvtool venv {again}; "
-            "UENVTOOL_ANY_BASE=1 starts it all the same"
-        )
+        say_once(f"{text}; UENVTOOL_ANY_BASE=1 starts it all the same")
         os._exit(1)  # an exception would be a fatal error of site, with a traceback
+
+
+def again(option: str) -> str:
+    """Return the command that makes this overlay again."""
+    image = own_image()
+    words = f"{image.rpartition('.')[0]} {option} --squash {image}" if image else f"{sys.prefix} {option}"
+    return f"uenvtool venv {words}"
 
 
 def own_image() -> str:
@@ -108,11 +109,12 @@ def own_image() -> str:
 
 
 def listing(folders: list[str]) -> str:
-    """Return a short sum of which distributions lie in which folder, by their names alone."""
+    """Return a short sum of which distributions lie in which folder, by their names alone: none in one that is gone."""
     import zlib
 
     suffixes = (".dist-info", ".egg-info")
-    names = [sorted(name for name in os.listdir(folder) if name.endswith(suffixes)) for folder in folders]
+    present = [os.listdir(folder) if os.path.isdir(folder) else [] for folder in folders]
+    names = [sorted(name for name in found if name.endswith(suffixes)) for found in present]
     return f"{zlib.crc32(repr(names).encode('utf-8', 'surrogateescape')):08x}"
 
 

@@ -23,4 +23,4 @@ if [[ ! -x $base && $mount ]]; then # its uenv may be mounted elsewhere
 fi
 [[ -x $base ]] && exec -a "$self" "$base" "$@"
 printf '%s\n' @MISSING@ >&2
-exit 127
+exit 1
