@@ -47,7 +47,7 @@ class TestFrontier:
         text = job(cli, "-s", "frontier", "-A", "a", "--image", str(python.parent.parent))
 
         assert "sbcast" not in text
-        lines = text[text.index("environment=") : text.index("# A value")]
+        lines = text[text.index("environment=") : text.index("# If you set")]
         ran = subprocess.run(["bash", "-ec", f"{lines}\npython"], capture_output=True, text=True, check=True)
         assert ran.stdout == "of the environment\n"
 

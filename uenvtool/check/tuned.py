@@ -160,7 +160,8 @@ def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
         and setting.name not in names
     ]  # fmt: skip
     if lacking:
-        yield at(named, listed(lacking, 3))
+        file = f"activate/{tuned.system.name}.sh"
+        yield at(named, listed(lacking, 3), f"source {file}, which `uenvtool activate --write` writes")
 
 
 def _tuned_parts(source: CheckedFile, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:

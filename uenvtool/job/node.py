@@ -16,6 +16,7 @@ from uenvtool.job.shell import exports_in_logs, mounted_overlay, path_line, temp
 PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
 """What a container that gets no variable by itself needs of the job, as podman takes names."""
 _PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswith("*"))
+_IS_THERE = '[ -e "{0}" ] || {{ echo "missing on $(hostname): {0}" >&2; exit 1; }}'
 
 
 def srun_options(plan: JobPlan) -> str:
@@ -109,11 +110,15 @@ def _container(plan: JobPlan) -> str:
     image = plan.image
     rows = list(aligned([(f"  {word}", reason) for word, reason in _binds(plan)]))
     is_file = image.startswith(PATH_STARTS) or ("://" in plan.use.registry and "://" not in image)
+    check = f"{_IS_THERE.format('$image')}\n" if is_file else ""
+    if rows:
+        paths = '"${binds[@]}" "$image"' if is_file else '"${binds[@]}"'
+        check = f"for path in {paths}; do\n  {_IS_THERE.format('${path%%:*}')}\ndone\n"
     return filled(
         template("container.sh"),
         IMAGE=quoting.sh_word(image),
-        BINDS="\n".join(["", *rows, ""]) if rows else "",
-        CHECKED=' "$image"' if is_file else "",
+        BINDS="\n".join(["(", *rows, ")"]) if rows else "() # what --mount names",
+        CHECK=check,
     )
 
 

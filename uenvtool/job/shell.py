@@ -60,7 +60,10 @@ def exports(plan: JobPlan) -> str:
     given = [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
     if not rows and not given:
         return ""
-    head = "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."
+    head = (
+        "# If you set one of these before you start the job, your value stays where the line has ${NAME-...};\n"
+        "# any other line replaces it. `uenvtool explain NAME` says why."
+    )
     above = [head, *tags(plan.settings)] if rows else []
     more = remarks(plan, "export {}={}")
     return "\n".join([*above, *aligned(rows), *aligned(given), *more]) + "\n\n"

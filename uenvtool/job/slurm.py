@@ -53,6 +53,7 @@ def _batch_script(plan: JobPlan) -> str:
     if plan.request.vets:
         vet = f"passed=() # the nodes that pass, as the next line finds out\n. {submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
+    bound = plan.binding.value if plan.binding and not plan.command.once_a_node else ""
     in_file = plan.use.variables == "edf"
     why = "has the container's variables: what is set here, srun would hand on into it"
     edf = plan.edf.path if plan.edf else beside(plan.request.file, EDF)
@@ -72,7 +73,8 @@ def _batch_script(plan: JobPlan) -> str:
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
         NODES=nodes,
         CORES=cores_option(plan),
-        BIND="none" if plan.command.once_a_node else (plan.binding and plan.binding.value) or "cores",
+        BIND=bound or ("none" if plan.command.once_a_node else "cores"),
+        BINDING=f"# {quoting.comment(f'--cpu-bind: {plan.binding.reason}')}\n" if plan.binding and bound else "",
         OPTIONS=srun_options(plan),
         STEP=container_step(plan),
         INSIDE=inside(plan),

@@ -16,12 +16,10 @@ ulimit -c 0 # no core dumps, one from each rank that crashes
 module reset || module purge # a site without modules of its own has nothing to reset to
 module load brics/apptainer-multi-node
 image=docker://nvcr.io/a:1
-binds=()
-for path in "${binds[@]}"; do
-  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
-done
+binds=() # what --mount names
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [isambard]   BriCS, NCCL guide of Isambard-AI (GH200), env_vars.sh, 2026
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [sigma2]     Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13

@@ -19,12 +19,11 @@ module reset || module purge # a site without modules of its own has nothing to 
 module use /appl/local/laifs/modules
 module load lumi-aif-singularity-bindings
 image=/appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif
-binds=()
-for path in "${binds[@]}" "$image"; do
-  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
-done
+binds=() # what --mount names
+[ -e "$image" ] || { echo "missing on $(hostname): $image" >&2; exit 1; }
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [lumi]       LUMI AI Factory, containers with ROCm 7.0, issue 30, 2026-04-23
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
@@ -52,6 +51,7 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
+# --cpu-bind: the 7 cores beside each die, in the order of the dies
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=mask_cpu:fe000000000000,fe00000000000000,fe0000,fe000000,fe,fe00,fe00000000,fe0000000000 \
   singularity exec "${binds[@]/#/--bind=}" "$image" bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"

@@ -19,12 +19,11 @@ module reset || module purge # a site without modules of its own has nothing to 
 module use /appl/local/laifs/modules
 module load lumi-aif-singularity-bindings
 image=/appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif
-binds=()
-for path in "${binds[@]}" "$image"; do
-  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
-done
+binds=() # what --mount names
+[ -e "$image" ] || { echo "missing on $(hostname): $image" >&2; exit 1; }
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [lumi]       LUMI AI Factory, containers with ROCm 7.0, issue 30, 2026-04-23
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08

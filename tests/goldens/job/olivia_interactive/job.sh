@@ -33,7 +33,8 @@ for path in "${binds[@]}" "$image"; do
   [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
 done
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [sigma2]     Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork

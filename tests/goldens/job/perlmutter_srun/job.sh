@@ -15,12 +15,10 @@ set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
 image=nersc/pytorch:25.02.01
-binds=()
-for path in "${binds[@]}"; do
-  [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
-done
+binds=() # what --mount names
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [nersc]      NERSC, what podman-hpc --nccl sets on Perlmutter (A100), 2025-05
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
@@ -46,6 +44,7 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
+# --cpu-bind: GPU 0 is beside the last NUMA node, GPU 3 beside the first
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=map_ldom:3,2,1,0 \
   shifter --image="$image" --module=gpu,nccl-plugin "${binds[@]/#/--volume=}" bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"

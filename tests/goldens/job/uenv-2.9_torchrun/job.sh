@@ -16,7 +16,8 @@ command=(train.py --lr 0.1)
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [uenv-2.9.1]  view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
 # [sigma2]      Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
 # [docs-2026]   CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08

@@ -15,7 +15,8 @@ command=(python train.py --lr 0.1)
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [torch-recorder]  PyTorch, flight recorder, headers of 2.6 to 2.10, 2026-01
 # [docs-2026]       CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
@@ -57,6 +58,7 @@ export TORCH_FR_DUMP_TEMP_FILE="$PWD/$LOGS/flight_rank_"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
+# --cpu-bind: each module's 72 cores are a socket, beside its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
   trap : TERM USR1 # the rank gets the signal too; this shell waits for its end

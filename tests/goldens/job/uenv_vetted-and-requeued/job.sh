@@ -18,7 +18,8 @@ command=(python train.py --lr 0.1)
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
-# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more.
+# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
+# any other line replaces it. `uenvtool explain NAME` says why.
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP [docs-2026]
@@ -53,6 +54,7 @@ export NNODES="$SLURM_NNODES"
 passed=() # the nodes that pass, as the next line finds out
 . "$SLURM_SUBMIT_DIR"/job.vet.sh
 trap 'again=1; kill -USR1 "$step"' USR1 # two minutes before the limit
+# --cpu-bind: each module's 72 cores are a socket, beside its GPU
 srun -l -N 2 -n 8 -w "$(IFS=, && echo "${passed[*]}")" \
   -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
