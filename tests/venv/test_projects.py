@@ -164,6 +164,32 @@ def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, done: Cli, wr
     assert "uenvtool job --system NAME --venv v -o train.sh -- python train.py" in answer.stderr
 
 
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", "uv.lock"])
+def test_squash_alone_takes_what_the_folder_needs_and_follows_its_changes(
+    lock: Callable[[str], Path], index: str, done: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+
+    def say(*packages: str) -> None:
+        project = f"[project]\nname = 'm'\nversion = '1'\nrequires-python = '>=3.10'\ndependencies = {list(packages)}\n"
+        if name == "uv.lock":
+            lock(project)
+        else:
+            write(name, project if name == "pyproject.toml" else "\n".join(packages))
+
+    say("light")
+    first = done("venv", "--squash")
+    same = done("venv", "--squash")
+    say("light", "plotter")
+    changed = done("venv", "--squash")
+
+    assert f"made from {name} of this folder" in first.stderr
+    assert f"packed as it is: {name} is as it was" in same.stderr
+    assert f"{name} has changed: .venv is brought up to it" in changed.stderr
+    assert inside(".venv") >= {"light", "plotter"}
+    assert Path("venv.squashfs").is_file()
+
+
 @pytest.fixture
 def workspace(lock: Callable[[str, str], Path], index: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a member of its workspace, a package beside it, an extra and a group; and its uv.lock."""

@@ -24,6 +24,7 @@ from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_n
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
+from uenvtool.venv.taken import made_from
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.where import RECORD_FOLDER
 
@@ -163,7 +164,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
 
 def _record_text(plan: OverlayPlan, rows: Sequence[PackageRow]) -> str:
     """Write uenvtool.json: no date and nothing of the machine but the base's own places."""
-    base, found = plan.base, plan.base.found
+    base, found, target = plan.base, plan.base.found, Path(os.path.abspath(plan.request.path))
     data = {
         "format": FORMAT,
         "base": {
@@ -177,6 +178,7 @@ def _record_text(plan: OverlayPlan, rows: Sequence[PackageRow]) -> str:
         "overrides": plan.overrides,
         "built_on_base": plan.settings.built_on_base,
         "packages": [row.data() for row in rows],
+        "made_from": made_from(plan.request, target, plan.previous.made_from if plan.previous else {}),
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 

@@ -30,6 +30,7 @@ from uenvtool.venv.plan import OverlayPlan, planned, refuse_wrong_words
 from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
+from uenvtool.venv.taken import with_files_here
 from uenvtool.venv.uv import DiskFull, Uv, find_uv, is_out_of_space
 from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 
@@ -82,11 +83,12 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
     Whatever it raises, the old overlay and the old image are as they were.
     """
+    request, note = with_files_here(request, target := Path(os.path.abspath(request.path)))
     refuse_wrong_words(request)
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
         hint = "go to one that you may read, and give the command again"
         raise BadInput(f"you may not enter the current folder, {Path.cwd()}", hint=hint)
-    made = MadeOverlay(request=request, target=Path(os.path.abspath(request.path)))
+    made = MadeOverlay(request=request, target=target)
     _refuse_foreign(request, made.target)
     if request.image is not None:
         refuse_foreign(request.image)
@@ -95,6 +97,7 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
         _pack(made, environ, progress)
     else:
         _make(made, environ, progress)
+    made.notes[:0] = [note] if note else []
     return _result(made, environ.get(STARTED_BY, ""))
 
 

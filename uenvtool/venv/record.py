@@ -29,8 +29,10 @@ _SHAPE: dict[str, Any] = {
     "overrides": [str],
     "built_on_base": [str],
     "packages": [{"name": str, "version": str, "how": str, "note": str, "asked_by": [str]}],
+    "made_from": {},
 }
-_DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": ""}
+_FILES: dict[str, Any] = {"names": [str], "folder": str, "digest": str, "extra": [str], "group": [str]}
+_DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": "", "made_from": {}}
 _KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
 
 
@@ -60,7 +62,8 @@ class OverlayRecord:
     """How an overlay was made.
 
     requests: text and origin of each. built_on_base: packages that were built with the base's torch.
-    packages: rows as data. shown: where it stands, for messages.
+    packages: rows as data. made_from: the files of a folder that were named, empty without one (taken.py). shown: where
+    it stands, for messages.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -68,6 +71,7 @@ class OverlayRecord:
     overrides: tuple[str, ...] = ()
     built_on_base: tuple[str, ...] = ()
     packages: tuple[Mapping[str, Any], ...] = ()
+    made_from: Mapping[str, Any] = field(default_factory=dict)
     shown: str = field(default="", compare=False)
 
     @property
@@ -133,6 +137,8 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
         _check(data, _SHAPE, "it")
         base = {name: value for name, value in data["base"].items() if name != "in_container"}
         _check(base, {name: [str] if name == "folders" else str for name in base}, "base")
+        if data.get("made_from"):
+            _check(data["made_from"], _FILES, "made_from")
         names_of(data["overrides"])
     except json.JSONDecodeError as error:
         why = error.msg.removesuffix(" at").removesuffix(" starting")
@@ -142,7 +148,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     except RecursionError:
         raise BadInput("not written by uenvtool: nested too deep", place, DAMAGED) from None
     lists = {name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages")}
-    return OverlayRecord(shown=shown, base=data["base"], **lists)
+    return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 
 
 def _check(data: Any, shape: Any, what: str) -> None:
