@@ -240,6 +240,26 @@ def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_lo
     assert "uenv start /images/stack.squashfs --view=default" in answer.stderr
 
 
+def test_an_overlay_of_a_container_works_where_its_base_is(
+    loaded: Loaded, wheels: Path, done: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a virtual machine that was taken for a container."""
+    here = loaded("container")
+    install(here.site, wheel(place / "old", "torch", "2.6.0"))
+    wheel(wheels, "small", "1.0")
+    done("venv", "v", "small")
+    monkeypatch.delenv("APPTAINER_CONTAINER")
+    job = ("job", "-s", "frontier", "-A", "a", "--runtime", "modules", "--venv", "v", "--dry-run", "--", "hostname")
+
+    there = done(*job)
+    install(here.site, wheel(place / "old", "other", "1.0"))  # as the Python at the same path of another machine
+    elsewhere = done(*job)
+
+    assert "was made in a container" not in there.stderr
+    assert "v was made in a container: modules has another Python, make it anew outside" in elsewhere.stderr
+    assert "(not here now" in done("show", "v").stdout
+
+
 def test_a_base_that_is_too_old_is_told(no_base: None, cli: Cli) -> None:
     answer = cli("venv", "v", "--base", python_of("3.9"))
 

@@ -118,5 +118,6 @@ def _of_overlay(case: Case) -> Iterator[str]:
     if base and plan.use.image == CONTAINER and not base.get("in_container"):
         of_uenv = "the uenv " if base.get("kind") == "uenv" else ""
         yield f"{path} was made on {of_uenv}{base.get('name')}: a container has another Python, make it anew inside"
-    if base.get("in_container") and plan.use.image != CONTAINER and plan.use.scheduler != KUBERNETES:
+    is_inside = base.get("in_container") and not overlay.get("base_is_here")
+    if is_inside and plan.use.image != CONTAINER and plan.use.scheduler != KUBERNETES:
         yield f"{path} was made in a container: {plan.runtime.name} has another Python, make it anew outside"

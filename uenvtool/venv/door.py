@@ -18,7 +18,6 @@ from typing import Any
 from uenvtool.core import files, processes, quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.result import Result
-from uenvtool.core.session import in_container
 from uenvtool.venv import howto
 from uenvtool.venv.info import described
 from uenvtool.venv.where import UENV, is_loaded, loading_words
@@ -40,8 +39,7 @@ def opening_words(
     data = described(path)
     base, is_packed = data["base"], not path.is_dir()
     folder = str(data["mount"]) if is_packed else str(path.absolute())
-    is_here = data.get("base_is_here", True) and (base.get("kind") == UENV or not base.get("in_container"))
-    is_here = is_here or (bool(base.get("in_container")) and in_container(environ))
+    is_here = data.get("base_is_here", True)
     if is_here and not from_anywhere and os.path.isfile(os.path.join(folder, "bin", "activate")):
         words: list[str] = []
     elif is_packed:

@@ -14,7 +14,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv import overlay, pylock
-from uenvtool.venv.base import Distribution, installed
+from uenvtool.venv.base import Distribution, installed, listing
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.fit import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.manifest import MANIFEST, manifest_text
@@ -173,6 +173,7 @@ def _record_text(plan: OverlayPlan, rows: Sequence[PackageRow]) -> str:
             },
             **{name: getattr(base, name) for name in ("python", "version", "platform", "folders")},
             "fingerprint": base.fingerprint(),
+            "listing": listing(base.folders),
         },
         "requests": [{"text": wanted.recorded, "origin": wanted.origin} for wanted in plan.wanted.requirements],
         "overrides": plan.overrides,

@@ -11,7 +11,9 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
+from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
+from uenvtool.venv.base import listing
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 from uenvtool.venv.where import RECORD_FOLDER
 
@@ -87,7 +89,19 @@ class OverlayRecord:
         """Return it as data for --json."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         del data["shown"]
-        return {**data, "base_is_here": all(map(os.path.isdir, self.base.get("folders", ())))}
+        return {**data, "base_is_here": _is_here(self.base)}
+
+
+def _is_here(base: Mapping[str, Any]) -> bool:
+    """Tell if a base is here: its folders are, and of one in a container their packages, which another machine has too.
+
+    An older record does not say which packages those are: such a base is here in any container.
+    """
+    folders = tuple(base.get("folders", ()))
+    if not all(map(os.path.isdir, folders)) or not base.get("in_container"):
+        return all(map(os.path.isdir, folders))
+    known = base.get("listing")
+    return listing(folders) == known if folders and known else in_container(os.environ)
 
 
 def recorded_requirement(text: str, origin: str, shown: str) -> UserRequirement:
