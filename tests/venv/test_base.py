@@ -260,6 +260,24 @@ def test_an_overlay_of_a_container_works_where_its_base_is(
     assert "(not here now" in done("show", "v").stdout
 
 
+def test_another_base_is_told_with_the_one_before_also_if_that_has_no_name(
+    loaded: Loaded, wheels: Path, done: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = loaded("container")
+    monkeypatch.delenv("APPTAINER_CONTAINER")
+    monkeypatch.setenv("UENVTOOL_ROOT", str(place))
+    wheel(wheels, "small", "1.0")
+    (place / ".dockerenv").touch()
+    done("venv", "v", "small")
+    (place / ".dockerenv").unlink()
+
+    answer = done("venv", "v", "--base", sys.executable)
+
+    assert f"warning: this overlay was made on {here.python} of a container (Python {here.version}" in answer.stderr
+    assert f"lies on another base now, {sys.executable} (Python " in answer.stderr
+    assert "which it needs wherever it is used" in answer.stderr
+
+
 def test_a_base_that_is_too_old_is_told(no_base: None, cli: Cli) -> None:
     answer = cli("venv", "v", "--base", python_of("3.9"))
 

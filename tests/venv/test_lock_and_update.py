@@ -59,7 +59,7 @@ def test_the_same_overlay_comes_from_its_lock_and_another_base_is_told(
     assert same[1] == same[3].replace("pylock.toml", "you")
     assert "another base" not in answer.stderr
     assert "was made for another base (stack)" in elsewhere.stderr
-    assert "the base has changed since this overlay was made on stack" in again.stderr
+    assert "the base has changed since this overlay was made on the uenv stack (Python " in again.stderr
 
 
 def test_a_wheel_that_is_not_the_one_of_the_lock_is_refused(here: BaseHere, cli: Cli, wheels: Path) -> None:

@@ -91,14 +91,19 @@ class Base:
 
     def described(self) -> str:
         """Say what it is, for a sentence."""
-        kinds = {
-            UENV: f"the uenv {self.found.name}",
-            CONTAINER: f"the container {self.found.name}" if self.found.name else "this container",
-            NAMED: self.python,
-            PLAIN: f"no base but {self.python}",
-        }
-        name = kinds.get(self.found.kind, f"the environment of {self.python}")
-        return f"{name} (Python {self.version}, {len(self.packages)} packages)"
+        what = named(self.found.kind, self.found.name, self.python)
+        return f"{what} (Python {self.version}, {len(self.packages)} packages)"
+
+
+def named(kind: str, name: str, python: str) -> str:
+    """Return the name of a base of some kind for a sentence: containers, and Pythons without a uenv, may have none."""
+    kinds = {
+        UENV: f"the uenv {name}",
+        CONTAINER: f"the container {name}" if name else f"{python} of a container",
+        NAMED: python,
+        PLAIN: f"no base but {python}",
+    }
+    return kinds.get(kind, f"the environment of {python}")
 
 
 def script_path(name: str) -> Path:

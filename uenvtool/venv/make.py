@@ -19,7 +19,7 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto
-from uenvtool.venv.base import Base
+from uenvtool.venv.base import Base, named
 from uenvtool.venv.image import packed_beside, previous_names
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
@@ -179,7 +179,15 @@ def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
     if base.is_plain and not plan.request.no_base and before.get("kind") != PLAIN:
         yield f"no base is loaded here: this is a plain environment on {base.python}, a torch in it is the index's"
     elif before and not base.is_plain and before.get("fingerprint") != base.fingerprint():
-        yield f"the base has changed since this overlay was made on {before.get('name')}: it is {base.described()} now"
+        kind, name, python = (str(before.get(key) or "") for key in ("kind", "name", "python"))
+        old = f"{named(kind, name, python)} (Python {before.get('version')})"
+        if (kind, name) == (base.found.kind, base.found.name):
+            yield f"the base has changed since this overlay was made on {old}: it is {base.described()} now"
+        else:
+            yield (
+                f"this overlay was made on {old} and lies on another base now, {base.described()}: its packages were "
+                "resolved again for that one, which it needs wherever it is used"
+            )
 
 
 def _publish(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path, on_step: Step) -> None:
