@@ -83,20 +83,24 @@ def lock(index: str, write: Write) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize(
-    ("words", "names"),
-    [((), {"light"}), (("--extra", "plot", "--group", "all"), {"light", "plotter", "helper"})],
+    ("file", "words", "names"),
+    [
+        ("pyproject.toml", (), {"light"}),
+        ("pyproject.toml", ("--extra", "plot", "--group", "all"), {"light", "plotter", "helper"}),
+        ("train-pyproject.toml", ("--group", "all"), {"light", "helper"}),
+    ],
 )
 def test_a_pyproject_is_installed_with_its_extras_and_groups(
-    here: BaseHere, done: Cli, write: Write, words: tuple[str, ...], names: set[str]
+    here: BaseHere, done: Cli, write: Write, file: str, words: tuple[str, ...], names: set[str]
 ) -> None:
-    write("pyproject.toml", PROJECT)
+    write(file, PROJECT)
 
-    done("venv", "v", "-r", "pyproject.toml", *words)
+    done("venv", "v", "-r", file, *words)
 
     assert inside("v") == names
     assert record("v")["requests"][:2] == [
-        {"text": "light", "origin": "pyproject.toml:6"},
-        {"text": "torch>=2", "origin": "pyproject.toml:7"},
+        {"text": "light", "origin": f"{file}:6"},
+        {"text": "torch>=2", "origin": f"{file}:7"},
     ]
 
 

@@ -13,7 +13,7 @@ from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
 
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
-ENVIRONMENTS = (".yml", ".yaml")
+TOML, ENVIRONMENTS = ".toml", (".yml", ".yaml")
 FOUND_HERE = ("requirements.txt", UV_LOCK, "pylock.toml", PYPROJECT, "environment.yml", "environment.yaml")
 """What says which packages a folder needs."""
 UV_SETTINGS = "uv.toml"
@@ -28,8 +28,8 @@ Lines = list[tuple[int, str]]
 
 
 def is_project(place: str) -> bool:
-    """Tell if a file that is named with -r is a project's, and no requirements file."""
-    return Path(place).name == PYPROJECT or place.endswith(ENVIRONMENTS)
+    """Tell if a file that is named with -r is a project's or a lock: requirements files have any other name."""
+    return place.endswith((TOML, *ENVIRONMENTS)) or Path(place).name == UV_LOCK
 
 
 def found_here() -> list[str]:
@@ -97,7 +97,7 @@ def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence
 
     Raises BadInput with the place.
     """
-    if Path(place).name == PYPROJECT:
+    if not place.endswith(ENVIRONMENTS):
         return list(_pyproject(place, text, extras, groups)), []
     return _environment(place, text)
 
@@ -118,6 +118,8 @@ def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[st
     at = Position(place)
     document = _toml(place, text)
     project, named_groups = document.get("project"), document.get("dependency-groups", {})
+    if "lock-version" in document or Path(place).name == UV_LOCK:
+        raise BadInput("it is a lock, and no list of requirements", at, f"`--from {place}` makes what it says")
     if not isinstance(project, dict) and not named_groups:
         is_built = "build-system" in document or Path(place).with_name("setup.py").is_file()
         other = "export a requirements file with the tool that it is for"
