@@ -35,6 +35,11 @@ def test_a_kernel_loads_the_base_of_its_overlay(kernels: Path, done: Cli, place:
     assert kernel["argv"][-5:] == ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     assert json.loads(added.stdout)["argv"] == kernel["argv"]
     done("kernel", "add", "v", "--name", "My-Kernel")  # again
+    shown = done("kernel", "add", "v", "--name", "My env (torch 2.6)")
+    assert (
+        json.loads((kernels / "my-env-torch-2.6" / "kernel.json").read_text())["display_name"] == "My env (torch 2.6)"
+    )
+    assert "`jupyter kernelspec remove my-env-torch-2.6` removes it" in shown.stderr
 
 
 def test_another_tools_kernel_is_not_replaced(kernels: Path, cli: Cli) -> None:

@@ -98,7 +98,9 @@ def show(
 @kernel.command()
 def add(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="An overlay's folder or image, with ipykernel.")],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="The kernel's name; default: the overlay's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The name that Jupyter shows; default: the overlay's.")
+    ] = None,
     json_: Json = False,
 ) -> int:
     """Make a kernel of an overlay."""

@@ -76,21 +76,23 @@ def run_there(path: Path, command: Sequence[str], environ: Mapping[str, str]) ->
     processes.become(words)
 
 
-def _require_name(name: str) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
-        hint = "letters, digits and . _ - are allowed, and no . or - first"
-        raise BadInput(f"{name}: invalid name of a kernel", hint=hint)
+def _folder_name(name: str) -> str:
+    """Return the name of a kernel's folder, which Jupyter allows ASCII letters, digits and . _ - in."""
+    found = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip(".-")
+    if not found or not name.isprintable():
+        hint = "its folder is named after it, in ASCII: it needs a letter or a digit of these"
+        raise BadInput(f"{name!r}: invalid name of a kernel", hint=hint)
+    return found
 
 
 def add_kernel(path: Path, name: str | None, environ: Mapping[str, str]) -> Result:
-    """Write the kernel of an overlay; by default with the overlay's name.
+    """Write the kernel of an overlay; by default with the overlay's name. name: what Jupyter shows.
 
-    Raises BadInput for a name that Jupyter cannot have or that another tool has, ToolFailed if the overlay's Python
-    does not start there or has no ipykernel.
+    Raises BadInput for a name that no folder of a kernel can be named after or that another tool has, ToolFailed if
+    the overlay's Python does not start there or has no ipykernel.
     """
     name = name or path.absolute().name.removesuffix(".squashfs").lstrip(".")
-    _require_name(name)
-    folder = _folder(environ) / name.lower()
+    folder = _folder(environ) / _folder_name(name)
     if folder.exists() and _overlay_of(folder) is None:
         raise BadInput(f"another tool made the kernel {name}, {folder}", hint="choose another name with --name")
     ran = processes.run(opening_words(path, ["python", "-c", "import ipykernel"], environ), env=environ)
