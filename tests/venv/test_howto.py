@@ -68,6 +68,7 @@ def test_of_a_container_without_a_name_the_lines_say_what_to_put_in() -> None:
     assert {line.caveat for line in found} == {"IMAGE stands for the container that this was made in"}
     assert all("IMAGE" in line.text for line in found)
     assert not any(line.caveat for line in lines("/s/my.squashfs", {**CONTAINER, "image": "/s/a.sif"}).values())
+    assert not any(lines("/s/my.squashfs", {**CONTAINER, "kind": kind}) for kind in ("named", "plain"))
 
 
 def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:

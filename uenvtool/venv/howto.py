@@ -19,7 +19,7 @@ from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
 from uenvtool.knowledge.runtime import Runtime, all_runtimes
-from uenvtool.venv.where import ENVIRONMENT
+from uenvtool.venv.where import ENVIRONMENT, NAMED, PLAIN
 
 VIEW = "venv"
 
@@ -38,9 +38,11 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     """Say how to use an image. name: of the uenv that it is. base: what the overlay's record says of it.
 
     Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
-    container. Nothing mounts an image beside the host's modules: there a job unpacks it on each node.
+    container. Nothing mounts an image beside the host's modules: there a job unpacks it on each node. A Python that was
+    named, or taken without a base, says nothing of the container that it may lie in: no line starts one without a name.
     """
-    if base.get("kind") == ENVIRONMENT:
+    is_bare = base.get("kind") in (NAMED, PLAIN) and base.get("in_container") and not base.get("image")
+    if base.get("kind") == ENVIRONMENT or is_bare:
         return
     for runtime in all_runtimes():
         if runtime.container == bool(base.get("in_container")):

@@ -261,6 +261,8 @@ def _result(made: MadeOverlay, started_by: str) -> Result:
         notes += [f"the old one is {shown_path(made.previous)}"] if made.previous else []
         python = shlex.quote(shown_path(made.target / "bin" / "python"))
         following.append(f"{started_by} {python} script.py".lstrip())
+        activate = shlex.quote(shown_path(made.target / "bin" / "activate"))
+        following += [] if started_by else [f"source {activate}"]
     if image:
         size = size_text(image["bytes"])
         notes.append(f"{image['path']}: {size}, {image['compression']}, sha256 {image['sha256']}")
