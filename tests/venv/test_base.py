@@ -105,12 +105,15 @@ def test_a_container_without_torch_gets_one_of_the_index_if_that_is_said(
     loaded: Loaded, wheels: Path, done: Cli
 ) -> None:
     loaded("container")
-    wheel(wheels, "torch", "2.9.0")
+    wheel(wheels, "torch", "2.9.0", requires=("nvidia-cublas-cu12",))
+    wheel(wheels, "nvidia-cublas-cu12", "12.4.5.8")
     wheel(wheels, "light", "1.0", requires=("torch",))
 
-    done("venv", "v", "light", "--override", "torch")
+    answer = done("venv", "v", "light", "--override", "torch")
 
-    assert inside("v") == {"light", "torch"}
+    assert inside("v") == {"light", "torch", "nvidia_cublas_cu12"}
+    (warning,) = [line for line in answer.stderr.splitlines() if line.startswith("warning: ")]
+    assert "torch 2.9.0 is the package index's" in warning  # and no word of a torch that the base has not
 
 
 def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(

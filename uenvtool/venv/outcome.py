@@ -75,8 +75,14 @@ def table_rows(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 def warnings(base: Base, rows: Sequence[PackageRow]) -> Iterator[str]:
     """Say what it costs to have replaced protected packages, or to have them beside the base's."""
+    has_torch = "torch" in base.packages
     for row in () if base.is_plain else rows:
         rule = protected(row.name)
+        if row.name == "torch" and not has_torch:
+            yield f"torch {row.version} is the package index's, which knows neither this machine's GPUs nor its network"
+            continue
+        if rule and rule.refuse_missing and not has_torch:
+            continue  # a library of that torch's own
         if rule and row.how == OVERRIDDEN:
             yield f"the base's {row.name} {row.base_version} is replaced by {row.version}: {rule.cost}"
         elif rule and row.how == INSTALLED and not row.note:
