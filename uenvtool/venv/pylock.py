@@ -11,6 +11,7 @@ import datetime
 import functools
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,14 @@ LISTS = ("requests", "overrides", "built-on-base")
 MAX_BYTES = 50_000_000
 WHEELS, SINGLE = "wheels", ("sdist", "archive")
 """Where a package of a pylock.toml has its files: a list of them, and single ones (PEP 751)."""
+_SHAPE: dict[str, type] = {
+    "version": str,
+    "marker": str,
+    WHEELS: list,
+    **dict.fromkeys(("directory", "vcs", *SINGLE), dict),
+}
+_KINDS: dict[type, str] = {str: "text", list: "list", dict: "table"}
+DAMAGED = "it is damaged: make it again"
 
 
 def listing(versions: Mapping[str, str]) -> str:
@@ -141,13 +150,53 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
         raise BadInput(f"unknown lock-version {document['lock-version']}", place)
     tool = document.get("tool", {})
     ours: dict[str, Any] = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
-    named = [table for table in packages if isinstance(table, dict) and isinstance(table.get("name"), str)]
-    here = [table for table in named if "marker" not in table or Marker(table["marker"]).evaluate(environment)]
+    ours = ours if isinstance(ours, dict) else {}
+    groups = document.get("default-groups")
+    values: dict[str, Any] = {**environment, "extras": frozenset()}
+    values["dependency_groups"] = frozenset(map(str, groups if isinstance(groups, list) else ()))
+    BadInput.raise_any(_damages(path, text, packages, values))
+    if any(not isinstance(ours.get(name, []), list) for name in LISTS):
+        raise BadInput(f"not a list in [tool.uenvtool]: {', '.join(LISTS)}", place, DAMAGED)
+    here = [table for table in packages if "marker" not in table or Marker(table["marker"]).evaluate(values)]
     return (
         with_whole_paths(text, path.parent),
         {canonical(table["name"]): table.get("version") for table in here},
         ours,
     )
+
+
+def _damages(path: Path, text: str, packages: Sequence[Any], values: Mapping[str, Any]) -> Iterator[Problem]:
+    """Find what no package of a lock can be; the place is the line of the package's table."""
+    heads = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*packages\s*\]\]", line)]
+    for number, table in enumerate(packages):
+        place = Position(str(path), heads[number] if len(heads) == len(packages) else 1)
+        for what in _wrong_in(table, values):
+            yield Problem(what, place, DAMAGED)
+
+
+def _wrong_in(table: Any, values: Mapping[str, Any]) -> Iterator[str]:
+    from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+
+    if not isinstance(table, dict):
+        yield f"a package is {table!r}, and no table"
+        return
+    name = table.get("name")
+    if not isinstance(name, str):
+        yield "a package has no name" if name is None else f"a package's name is {name!r}, and no text"
+        return
+    for key, kind in _SHAPE.items():
+        if key in table and not isinstance(table[key], kind):
+            yield f"{name}: {key} is {table[key]!r}, and no {_KINDS[kind]}"
+            return
+    files_of = [*table.get(WHEELS, ()), *(table[key] for key in ("directory", *SINGLE) if key in table)]
+    shapes: tuple[tuple[str, type], ...] = (("path", str), ("url", str), ("hashes", dict))
+    for file in files_of:
+        if not isinstance(file, dict) or any(not isinstance(file.get(key, kind()), kind) for key, kind in shapes):
+            yield f"{name}: {file!r} is no file of a package"
+    try:
+        _ = "marker" not in table or Marker(table["marker"]).evaluate(dict(values))
+    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName) as error:
+        yield f"{name}: its marker {table['marker']!r}: {str(error).splitlines()[0]}"
 
 
 def without_wheel(text: str) -> frozenset[str]:
