@@ -12,20 +12,8 @@ import pytest
 
 from tests.support.disks import small_disk
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files import copy_tree, write, write_all
+from uenvtool.core.files import write, write_all
 from uenvtool.core.files.atomic import write_error
-
-
-def test_of_a_copy_the_disk_that_is_full_is_named_and_not_the_one_that_is_read(place: Path) -> None:
-    (place / "source").mkdir()
-    (place / "source/large").write_bytes(os.urandom(2_000_000))
-
-    with small_disk(place / "disk", "500k") as disk, pytest.raises(ToolFailed) as raised:
-        copy_tree(place / "source", disk / "copy")
-
-    assert f"cannot write {place}/disk/copy" in str(raised.value)
-    assert f"free space on the disk of {place}/disk (df {place}/disk)" in str(raised.value)
-    assert "source" not in str(raised.value)
 
 
 def test_a_source_that_cannot_be_read_is_not_called_unwritable(place: Path) -> None:

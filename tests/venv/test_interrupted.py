@@ -16,11 +16,9 @@ import pytest
 from tests.conftest import Cli
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import command
-from tests.support.needs import need, skip_without
 from tests.support.overlays import BaseHere, clean_environment, run, wheel
 from tests.support.samples import sampled
 from uenvtool.core.files import places
-from uenvtool.venv.make import LEAST_MEMORY
 
 pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would count as its own
 
@@ -85,7 +83,23 @@ def test_a_run_that_is_interrupted_cleans_up_at_once(
     assert process.returncode == 130
     assert working_version(place / "v", here) == "1.0"
     assert [path.name for path in place.iterdir()] == ["v"]
+
+
+def test_a_run_that_is_killed_leaves_nothing_in_memory_and_the_next_one_clears_the_rest(
+    here: BaseHere, place: Path, done: Cli
+) -> None:
+    process = begin("v", "big==1.0")
+    for line in process.stderr or ():
+        if "compiling" in line:
+            break
+    process.kill()
+    process.communicate()
     assert dead_in_memory() == []
+    assert [path.name for path in place.iterdir()] == [".v.uenvtool-work"]
+
+    done("venv", "v", "big==1.0")
+
+    assert [path.name for path in place.iterdir()] == ["v"]
 
 
 def test_of_two_at_once_on_one_path_the_second_is_refused(here: BaseHere, place: Path) -> None:
@@ -126,25 +140,6 @@ def test_a_full_disk_is_told_and_the_old_overlay_stays(
     assert "No space left" in answer.stderr
     assert sorted(disk.rglob("*")) == before
     assert run(["disk/v/bin/python", "-c", "import tiny"], clean_environment()).returncode == 0
-
-
-@pytest.mark.slow
-def test_memory_that_gets_full_is_left_for_the_disk(here: BaseHere, place: Path) -> None:
-    """Memory with room in bytes, but not for so many files; in a namespace of its own."""
-    if os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") < LEAST_MEMORY:
-        skip_without("4 GiB of free memory", "a larger machine")
-    namespace = [need("unshare"), "--mount", "--map-root-user"]
-    if run([*namespace, "true"], os.environ).returncode != 0:
-        skip_without("the right to mount", "run the tests as root")
-    script = 'mount -t tmpfs -o size=8g,nr_inodes=150 tmpfs /dev/shm && "$@" && ls -A /dev/shm'
-    words = [*namespace, "sh", "-c", script, "sh", *command("venv", "v", "big==1.0")]
-
-    done = run(words, os.environ)
-
-    assert "full: building on disk" in done.stderr
-    assert done.returncode == 0
-    assert "uenvtool-" not in done.stdout
-    assert working_version(place / "v", here) == "1.0"
 
 
 @pytest.mark.parametrize("disk", ["10m"], indirect=True)

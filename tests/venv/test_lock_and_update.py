@@ -62,7 +62,10 @@ def test_the_same_overlay_comes_from_its_lock_and_another_base_is_told(
     assert "the base has changed since this overlay was made on the uenv stack (Python " in again.stderr
 
 
-def test_a_wheel_that_is_not_the_one_of_the_lock_is_refused(here: BaseHere, cli: Cli, wheels: Path) -> None:
+def test_a_wheel_that_is_not_the_one_of_the_lock_is_refused(
+    here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_NO_CACHE", "1")  # which has the one of the lock
     wheel(wheels, "frame", "1.0", files={"frame/__init__.py": "changed = True\n"})
 
     answer = cli("venv", "w", "--from", LOCK)

@@ -10,13 +10,12 @@ from pathlib import Path
 
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import fill, working_folder
+from uenvtool.core.files import fill, scratch_folder
 from uenvtool.image.pseudo import header_bytes
 from uenvtool.image.tree import Bundle
 
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
-LIST_BYTES = 16 << 20
 FEWEST_FILES = 200
 """A worker costs a Python's start; fewer modules than this are not worth one more."""
 LONGEST_TAG = b"implementation-version-abi-and-more"
@@ -25,18 +24,20 @@ Compiled = list[tuple[Path, dict[bytes, int]]]
 """Each worker's data file, and the name and length of the bytecode of each module that it did, in order."""
 
 
-def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
+def compile_tree(python: Path, folder: Path, *, checked: bool, before: Path | None = None) -> int:
     """Write the bytecode of every module below `folder` beside it; return the number of modules that have it.
 
     checked: Python compares it with the source's time and size at each import, as it does with its
     own. Otherwise it is `unchecked-hash` (PEP 552) and the source is never looked at: for trees that
-    nobody changes. A file that is no Python is left alone, as compileall does. `folder` is an
+    nobody changes. before: the environment in whose place this one comes; its bytecode is taken where the source is the
+    same. A file that is no Python is left alone, as compileall does. `folder` is an
     environment or lies in one; `python` has the version of the one that will import it. Raises
     ToolFailed if it does not run or cannot write.
     """
     root = next((parent for parent in (folder, *folder.parents) if (parent / "pyvenv.cfg").is_file()), folder)
-    with working_folder(LIST_BYTES) as scratch:
-        compiled = _compile([python], root, sources(root, folder), scratch, "checked" if checked else "unchecked")
+    with scratch_folder() as scratch:
+        kind = "checked" if checked else "unchecked"
+        compiled = _compile([python], root, sources(root, folder), scratch, kind, before=before)
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
@@ -93,6 +94,7 @@ def _compile(
     scratch: Path,
     kind: str,
     *,
+    before: Path | None = None,
     start: int | None = None,
 ) -> Compiled:
     """Compile modules, the large ones spread evenly over the workers.
@@ -106,7 +108,7 @@ def _compile(
 
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
         data = scratch / f"data-{number}"
-        words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
+        words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind, before or ""]
         words += [] if start is None else [data, str(start)]
         tag, *lengths = _output(python, *words).split()
         names = (_cache_name(name, os.fsencode(tag)) for name in shares[number])

@@ -36,8 +36,6 @@ MOUNT = "/user-tools"
 """Where an overlay is mounted if the user names no other place."""
 RECORDS = (RECORD, "pylock.toml")
 CACHES = frozenset({b"__pycache__"})
-SCRATCH_BYTES = 2 << 30
-"""The bytecode of a large environment twice over, and more."""
 LARGEST = 4 << 20
 """Bytes; a file that names its environment is a script or a list, not a library."""
 NOTES = tuple(f"{RECORD_FOLDER}/{name}".encode() for name in (IMAGE_NOTE, MANIFEST))
@@ -74,8 +72,8 @@ def packed(
         on_note("this mksquashfs has no zstd: packing with gzip, which is larger and slower to read")
     with files.workplace(target) as work:
         refuse_foreign(target)
-        with files.working_folder(SCRATCH_BYTES) as scratch:
-            image = pack(programs, _tree(folder, target.stem, mount, scratch), work / "new", scratch, epoch)
+        (scratch := work / "scratch").mkdir()
+        image = pack(programs, _tree(folder, target.stem, mount, scratch), work / "new", scratch, epoch)
         yield image
 
 

@@ -127,8 +127,10 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
     return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
 
 
-def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow, ...]:
+def install(todo: Installation, folder: Path, before: Path, on_step: Step) -> tuple[PackageRow, ...]:
     """Make the overlay in an empty folder; what came of it. A dry run builds nothing from its source.
+
+    before: the overlay in whose place it comes; its bytecode is taken where the source is the same.
 
     Raises AnswerIsNo if what was installed does not fit the base, ToolFailed if uv fails.
     """
@@ -142,8 +144,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         on_step("installing")
         files.fill(todo.uv.work, {pylock.LOCK: text})
         words: list[str | Path] = ["pip", "install", "--no-deps", "--quiet", "--python", folder / "bin" / "python"]
-        link_mode = "copy" if plan.settings.has_cache else "hardlink"  # no links into a cache that the user keeps
-        todo.uv.run([*words, "--link-mode", link_mode, "-r", todo.uv.work / pylock.LOCK])
+        todo.uv.run([*words, "--link-mode", plan.settings.link_mode, "-r", todo.uv.work / pylock.LOCK])
         (folder / ".lock").unlink(missing_ok=True)  # of uv, which gives everybody the right to write it
     _refuse_overwritten(folder, own)
     new = installed(site)
@@ -155,7 +156,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
     overlay.add_base_commands(folder, base)
     if plan.request.image is None:  # packing compiles on its own, for the image
         on_step("compiling bytecode")
-        compile_tree(folder / "bin" / "python", site, checked=True)
+        compile_tree(folder / "bin" / "python", site, checked=True, before=before)
     listed = manifest_text(folder)
     texts = {MANIFEST: listed, RECORD: _record_text(plan, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
     files.fill(folder / RECORD_FOLDER, texts)

@@ -1,4 +1,4 @@
-"""Makes an overlay: resolved, built aside in memory if that has space, checked, packed, put in place at once."""
+"""Makes an overlay: resolved, built beside its place, checked, packed, put in place at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Progress, Result, Step, Table, silent
 from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import size_text
@@ -31,12 +31,8 @@ from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.taken import with_files_here
-from uenvtool.venv.uv import DiskFull, Uv, find_uv, is_out_of_space
+from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.where import PLAIN, RECORD_FOLDER
-
-LEAST_MEMORY = 4 << 30
-"""Bytes free in memory-backed storage for a build there: a torch with its libraries unpacks to less."""
-OVERLAY = "overlay"
 
 
 @dataclass(kw_only=True)
@@ -134,26 +130,12 @@ def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> 
         plan = planned(request, made.target, environ)
         refuse_package_name(plan)
         made.base = plan.base
-        try:
-            with _workshop(work, in_memory=True) as folder:
-                _build(made, plan, folder, work, on_step)
-        except DiskFull:
-            on_step("memory-backed storage is full: building on disk")
-            with _workshop(work, in_memory=False) as folder:
-                _build(made, plan, folder, work, on_step)
-
-
-@contextlib.contextmanager
-def _workshop(work: Path | None, *, in_memory: bool) -> Iterator[Path]:
-    """Give a folder to build in: memory-backed storage, else beside the target, else (dry run) a temporary folder."""
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(files.memory_folder(LEAST_MEMORY)) if in_memory else None
-        if folder is None:
-            folder = work / "build" if work else stack.enter_context(files.scratch_folder())
-        yield folder
+        folder = work / "build" if work else stack.enter_context(files.scratch_folder())
+        _build(made, plan, folder, work, on_step)
 
 
 def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None, on_step: Step) -> None:
+    new = (work or folder) / "new"
     uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
@@ -162,16 +144,11 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
     if not todo.plan.wanted.requirements and not plan.previous:
         here = [f"`uenvtool venv {shlex.quote(plan.request.path)} {option}`" for option in found_here()]
         made.notes += [f"this folder says what it needs, and nothing of it was installed: {here[0]}"] if here else []
-    try:
-        rows = install(todo, folder / OVERLAY, on_step)
-    except ToolFailed as error:
-        if is_out_of_space(error):
-            raise DiskFull(error.problems) from error
-        raise
+    rows = install(todo, new, made.target, on_step)
     made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older)
     made.warnings += warnings(plan.base, rows)
     if work is not None:
-        _publish(made, todo.plan, folder / OVERLAY, work, on_step)
+        _publish(made, todo.plan, new, on_step)
 
 
 def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
@@ -190,19 +167,17 @@ def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
             )
 
 
-def _publish(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path, on_step: Step) -> None:
-    request, target, new = plan.request, made.target, work / "new"
+def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> None:
+    request, target = plan.request, made.target
     with contextlib.ExitStack() as stack:
         replacements = []
         if request.image is not None:
             on_step(f"packing {request.image}")
-            packing = packed_beside(folder, request, asdict(plan.base.found), made.notes)
+            packing = packed_beside(new, request, asdict(plan.base.found), made.notes)
             replacement, made.image = stack.enter_context(packing)
             replacements.append(replacement)
             made.notes += editable_notes(plan.wanted.requirements)
         on_step(f"putting it at {request.path}")
-        if not files.move(folder, new):
-            files.copy_tree(folder, new)
         foreign = added_by_others(target, new)
         packed_into = request.image or noted_image(target)
         if packed_into is not None:

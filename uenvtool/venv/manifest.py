@@ -144,6 +144,8 @@ def _unknown(folder: Path, known: set[str], new: Path | None) -> Iterator[str]:
 def _differs(folder: Path, name: str, expected: str | None, new: Path | None) -> bool:
     if name.endswith("/"):
         return True
+    if new and (new / name).is_file() and (new / name).samefile(folder / name):  # by UV_LINK_MODE=hardlink
+        return False
     if _sum(folder / name, (expected or "").partition("=")[0]) == expected:
         return False
     return new is None or not os.path.lexists(new / name) or _sum(new / name) != _sum(folder / name)

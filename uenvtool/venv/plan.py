@@ -98,7 +98,8 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
         raise BadInput(f"{request.path} is not there to be updated", hint="name its folder, or its image with --squash")
     base = _base(request, previous, target, environ)
     settings = read_settings(environ, os.path.dirname(os.path.dirname(base.base_executable)))
-    settings = replace(settings, project=_of_project(request))
+    has_cache = settings.has_cache and (not request.dry_run or bool(environ.get("UV_CACHE_DIR")))
+    settings = replace(settings, project=_of_project(request), has_cache=has_cache)
     built = [name for name in request.no_build_isolation if name]
     first_words = {canonical(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]) for text in request.packages}
     wanted = read_request(

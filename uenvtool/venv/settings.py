@@ -39,6 +39,9 @@ _NOT_FOR_UV = {
     *("UV_NO_BUILD_ISOLATION", "UV_NO_BUILD_ISOLATION_PACKAGE"),  # recorded, and given as options
 }
 _FALSE = {"", "0", "false", "no", "off", "n", "f"}
+LINK_MODES = ("copy", "clone", "hardlink")
+"""How uv takes a package from its cache. First what is taken unless UV_LINK_MODE says otherwise: by a hard link, a file
+that is edited in the overlay would change in the cache too. Symlinks would lead out of an image."""
 ALL = ":all:"
 """Stands for all packages, as pip's --no-binary has it."""
 
@@ -48,8 +51,9 @@ class UvSettings:
     """What uv gets.
 
     arguments: for resolving and installing. constraints: paths or URLs. built_on_base: packages whose sources are built
-    with the packages that are there (--no-build-isolation), or ALL. require_hashes: each package needs a hash. project:
-    uv's settings of the project that the user named, as TOML has them. notes: what is not taken.
+    with the packages that are there (--no-build-isolation), or ALL. require_hashes: each package needs a hash.
+    has_cache: uv keeps a cache of this user's. link_mode: how a package comes from there. project: uv's settings of the
+    project that the user named, as TOML has them. notes: what is not taken.
     """
 
     arguments: tuple[str, ...] = ()
@@ -58,6 +62,7 @@ class UvSettings:
     built_on_base: tuple[str, ...] = ()
     require_hashes: bool = False
     has_cache: bool = False
+    link_mode: str = LINK_MODES[0]
     project: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -82,9 +87,20 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
         constraints=(*pip.get("constraint", "").split(), *environ.get("UV_CONSTRAINT", "").split()),
         built_on_base=(*built, *environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()),
         require_hashes=_is_on(pip, "require-hashes") or _is_on(environ, "UV_REQUIRE_HASHES"),
-        has_cache=bool(environ.get("UV_CACHE_DIR")),
+        has_cache=_has_cache(environ),
+        link_mode=mode if (mode := environ.get("UV_LINK_MODE", "")) in LINK_MODES else LINK_MODES[0],
         notes=tuple(f"find-links {place}: it is not there, and is left out" for place in missing),
     )
+
+
+def _has_cache(environ: Mapping[str, str]) -> bool:
+    """Tell if uv can keep a cache: where the user says, else at its default place, if that can be written."""
+    if environ.get("UV_CACHE_DIR"):
+        return True
+    home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
+    place = Path(home, "uv")
+    there = next((folder for folder in (place, *place.parents) if folder.exists()), place)
+    return place.is_absolute() and os.access(there, os.W_OK | os.X_OK)
 
 
 def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> UvSettings:

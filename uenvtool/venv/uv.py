@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import shutil
@@ -53,7 +52,11 @@ class UnsafePackage(ToolFailed):
 
 
 _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
-    (r"No space left on device|Disk quota exceeded", DiskFull, "free space, or set TMPDIR to a folder that has some"),
+    (
+        r"No space left on device|Disk quota exceeded",
+        DiskFull,
+        "free space there, or if it is uv's cache, set UV_CACHE_DIR to a folder that has some",
+    ),
     (r"Couldn't parse|Error parsing|Unexpected '|Expected `--hash`|must be followed by", BadInput, "mend that line"),
     (
         r"needs to be updated, but `--locked`",
@@ -115,7 +118,7 @@ class Uv:
     build_path: tuple[str, ...] = ()
 
     def _environment(self) -> dict[str, str]:
-        """Return uv's environment: nothing is kept in the user's home unless the user has named a cache."""
+        """Return uv's environment: its work is done here, and its cache is the user's if that can be kept."""
         temporary = self.work / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         env = {
@@ -239,12 +242,6 @@ def _modules_of_cuda(module_path: str) -> str:
     folders = (Path(folder) for folder in module_path.split(os.pathsep) if folder)
     names = (path.name for folder in folders for path in sorted(folder.glob("[cC][uU][dD][aA]*")))
     return f"`module avail {next(names, 'cuda')}`"
-
-
-def is_out_of_space(error: BaseException) -> bool:
-    """Tell if an error is that of a disk, or a quota, with no space left."""
-    cause = error.__cause__
-    return isinstance(error, DiskFull) or (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT))
 
 
 def short_text(text: str) -> str:

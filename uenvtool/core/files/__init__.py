@@ -15,7 +15,6 @@ from uenvtool.core.files.generated import read_record as read_record
 from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
 from uenvtool.core.files.generated import write_beside as write_beside
 from uenvtool.core.files.generated import write_generated as write_generated
-from uenvtool.core.files.places import memory_folder as memory_folder
 from uenvtool.core.files.places import scratch_folder as scratch_folder
 from uenvtool.core.files.places import working_folder as working_folder
 from uenvtool.core.files.places import workplace as workplace
@@ -26,10 +25,8 @@ from uenvtool.core.files.reading import read_bytes as read_bytes
 from uenvtool.core.files.reading import read_named as read_named
 from uenvtool.core.files.together import Replacement as Replacement
 from uenvtool.core.files.together import publish as publish
-from uenvtool.core.files.trees import copy_tree as copy_tree
 from uenvtool.core.files.trees import fill as fill
 from uenvtool.core.files.trees import fill_from as fill_from
 from uenvtool.core.files.trees import fill_start as fill_start
 from uenvtool.core.files.trees import link as link
-from uenvtool.core.files.trees import move as move
 from uenvtool.core.files.trees import remove_tree as remove_tree

@@ -1,4 +1,4 @@
-"""Whole folders that nobody reads yet: filled, copied, removed."""
+"""Whole folders that nobody reads yet: filled, removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from uenvtool.core.files.atomic import as_bytes, umask, write_error, write_errors
+from uenvtool.core.files.atomic import as_bytes, umask, write_errors
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
@@ -55,44 +55,3 @@ def remove_tree(path: Path) -> None:
             remove(name)
 
     shutil.rmtree(path, onerror=make_writable)
-
-
-def copy_tree(source: Path, target: Path) -> None:
-    """Copy a folder to a new place with its symlinks, modes and times, several files at a time.
-
-    A parallel filesystem takes many small files only at the pace of its answers; threads wait for
-    several of them at once. Raises ToolFailed if the target cannot hold it.
-    """
-    import shutil
-    from concurrent.futures import ThreadPoolExecutor
-
-    def copied(pair: tuple[str, str]) -> None:
-        shutil.copy2(*pair, follow_symlinks=False)
-
-    pairs: list[tuple[str, str]] = []
-    folders: list[tuple[str, str]] = []
-    with write_errors(target):
-        for original, names, files in os.walk(source):
-            copy = os.path.join(target, os.path.relpath(original, source))
-            os.makedirs(copy, exist_ok=True)
-            folders.append((original, copy))
-            links = [name for name in names if os.path.islink(os.path.join(original, name))]
-            pairs += [(os.path.join(original, name), os.path.join(copy, name)) for name in files + links]
-        with ThreadPoolExecutor(8) as pool:
-            for start in range(0, len(pairs), 512):  # a full disk ends it soon
-                list(pool.map(copied, pairs[start : start + 512]))
-        for original, copy in reversed(folders):
-            shutil.copystat(original, copy)
-
-
-def move(source: Path, target: Path) -> bool:
-    """Rename within one filesystem; False if the target lies on another one."""
-    import errno
-
-    try:
-        os.rename(source, target)
-    except OSError as error:
-        if error.errno == errno.EXDEV:
-            return False
-        raise write_error(target, error) from error
-    return True

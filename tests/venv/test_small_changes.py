@@ -1,0 +1,62 @@
+"""A small change of an overlay: what stays comes from uv's cache, and with its bytecode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+from tests.support.overlays import BaseHere, wheel
+
+
+@pytest.fixture
+def overlay(here: BaseHere, wheels: Path, done: Cli, place: Path) -> Path:
+    wheel(wheels, "stays", "1.0", files={"stays/part.py": "value = 1\n"})
+    wheel(wheels, "changes", "1.0", files={"changes/part.py": "value = 1\n"})
+    done("venv", "v", "stays", "changes")
+    return place / "v"
+
+
+def of(overlay: Path, name: str) -> Path:
+    return next(overlay.glob(f"lib/python3*/site-packages/{name}"))
+
+
+@pytest.mark.parametrize("mode", ["hardlink", "copy"])
+def test_what_stays_is_not_compiled_again(
+    overlay: Path, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Bytes behind the code of a module's bytecode tell where it comes from."""
+    monkeypatch.setenv("UV_LINK_MODE", mode)
+    for name in ("stays", "changes"):
+        with of(overlay, f"{name}/__pycache__/part.*.pyc").open("ab") as stream:
+            stream.write(b"of before")
+    wheel(wheels, "changes", "2.0", files={"changes/part.py": "value = 2\n"})
+    wheel(wheels, "tiny", "1.0")
+
+    done("venv", "v", "tiny", "changes==2.0")
+
+    assert (of(overlay, "stays/part.py").stat().st_nlink > 1) == (mode == "hardlink")
+    assert of(overlay, "stays/__pycache__/part.*.pyc").read_bytes().endswith(b"of before")
+    assert not of(overlay, "changes/__pycache__/part.*.pyc").read_bytes().endswith(b"of before")
+    assert of(overlay, "tiny/__pycache__/__init__.*.pyc").is_file()
+
+
+def test_the_cache_lies_where_the_user_says_and_one_that_cannot_be_kept_is_not_missed(
+    here: BaseHere, wheels: Path, done: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Path.home()
+    wheel(wheels, "tiny", "1.0")
+    done("venv", "v", "tiny", "--dry-run")
+    assert not (home / ".cache").exists()
+    done("venv", "v", "tiny")
+    assert [path.name for path in (home / ".cache").iterdir()] == ["uv"]
+
+    monkeypatch.setenv("UV_CACHE_DIR", str(place / "mine"))
+    done("venv", "w", "tiny")
+    assert (place / "mine").is_dir()
+
+    monkeypatch.delenv("UV_CACHE_DIR")
+    (place / "file").touch()
+    monkeypatch.setenv("HOME", str(place / "file"))
+    done("venv", "x", "tiny")
