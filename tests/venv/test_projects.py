@@ -130,12 +130,15 @@ def test_a_uv_lock_is_installed_exactly_with_its_sums_and_without_its_torch(
 def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(
     here: BaseHere, done: Cli, write: Write
 ) -> None:
-    write("environment.yml", "dependencies:\n- python >= 3.12\n- numpy=2\n- pip:\n  - light\n")
+    write("environment.yml", "dependencies:\n- python >= 3.12\n- pytorch=2.6\n- c::numpy=2=mkl\n- pip:\n  - light\n")
 
     answer = done("venv", "v", "-r", "environment.yml")
 
     assert inside("v") == {"light"}
-    assert "environment.yml: conda's packages are not installed, name those that you need: numpy=2" in answer.stderr
+    assert (
+        "environment.yml: conda's packages are not installed, name those that you need: c::numpy=2=mkl" in answer.stderr
+    )
+    assert f"environment.yml: the base has torch {TORCH}" in answer.stderr
 
 
 @pytest.mark.parametrize(

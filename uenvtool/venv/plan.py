@@ -14,6 +14,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
+from uenvtool.venv.conda import held_against
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
@@ -114,6 +115,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
         groups=request.group,
         require_hashes=settings.require_hashes,
     )
+    wanted = replace(wanted, notes=held_against(base, wanted.of_conda))
     before = previous if request.from_ is None else None
     every = (ALL,) if "" in request.no_build_isolation else ()
     built_on_base = (*every, *names_of(built), *settings.built_on_base)

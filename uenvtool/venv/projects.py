@@ -92,8 +92,8 @@ def _absolute(name: str, value: Any, folder: Path) -> Any:
     return str(folder / value) if name in _PLACES and isinstance(value, str) and "://" not in value else value
 
 
-def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, list[str]]:
-    """Read a project's requirements with their lines, as a requirements file would have them; and notes.
+def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
+    """Read a project's requirements with their lines, as a requirements file would have them; and conda's specs.
 
     Raises BadInput with the place.
     """
@@ -183,8 +183,8 @@ def _beside(place: str, text: str) -> str:
     return f"{found[1] or ''}{Path(place).parent.absolute()}/{found[2]}" if found else text
 
 
-def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
-    """Read the pip part of a conda environment; what conda would install is named in a note."""
+def _environment(place: str, text: str) -> tuple[Lines, Lines]:
+    """Read the pip part of a conda environment, and the specs of what conda would install."""
     import yaml
 
     try:
@@ -201,15 +201,11 @@ def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
             "not an environment of conda: it has no list of dependencies", Position(place), "name another file"
         )
     lines: Lines = []
-    of_conda: list[str] = []
+    of_conda: Lines = []
     for item in listed.value:
         if isinstance(item, yaml.ScalarNode):
-            of_conda.append(item.value)
+            of_conda.append((item.start_mark.line + 1, str(item.value)))
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if key.value == "pip" and isinstance(value, yaml.SequenceNode):
                 lines += [(entry.start_mark.line + 1, _beside(place, str(entry.value))) for entry in value.value]
-    names = [name for name in of_conda if re.split(r"[\s<>=!~]", name, maxsplit=1)[0] not in ("python", "pip")]
-    notes = (
-        [f"{place}: conda's packages are not installed, name those that you need: {', '.join(names)}"] if names else []
-    )
-    return lines, notes
+    return lines, of_conda

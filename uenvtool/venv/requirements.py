@@ -86,7 +86,8 @@ class UserRequest:
 
     files: paths or URLs, as they were named. sources: those of them that uv reads. lines: what came from a stream,
     which cannot be read twice. constraints: what constraint files say. options: pip's, in the files, by their long
-    names. require_hashes: each package needs a hash. notes: what is not taken.
+    names. require_hashes: each package needs a hash. of_conda: specs of conda with their places. notes: what of them is
+    not taken.
     """
 
     requirements: tuple[UserRequirement, ...] = ()
@@ -96,6 +97,7 @@ class UserRequest:
     constraints: tuple[UserRequirement, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     require_hashes: bool = False
+    of_conda: tuple[tuple[Position, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -248,7 +250,7 @@ def read_request(
         constraints=tuple(reader.constraints),
         options=reader.options,
         require_hashes=require_hashes or "--require-hashes" in reader.options,
-        notes=tuple(reader.notes),
+        of_conda=tuple(reader.of_conda),
     )
 
 
@@ -262,7 +264,7 @@ class _Reader:
         self.sources: list[str] = []
         self.lines: list[str] = []
         self.options: dict[str, list[str]] = {}
-        self.notes: list[str] = []
+        self.of_conda: list[tuple[Position, str]] = []
         self.problems: list[Problem] = []
         self._seen: set[str] = set()
 
@@ -286,8 +288,8 @@ class _Reader:
             text = _text(place, is_named=named_at is None)
             lines: Iterable[tuple[int, str]] = logical_lines(text)
             if of_project:
-                lines, notes = project_lines(shown, text, self.extras, self.groups)
-                self.notes += notes
+                lines, of_conda = project_lines(shown, text, self.extras, self.groups)
+                self.of_conda += [(Position(shown, number), spec) for number, spec in of_conda]
         except (BadInput, ToolFailed) as error:
             problems = [_placed(found, name, named_at) for found in error.problems]
             if isinstance(error, ToolFailed):
