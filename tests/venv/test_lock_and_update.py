@@ -105,6 +105,9 @@ def test_packages_are_added_and_removed_and_what_is_there_stays(here: BaseHere, 
 
 
 def test_an_update_takes_new_versions_and_keeps_the_old_overlay(here: BaseHere, done: Cli, wheels: Path) -> None:
+    made = Path("v").stat().st_ino
+    assert "nothing newer was found: v stays as it is" in done("venv", "v", "--update").stderr
+    assert [path.stat().st_ino for path in Path().iterdir()] == [made]
     wheel(wheels, "frame", "2.0")
 
     done("venv", "v", "--update")

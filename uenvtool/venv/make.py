@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto
 from uenvtool.venv.base import Base, named
-from uenvtool.venv.image import packed_beside, previous_names
+from uenvtool.venv.image import RECORDS, packed_beside, previous_names
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import added_by_others, is_own
@@ -149,6 +149,7 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
     made.warnings += warnings(plan.base, rows)
     if work is not None:
         _publish(made, todo.plan, new, on_step)
+        _warn_of_older_image(made)
 
 
 def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
@@ -169,6 +170,11 @@ def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
 
 def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> None:
     request, target = plan.request, made.target
+    if request.update and _is_same(new, target):
+        if request.image is None:
+            made.notes.append(f"nothing newer was found: {request.path} stays as it is")
+            return
+        request = replace(request, update=False)  # nothing old to keep
     with contextlib.ExitStack() as stack:
         replacements = []
         if request.image is not None:
@@ -188,10 +194,24 @@ def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> 
     if foreign:
         found = ", ".join(foreign.shown())
         made.warnings.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
+
+
+def _warn_of_older_image(made: MadeOverlay) -> None:
+    target = made.target
     old_image = image_of(target) if made.image is None else None
     if old_image is not None and is_older(old_image, target):
         again = f"pack it again with `{repack_command(target, old_image)}`"
         made.warnings.append(f"{shown_path(old_image)} is older than {shown_path(target)}: {again}")
+
+
+def _is_same(new: Path, old: Path) -> bool:
+    """Tell if two overlays were asked for and resolved alike, on one base."""
+    texts = [[path.read_bytes() if path.is_file() else b"" for path in _records(folder)] for folder in (new, old)]
+    return texts[0] == texts[1]
+
+
+def _records(folder: Path) -> list[Path]:
+    return [folder / RECORD_FOLDER / name for name in RECORDS]
 
 
 def _previous_name(target: Path) -> Path:
