@@ -28,6 +28,12 @@ def test_a_source_that_cannot_be_read_is_not_called_unwritable(place: Path) -> N
     assert "name another place" not in told
 
 
+def test_the_current_folder_is_named_by_its_path(place: Path) -> None:
+    told = str(write_error(Path(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+
+    assert told.startswith(f"error: cannot write {place}: No space left on device")
+
+
 def test_a_parent_that_cannot_be_made_is_what_cannot_be_written(place: Path) -> None:
     error = OSError(errno.EROFS, os.strerror(errno.EROFS), "pipelines")
 

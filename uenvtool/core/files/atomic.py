@@ -131,6 +131,7 @@ def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFaile
         require_room(path)
     named = next((name for name in (error.filename2, error.filename) if isinstance(name, str | bytes)), path)
     place, beside = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
+    place = os.getcwd() if place == os.curdir else place
     written = os.path.abspath(place)
     if error.filename2 is None and os.path.commonpath([beside, written]) not in (beside, written):
         hint = f"{state}; look at its permissions and its disk, then run it again"
