@@ -131,6 +131,7 @@ def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
 
     assert "not by uenvtool" not in quiet.stderr
     assert re.search(r"not in the new v: bypip 1.0, \S+/alpha/__init__.py; the old one is kept", answer.stderr)
+    assert "`uenvtool venv v bypip==1.0` takes what" in answer.stderr
     assert "the old one is v.previous.2" in answer.stderr
     assert Path("v.previous/thesis.tex").read_text() == "years of work"
     assert next(Path("v.previous.2").glob("lib/python3*/site-packages/alpha/__init__.py")).read_text() == "patched"

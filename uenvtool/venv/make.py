@@ -194,6 +194,10 @@ def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> 
     if foreign:
         found = ", ".join(foreign.shown())
         made.warnings.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
+        if foreign.packages:
+            pins = [f"{name}=={version}" for name, version in sorted(foreign.packages.items())]
+            again = shlex.join(["uenvtool", "venv", request.path, *pins])
+            made.warnings.append(f"`{again}` takes what others installed there in for good")
 
 
 def _warn_of_older_image(made: MadeOverlay) -> None:
