@@ -105,9 +105,10 @@ def test_a_pyproject_is_installed_with_its_extras_and_groups(
 
 
 def test_a_uv_lock_is_installed_exactly_with_its_sums_and_without_its_torch(
-    lock: Callable[[str], Path], done: Cli, cli: Cli, wheels: Path, place: Path
+    lock: Callable[[str], Path], done: Cli, cli: Cli, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = lock(PROJECT)
+    monkeypatch.setenv("UV_NO_CACHE", "1")  # which keeps the files of the lock
 
     first = done("venv", "v", "--from", "uv.lock", "--extra", "plot")
     had = inside("v")
