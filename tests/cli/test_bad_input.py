@@ -73,7 +73,6 @@ WAYS_OUT = {
     "doctor empty.lock": "`scontrol show job ID` names its StdOut",
     "venv v --group g": "add -r pyproject.toml",
     "venv v --view v": "--uenv IMAGE",
-    "kernel add v --name 'a b'": "letters, digits and . _ -",
     "venv v --no-base ./deep.lock": "name a wheel, an archive or a project's folder",
     "venv v --no-base -r nul.yaml": "mend it, or name another file",
     "venv v --no-base --squash deep.lock/v.squashfs": "name another place, or move it out of the way",
