@@ -83,7 +83,10 @@ def test_programs_are_those_of_path_and_never_those_of_the_current_folder(
     assert {line.split()[0] for line in log.read_text().splitlines()} == {f"{place}/onpath/spack"}
 
 
-def test_what_an_index_gives_for_a_lock_must_have_its_hash(cli: Cli, wheels: Path, no_base: None) -> None:
+def test_what_an_index_gives_for_a_lock_must_have_its_hash(
+    cli: Cli, wheels: Path, no_base: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_NO_CACHE", "1")  # which has the file of the lock
     wheel(wheels, "small", "1.0")
     assert cli("venv", "v", "small", "--no-base").code == 0
     wheel(wheels, "small", "1.0", files={"small/extra.py": "changed = True\n"})

@@ -131,7 +131,7 @@ def test_a_uv_lock_is_installed_exactly_with_its_sums_and_without_its_torch(
 def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(
     here: BaseHere, done: Cli, write: Write
 ) -> None:
-    write("environment.yml", "dependencies:\n- python >= 3.12\n- pytorch=2.6\n- c::numpy=2=mkl\n- pip:\n  - light\n")
+    write("environment.yml", "dependencies:\n- python >= 3.9\n- pytorch=2.6\n- c::numpy=2=mkl\n- pip:\n  - light\n")
 
     answer = done("venv", "v", "-r", "environment.yml")
 
