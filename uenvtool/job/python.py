@@ -26,7 +26,9 @@ def without_torch(plan: JobPlan, typed: Typed, disk: Disk, system: System) -> It
     is_by_name = "/" not in program and bool(typed.launcher or PYTHON_NAME.fullmatch(program))
     if is_loaded or disk.active or plan.request.nccl_test or not is_by_name:
         return
-    what = f"those of {name} on {system.name} bring none" if known.modules else f"{system.name} names none for {name}"
+    why = f"{system.name} names no modules for {name}"
+    if known.modules:
+        why = f"the modules that a job of {name} loads on {system.name} bring none"
     ways = ["--venv with an environment that has it"]
     if kind == ENVIRONMENT:
         ways.append("--image with one of conda, a folder or an archive, or the active one")
@@ -36,7 +38,7 @@ def without_torch(plan: JobPlan, typed: Typed, disk: Disk, system: System) -> It
     if not known.modules and kind == NO_IMAGE:
         ways.append(f"`jobs: {{runtimes: {{{name}: {{modules: [...]}}}}}}` in the system's file")
     yield Problem(
-        f"no module or environment has PyTorch for {program}: {what}",
+        f"{program} would have no PyTorch: {why}",
         hint=", or ".join((*ways, "a Python by its path behind --")),
     )
 
