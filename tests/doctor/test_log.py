@@ -33,7 +33,8 @@ WATCHDOG = (
 )
 ENQUEUED = (
     "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception "
-    "(either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed 807\n"
+    "(either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed NCCL "
+    "work: 807.\n"
 )
 ENQUEUED_2_6 = (
     "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {0}] failure detected "

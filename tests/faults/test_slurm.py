@@ -51,7 +51,7 @@ def test_sbatch_takes_it(system: str, runtime: str, slurm: Slurm, place: Path, c
     for number, options in enumerate(VARIANTS):
         words = ["job", "--system", system, "--runtime", runtime, "--account", "g1"]
         words += [] if load_runtime(runtime).job.image == "none" else ["--image", "pytorch/v2.6.0:v1"]  # type: ignore[union-attr]
-        answer = cli(*words, *options, "-o", f"job{number}.sh", "--", "python", "train.py")
+        answer = cli(*words, *options, "-o", f"job{number}.sh", "--", "/opt/torch/bin/python", "train.py")
         if answer.code == 2:  # a name, or a way of binding, that this place cannot have
             assert "No such option" not in answer.stderr
             continue

@@ -51,7 +51,7 @@ def test_one_rank_is_profiled(site: Site, place: Path) -> None:
     assert len(list(place.glob("trained-*"))) == 8
     (profiled,) = place.glob("nsys-*")
     assert profiled.name == "nsys-0"
-    assert profiled.read_text().startswith("profile -o logs/profile-")
+    assert profiled.read_text().startswith("profile -o logs/job-")
 
 
 def test_a_snapshot_keeps_the_code_of_a_job_that_waits(site: Site, place: Path) -> None:

@@ -58,7 +58,7 @@ def of_the_newest_python() -> Path:
         if done.returncode != 0:
             skip_without("an index with Stackinator's dependencies", done.stderr.strip().splitlines()[-1])
 
-    return made_once("stackinator", f"{source} {newest}", make) / "bin" / "python"
+    return made_once("python-of-stackinator", f"{source} {newest}", make) / "bin" / "python"
 
 
 @pytest.mark.parametrize("recipe", sampled(["pytorch-2.6", "pytorch-2.9", "compilers"]))

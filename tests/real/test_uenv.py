@@ -176,16 +176,16 @@ def test_its_base_is_taken_wherever_it_is_mounted_and_no_other(stack: Stack, ove
     subprocess.run(["unsquashfs", "-q", "-n", "-d", root, stack.image], check=True, capture_output=True)
     install(next(root.glob("env/default/lib/python3*/site-packages")), wheel(place / "old", "more", "1.0"))
     subprocess.run(["mksquashfs", root, other, "-quiet", "-no-progress"], check=True, capture_output=True)
+    again = "make the overlay again on this one: uenvtool venv"
     refused = {
-        f"{overlay}": (127, ["the base of this overlay is not here", str(stack.image)]),
-        f"{other}:{elsewhere},{overlay}": (1, [f"another base than this overlay's is mounted at {elsewhere}"]),
-        f"{other},{overlay}": (1, [f"another base than this overlay's is mounted at {stack.mount}"]),
+        f"{overlay}": ["the base of this overlay is not here", str(stack.image)],
+        f"{other}:{elsewhere},{overlay}": [f"another base than this overlay's is mounted at {elsewhere}", again],
+        f"{other},{overlay}": [f"another base than this overlay's is mounted at {stack.mount}", again],
     }
 
-    for images, (code, says) in refused.items():
+    for images, says in refused.items():
         ran = stack.run(*stack.loaded(images, "mine:venv", "python", "-c", "import tool"))
-        ways = ["make the overlay again on this one: uenvtool venv"] if code == 1 else []
-        assert (ran.returncode, [part for part in [*says, *ways] if part not in ran.stderr]) == (code, [])
+        assert (ran.returncode, [part for part in says if part not in ran.stderr]) == (1, [])
         assert "Traceback" not in ran.stderr
     moved = stack.done(*stack.loaded(f"{stack.image}:{elsewhere},{overlay}", "mine:venv", "python", "-c", LOOK))
     assert (versions(moved.stdout), moved.stderr) == (("2.0", "2.0", "1.0"), "")

@@ -144,8 +144,9 @@ def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, done:
     Path("v.previous.squashfs").write_text("not an image of this tool's")
     done("venv", "v", "--no-base", "alpha", "--squash")
 
-    done("venv", "v", "--update", "--squash")
-    done("venv", "v", "--update", "--squash")
+    for version in ("1.1", "1.2"):
+        wheel(wheels, "alpha", version)
+        done("venv", "v", "--update", "--squash")
 
     assert Path("v.previous.squashfs").read_text() == "not an image of this tool's"
     assert sorted(path.name for path in Path().glob("*.squashfs")) == [
