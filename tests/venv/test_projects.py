@@ -172,7 +172,7 @@ def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, done: Cli, wr
     assert "uenvtool job --system NAME --venv v -o train.sh -- python train.py" in answer.stderr
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", "uv.lock"])
+@pytest.mark.parametrize("name", ["requirements.txt", slow("pyproject.toml"), slow("uv.lock")])
 def test_squash_alone_takes_what_the_folder_needs_and_follows_its_changes(
     lock: Callable[[str], Path], index: str, done: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
