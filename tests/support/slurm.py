@@ -55,6 +55,7 @@ ACCOUNTED = """
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
 AccountingStoragePort={port}
+AccountingStoragePass={munge}/socket
 AccountingStoreFlags=job_env,job_script
 MinJobAge=2
 """
@@ -206,7 +207,7 @@ def _database(slurm: Slurm, munge: Path, environment: Mapping[str, str]) -> Iter
         [DATABASE[2], "-D"], env={**environment, "MYSQL_UNIX_PORT": str(reached)}, stderr=subprocess.DEVNULL
     )
     with slurm.conf.open("a") as stream:
-        stream.write(ACCOUNTED.format(port=port))
+        stream.write(ACCOUNTED.format(port=port, munge=munge))
     _wait(lambda: slurm.run("sacctmgr", "-i", "add", "cluster", "test").returncode == 0, folder)
 
 
