@@ -137,6 +137,19 @@ def test_stale_and_foreign_bytecode_is_not_used(tree: Path, tmp_path: Path) -> N
     assert os.fsencode(tree) not in found[b"package/__pycache__/inner." + tag + b".pyc"]
 
 
+def test_bytecode_of_the_current_folder_is_not_taken_for_the_trees(tree: Path, place: Path) -> None:
+    """That folder may be somebody else's."""
+    shutil.copytree(tree, place, dirs_exist_ok=True)
+    bytecode.compile_tree(Path(sys.executable), place, checked=False)
+    for path in place.rglob("*.pyc"):
+        path.write_bytes(path.read_bytes() + b"of others")
+
+    bytecode.compile_tree(Path(sys.executable), tree, checked=False)
+
+    found = [path.read_bytes().endswith(b"of others") for path in tree.rglob("*.pyc")]
+    assert found == [False] * len(TRAPS)
+
+
 def test_what_is_no_python_is_left_alone(tree: Path) -> None:
     (tree / "template.py").write_text("def {{ name }}():\n")
     (tree / "nul.py").write_bytes(b"x = 1\0")

@@ -36,7 +36,8 @@ def main(root: str, list_path: str, kind: str, before: str, data: str = "", star
         for name in names:
             path = os.path.join(os.fsencode(root), name)
             cached = cache_path(path)
-            content = bytecode(path, os.fsdecode(name), os.path.join(os.fsencode(before), name), kind == "checked")
+            old = os.path.join(os.fsencode(before), name) if before else b""  # a bare name is the current folder's
+            content = bytecode(path, os.fsdecode(name), old, kind == "checked")
             lengths.append(len(content))
             if data:
                 gathered.write(content)
