@@ -70,10 +70,19 @@ def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, di
         chosen_workarounds(load_tuning(system.tuning), request.workaround)
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
     plan = _planned(request, system, uarch, runtime, disk, typed, published)
-    case = Case(system=system, uarch=uarch, disk=disk, typed=typed, recipe=recipe, published=published, plan=plan)
+    case = Case(
+        system=system,
+        uarch=uarch,
+        disk=disk,
+        typed=typed,
+        recipe=recipe,
+        known=recipe or _of_label(plan),
+        published=published,
+        plan=plan,
+    )
     for problem in refusals(case):
         raise BadInput([problem])
-    plan = _with_settings(plan, system, uarch, recipe)
+    plan = _with_settings(plan, system, uarch, case.known)
     return DecidedJob(plan=plan, warnings=tuple(warnings(replace(case, plan=plan))))
 
 
@@ -121,12 +130,19 @@ def _planned(
 def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk: Disk) -> tuple[int, int, int]:
     """Return the GPUs, the ranks and the cores of a node: those of its system, or of this machine."""
     if use.scheduler == HERE:
-        return (gpus := disk.gpus), request.gpus or gpus or 2, 0
+        here = disk.gpus
+        return here, request.gpus or here or 2, 0
     gpus = int(system.scheduler.defaults.get("gpus-per-node", 0)) or node.gpu_count
     if use.scheduler == SLURM and not gpus:
         return 0, *ranks_and_cores(request, system, node)
     ranks = request.gpus or gpus or 2
     return ranks, ranks, node.cores * ranks // node.gpu_count if node.gpu_count else 0
+
+
+def _of_label(plan: JobPlan) -> Recipe | None:
+    """Return the recipe of a uenv, as its label tells it; None if none is known."""
+    shown = recipe_of_label(plan.image) if plan.use.image == UENV else None
+    return read_recipe(shown) if shown else None
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
@@ -216,23 +232,21 @@ def _overlay(path: str, disk: Disk) -> Overlay:
 
 
 def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings | None:
-    """Return the settings that hold for a job; None if it sets nothing. recipe: the one that is named."""
+    """Return the settings that hold for a job; None if it sets nothing. recipe: the one that is named, or known."""
     if plan.use.variables == "nowhere":
         return None
-    shown = recipe_of_label(plan.image) if plan.use.image == UENV and not recipe else None
-    known = read_recipe(shown) if shown else recipe
     return settings_of(
         [system],
         [plan.runtime],
         uarch=uarch,
         facts={
-            **(facts_of(known, system, uarch) if known else {}),
+            **(facts_of(recipe, system, uarch) if recipe else {}),
             "nodes": str(plan.nodes),
             **({"image": plan.runtime.extended_kind} if plan.extended else {}),
             **_hook(plan, system),
         },
         workarounds=plan.request.workaround,
-        recipe=plan.request.recipe or shown or "",
+        recipe=plan.request.recipe or (recipe.name if recipe else ""),
     )
 
 

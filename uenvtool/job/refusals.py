@@ -30,9 +30,8 @@ from uenvtool.job.plan import (
 )
 from uenvtool.job.python import without_torch
 from uenvtool.knowledge.jobs import Refused
-from uenvtool.knowledge.recipe import Recipe, read_recipe
+from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.runtime import JobUse
-from uenvtool.knowledge.settings import recipe_of_label
 from uenvtool.knowledge.system import System
 
 REGISTRY = re.compile(
@@ -54,8 +53,8 @@ _ONLY_PODS = ("pvc", "project", "node_type", "uid")
 class Case:
     """What a job is refused or warned of by.
 
-    recipe: the one that is named. published: its published uenv, or without one the uenv that is loaded; empty if there
-    is none.
+    recipe: the one that is named. known: that, or the one that the image's label tells. published: the published uenv
+    of `recipe`, or without one the uenv that is loaded; empty if there is none.
     """
 
     system: System
@@ -63,6 +62,7 @@ class Case:
     disk: Disk
     typed: Typed
     recipe: Recipe | None
+    known: Recipe | None
     published: str
     plan: JobPlan
 
@@ -175,12 +175,10 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
 
 def _of_view(case: Case) -> Iterator[Problem]:
     """Yield the views that the image of a recipe, which is named or which a label tells, has not."""
-    shown = recipe_of_label(case.plan.image)
-    recipe = case.recipe or (read_recipe(shown) if shown else None)
     named = [view for view in case.plan.request.view.split(",") if ":" not in view]
-    if recipe:
-        known = recipe.all_views
-        yield from (unknown(f"view of {recipe.name}", view, known) for view in named if view not in known)
+    if case.known:
+        views = case.known.all_views
+        yield from (unknown(f"view of {case.known.name}", view, views) for view in named if view not in views)
 
 
 def _of_launcher(case: Case) -> Iterator[Problem]:
