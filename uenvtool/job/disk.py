@@ -25,22 +25,31 @@ class Disk:
     """The files of a job, looked at from the folder where the command is typed.
 
     overlay: what is known of the overlay that is named; empty without one. other: it is a virtual environment of
-    another tool. is_packed: it is an image. in_container: this is one. loaded: the uenv of this shell, or empty. edf:
-    the one that is named as the image. active: its virtual environment, or conda's, if it has torch.
+    another tool. is_packed: it is an image. loaded: the uenv of this shell, or empty. edf: the one that is named as
+    the image.
     """
 
     overlay: Mapping[str, Any]
     other: OtherVenv | None = None
     is_packed: bool = False
-    in_container: bool = False
     loaded: str = ""
     edf: NamedEdf | None = None
-    active: str = ""
 
     @property
     def folder(self) -> str:
         """Return the path of the current folder."""
         return os.getcwd()
+
+    @property
+    def in_container(self) -> bool:
+        """Tell if this is a container."""
+        return in_container(os.environ)
+
+    @property
+    def active(self) -> str:
+        """Return the virtual environment of this shell, or conda's, if it has torch; empty if it has none."""
+        named = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+        return next((one for one in named if one and any(Path(one).glob("lib/python3*/site-packages/torch"))), "")
 
     @property
     def gpus(self) -> int:
@@ -60,7 +69,7 @@ class Disk:
 
     def text(self, path: str) -> str:
         """Return the text of a file; empty if there is none. Raises BadInput for one that cannot be read."""
-        return read_named(Path(path), MAX_PROGRAM).decode("utf-8", "replace") if os.path.isfile(path) else ""
+        return _text(path) if os.path.isfile(path) else ""
 
 
 def read_disk(request: JobRequest) -> Disk:
@@ -78,18 +87,14 @@ def read_disk(request: JobRequest) -> Disk:
         if other is not None:
             overlay |= {"base": {}, "packages": [{"name": name} for name in sorted(other.packages)]}
     is_edf = request.image.endswith(EDF) and os.path.isfile(request.image)
-    edf = read_named(Path(request.image), MAX_PROGRAM).decode("utf-8", "replace") if is_edf else ""
     return Disk(
         overlay=overlay,
         other=other,
-        in_container=in_container(os.environ),
         is_packed=bool(request.venv) and os.path.isfile(request.venv or ""),
-        edf=read_named_edf(request.image, edf) if is_edf else None,
+        edf=read_named_edf(request.image, _text(request.image)) if is_edf else None,
         loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
-        active=_active(),
     )
 
 
-def _active() -> str:
-    named = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-    return next((one for one in named if one and any(Path(one).glob("lib/python3*/site-packages/torch"))), "")
+def _text(path: str) -> str:
+    return read_named(Path(path), MAX_PROGRAM).decode("utf-8", "replace")
