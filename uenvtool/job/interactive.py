@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import aligned, bash_words, beside
+from uenvtool.core.lines import aligned, bash_words
 from uenvtool.job.edf import job_edf
-from uenvtool.job.named_edf import EDF
 from uenvtool.job.node import container_step, inside, loaded, made_for, srun_options, variables
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import exports, template
@@ -53,8 +52,8 @@ def interactive_files(plan: JobPlan) -> dict[str, str]:
         SRUN=srun_options(plan),
     )
     files = {plan.request.file: script}
-    if plan.use.variables == "edf" and plan.edf is None:
-        files[beside(plan.request.file, EDF)] = job_edf(plan)
+    if plan.writes_edf:
+        files[plan.edf_file] = job_edf(plan)
     return files
 
 

@@ -36,7 +36,7 @@ def _edf_path(plan: JobPlan) -> str:
         return quoting.sh_word(plan.edf.path)
     if plan.request.workdir and not plan.opens_shell:
         return submitted_with(plan, EDF)
-    edf = beside(plan.request.file, EDF)
+    edf = plan.edf_file
     return quoting.sh_word(edf if edf.startswith("/") else f"./{edf}")
 
 
@@ -92,7 +92,7 @@ def _environment(plan: JobPlan) -> str:
 def _unpacked(name: str, suffix: str, image: str, plan: JobPlan) -> str:
     """Return the lines that send an archive to the nodes and unpack it there."""
     return filled(
-        template("overlay-unpacked.sh" if name == "overlay" else "environment-sent.sh"),
+        template(f"{name}-sent.sh"),
         IMAGE=quoting.sh_word(image),
         FOLDER=plan.node_folder,
         WHERE="on its own disk" if plan.local else "in its memory",

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from uenvtool.core.lines import beside
 from uenvtool.job.command import JobCommand
-from uenvtool.job.named_edf import NamedEdf
+from uenvtool.job.named_edf import EDF, NamedEdf
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Explained, Extended, Local, Mpi, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
@@ -95,6 +96,16 @@ class JobPlan:
     def use(self) -> JobUse:
         """Return how the runtime's jobs are made."""
         return self.runtime.job
+
+    @property
+    def edf_file(self) -> str:
+        """Return the EDF of the job: the user's own, or the one that is written beside the job's file."""
+        return self.edf.path if self.edf else beside(self.request.file, EDF)
+
+    @property
+    def writes_edf(self) -> bool:
+        """Tell if the job has an EDF of its own."""
+        return self.use.variables == "edf" and self.edf is None
 
     @property
     def opens_shell(self) -> bool:

@@ -10,7 +10,6 @@ from uenvtool.core.filling import filled
 from uenvtool.core.lines import aligned, bash_words, beside
 from uenvtool.job.edf import job_edf
 from uenvtool.job.limits import CORES, TASKS
-from uenvtool.job.named_edf import EDF
 from uenvtool.job.node import (
     address,
     container_step,
@@ -35,8 +34,8 @@ HOST_FILE = '"$LOGS/hostfile"'
 def slurm_files(plan: JobPlan) -> dict[str, str]:
     """Return the files of a job by their names, the batch script first."""
     files = {plan.request.file: _batch_script(plan)}
-    if plan.use.variables == "edf" and plan.edf is None:
-        files[beside(plan.request.file, EDF)] = job_edf(plan)
+    if plan.writes_edf:
+        files[plan.edf_file] = job_edf(plan)
     if plan.request.vets:
         files[beside(plan.request.file, VET)] = _vetting(plan)
     return files
@@ -56,8 +55,7 @@ def _batch_script(plan: JobPlan) -> str:
     bound = plan.binding.value if plan.binding and not plan.command.once_a_node else ""
     in_file = plan.use.variables == "edf"
     why = "has the container's variables: what is set here, srun would hand on into it"
-    edf = plan.edf.path if plan.edf else beside(plan.request.file, EDF)
-    shown = f"# {quoting.sh_word(edf)} {why}.\n"
+    shown = f"# {quoting.sh_word(plan.edf_file)} {why}.\n"
     return filled(
         template("slurm.sh"),
         DIRECTIVES="\n".join(aligned(rows, _further(plan))),
