@@ -7,9 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.words import wrapped
-from uenvtool.job.named_edf import HERE
+from uenvtool.job.named_edf import SUBMITTED_IN
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import export, mounted_overlay, other_settings, reason_of, remarks, tags, template, threads
+from uenvtool.job.shell import (
+    export,
+    mounted_overlay,
+    of_threads,
+    of_user,
+    other_settings,
+    reason_of,
+    remarks,
+    tags,
+    template,
+    threads,
+)
 from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
 from uenvtool.knowledge.settings import told_of_hook
 from uenvtool.knowledge.tuning import Setting
@@ -48,11 +59,10 @@ def beside_edf(plan: JobPlan) -> list[str]:
     """Return what each rank sets where an EDF of the user's is taken: what is asked for, and no EDF knows of a job."""
     if plan.edf is None:
         return []
-    threading = [f'export {one.name}="${{{one.name}-{one.value}}}" # {one.reason}' for one in threads(plan)]
-    mpi = [f"export {one.name}={one.value} # {one.reason}" for one in (plan.mpi.env if plan.mpi else ())]
-    workarounds = [export(one) for one in other_settings(plan) if one.workaround]
-    given = [f"export {name}={quoting.sh_word(value)} # --env" for name, value in plan.request.variables.items()]
-    return [*threading, *mpi, *workarounds, *given]
+    mpi = [(f"export {one.name}={one.value}", one.reason) for one in (plan.mpi.env if plan.mpi else ())]
+    workarounds = [(export(one), "") for one in other_settings(plan) if one.workaround]
+    rows = [*of_threads(plan), *mpi, *workarounds, *of_user(plan)]
+    return [f"{line} # {reason}" if reason else line for line, reason in rows]
 
 
 def edf_text(
@@ -74,7 +84,7 @@ def edf_text(
     """
     asked = annotations or {}
     of_site = [one for one in (extended.annotations if extended else known.annotations) if one.name not in asked]
-    folder = workdir or known.workdir or HERE
+    folder = workdir or known.workdir or SUBMITTED_IN
     places = [f"  {quoting.toml(f'{place}:{place}')}," for place in known.mounts]
     if not any(folder == place or folder.startswith(f"{place}/") for place in known.mounts):
         places.append(f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs")
@@ -109,7 +119,7 @@ def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
     """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
     if plan.request.stage:
         return plan.copies[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
-    return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
+    return f"{SUBMITTED_IN}/{image.removeprefix('./')}" if image.startswith(".") else image
 
 
 def _value(setting: Setting) -> str:

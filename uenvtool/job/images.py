@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
 from uenvtool.job.disk import Disk
-from uenvtool.job.named_edf import HERE, NamedEdf
+from uenvtool.job.named_edf import SUBMITTED_IN, NamedEdf
 from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
 from uenvtool.job.shell import mounted_overlay
 
@@ -69,14 +69,14 @@ def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
         yield Problem(f"{path}: {edf.error}", hint=f"`uenvtool check {path}` says where")
     if request.stage:
         yield Problem(f"--stage: {path} names the image", hint="leave it out, or name the image itself with --image")
-    if edf.is_whole and edf.workdir.rstrip("/") not in (HERE, runs_in.rstrip("/")):
+    if edf.is_whole and edf.workdir.rstrip("/") not in (SUBMITTED_IN, runs_in.rstrip("/")):
         where = f"starts in {edf.workdir}" if edf.workdir else "has no workdir"
         yield Problem(
             f"{path} {where}, and the job runs in {runs_in}",
-            hint=f'write workdir = "{HERE}" into it, and "{HERE}:{HERE}" into its mounts',
+            hint=f'write workdir = "{SUBMITTED_IN}" into it, and "{SUBMITTED_IN}:{SUBMITTED_IN}" into its mounts',
         )
     if not edf.shows(runs_in, runs_in):
-        yield Problem(f"{path} does not mount {runs_in}, where the job runs", hint=mount_hint(path, HERE))
+        yield Problem(f"{path} does not mount {runs_in}, where the job runs", hint=mount_hint(path, SUBMITTED_IN))
     for mount in request.mount:
         source, _, inside = mount.partition(":")
         if not edf.shows(inside or source, runs_in):

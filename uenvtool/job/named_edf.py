@@ -10,7 +10,7 @@ from uenvtool.check.edf import netstack_of, read_edf
 
 EDF = ".toml"
 """How the name of an EDF ends."""
-HERE = "${PWD}"
+SUBMITTED_IN = "${PWD}"
 """The folder where srun is called, as an EDF names it."""
 
 
@@ -59,4 +59,4 @@ def _first(texts: Sequence[str]) -> str:
 def _destination(mount: str, folder: str) -> str:
     """Return where a mount is in the container: `SOURCE:DESTINATION:FLAGS`, or SOURCE alone."""
     source, _, rest = mount.partition(":")
-    return os.path.expandvars((rest.partition(":")[0] or source).replace(HERE, folder))
+    return os.path.expandvars((rest.partition(":")[0] or source).replace(SUBMITTED_IN, folder))

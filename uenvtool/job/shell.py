@@ -55,9 +55,8 @@ def other_settings(plan: JobPlan) -> list[Setting]:
 
 def exports(plan: JobPlan) -> str:
     """Return the lines that set the variables of a job, each with its reason."""
-    rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in threads(plan)]
-    rows += [(export(setting), reason_of(setting)) for setting in other_settings(plan)]
-    given = [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
+    rows = [*of_threads(plan), *((export(setting), reason_of(setting)) for setting in other_settings(plan))]
+    given = of_user(plan)
     if not rows and not given:
         return ""
     head = (
@@ -67,6 +66,16 @@ def exports(plan: JobPlan) -> str:
     above = [head, *tags(plan.settings)] if rows else []
     more = remarks(plan, "export {}={}")
     return "\n".join([*above, *aligned(rows), *aligned(given), *more]) + "\n\n"
+
+
+def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
+    """Return the line that sets OMP_NUM_THREADS where it is unset, with its reason; none as for `threads`."""
+    return [(f'export {one.name}="${{{one.name}-{one.value}}}"', one.reason) for one in threads(plan)]
+
+
+def of_user(plan: JobPlan) -> list[tuple[str, str]]:
+    """Return the lines that set what a user asks for, each with where it is from."""
+    return [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
 
 
 def tags(settings: Sequence[Setting]) -> list[str]:

@@ -47,9 +47,8 @@ def warnings(case: Case) -> Iterator[str]:
         yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
     if case.disk.overlay:
         yield from _of_overlay(case)
-    image = os.path.expandvars(plan.image) if plan.edf else ""
-    if image.startswith("/") and "$" not in image and not case.disk.exists(image):
-        yield f"{image}, the image of {plan.request.image}, is not here"
+    if plan.edf:
+        yield from _of_edf_image(case)
 
 
 def _of_idle_gpus(case: Case) -> Iterator[str]:
@@ -102,6 +101,13 @@ def _of_missing_program(case: Case) -> Iterator[str]:
             if package not in names:
                 yield f"-m {word}: {package} is not here; the image or the overlay must have it"
             break
+
+
+def _of_edf_image(case: Case) -> Iterator[str]:
+    """Yield that the image which an EDF of the user's names is not here; a path of variables is not looked for."""
+    image = os.path.expandvars(case.plan.image)
+    if image.startswith("/") and "$" not in image and not case.disk.exists(image):
+        yield f"{image}, the image of {case.plan.request.image}, is not here"
 
 
 def _of_overlay(case: Case) -> Iterator[str]:
