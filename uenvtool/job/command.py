@@ -110,8 +110,11 @@ class Typed:
         for i, word in enumerate(self.words[:-1]):
             if _MODULE_OPTION.fullmatch(word) and (self.launcher or any(map(_is_python, self.words[:i]))):
                 return self.words[i + 1]
-        first = next((word for word in self.rest if not word.startswith("-")), "") if self.launcher else ""
-        return program_name(first) if "." not in program_name(first) and first else self.program
+        if self.launcher:
+            started = program_name(next((word for word in self.rest if not word.startswith("-")), ""))
+            if started and "." not in started:
+                return started
+        return self.program
 
     @property
     def starts_itself(self) -> str:
