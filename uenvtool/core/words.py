@@ -1,4 +1,4 @@
-"""Sizes and lists in a sentence; sentences in lines; names of Python packages; pairs by their first halves."""
+"""Sizes and lists in a sentence; sentences in lines; names of Python packages; pairs by their first halves; paths."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def wrapped(text: str, width: int, first: str = "", indent: str = "") -> list[st
 def canonical(name: str) -> str:
     """Return the name of a Python package as resolvers compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Tell if a path is a folder or below it, by their texts alone; nothing is below a folder without a name."""
+    return bool(folder) and f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

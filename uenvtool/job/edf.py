@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.words import wrapped
+from uenvtool.core.words import is_within, wrapped
 from uenvtool.job.named_edf import SUBMITTED_IN
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import (
@@ -86,7 +86,7 @@ def edf_text(
     of_site = [one for one in (extended.annotations if extended else known.annotations) if one.name not in asked]
     folder = workdir or known.workdir or SUBMITTED_IN
     places = [f"  {quoting.toml(f'{place}:{place}')}," for place in known.mounts]
-    if not any(folder == place or folder.startswith(f"{place}/") for place in known.mounts):
+    if not any(is_within(folder, place) for place in known.mounts):
         places.append(f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs")
     return filled(
         template("ce.toml"),

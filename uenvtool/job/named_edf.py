@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uenvtool.check.edf import netstack_of, read_edf
+from uenvtool.core.words import is_within
 
 EDF = ".toml"
 """How the name of an EDF ends."""
@@ -34,7 +35,7 @@ class NamedEdf:
         if not self.is_whole:
             return True
         places = [_destination(mount, folder) for mount in self.mounts]
-        return any("$" in place or path == place or path.startswith(f"{place.rstrip('/')}/") for place in places)
+        return any("$" in place or is_within(path, place) for place in places)
 
 
 def read_named_edf(path: str, text: str) -> NamedEdf:

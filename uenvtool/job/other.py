@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core.errors import Problem
+from uenvtool.core.words import is_within
 from uenvtool.job.command import JobCommand
 from uenvtool.job.disk import Disk
 from uenvtool.job.plan import ARCHIVES, CONTAINER, ENVIRONMENT, UENV, JobPlan
@@ -24,7 +25,7 @@ def not_over_base(plan: JobPlan, disk: Disk, mount: str) -> Iterator[Problem]:
     other, use, path = disk.other, plan.use.image, plan.request.venv
     if other is None:
         return
-    in_uenv = _is_below(other.home, mount)
+    in_uenv = is_within(other.home, mount)
     if use == UENV:
         hint = f"make one on the uenv: `uenvtool venv NEW PACKAGE... --uenv {plan.image} --view {plan.request.view}`"
         if not in_uenv:
@@ -34,13 +35,13 @@ def not_over_base(plan: JobPlan, disk: Disk, mount: str) -> Iterator[Problem]:
         yield Problem(f"--venv {path}: its Python is {other.python}, of a uenv", hint=hint)
     elif use == CONTAINER:
         hint = f"make one in the container: {IN_BASE}"
-        is_here = disk.exists(other.python) or _is_below(other.home, disk.home)
+        is_here = disk.exists(other.python) or is_within(other.home, disk.home)
         if is_here and not disk.in_container:
             yield Problem(f"--venv {path}: its Python is {other.python} of this machine", hint=hint)
     elif use == ENVIRONMENT and plan.image and not plan.image.endswith(ARCHIVES):
         folder = os.path.abspath(plan.image)
         hint = f"make one there: {IN_BASE}, after `conda activate {plan.image}`"
-        if not _is_below(other.home, folder):
+        if not is_within(other.home, folder):
             yield Problem(f"--venv {path}: its Python is {other.python}, which is not in {plan.image}", hint=hint)
     if use in (UENV, CONTAINER) and not other.sees_base and TORCH not in other.packages:
         problem = f"--venv {path}: it has no torch, and does not see the base's (include-system-site-packages = false)"
@@ -71,7 +72,3 @@ def starts_without_it(plan: JobPlan, disk: Disk) -> Iterator[str]:
             f"{plan.request.venv} has no {name} of its own, and the base's starts the base's Python, which does not "
             f"see it: install {name} there too"
         )
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return bool(folder) and f"{path}/".startswith(f"{folder.rstrip('/')}/")

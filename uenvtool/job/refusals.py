@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from uenvtool.check.launchers import NONE, SRUN, TORCHRUN, alone, has_unknown, launchers, option
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
+from uenvtool.core.words import is_within
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.images import mount_hint, of_image_file, on_another_image
@@ -314,7 +315,7 @@ def _unmounted(case: Case) -> Iterator[Problem]:
         if plan.edf:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))
         else:
-            is_seen = any(path == mount or path.startswith(f"{mount.rstrip('/')}/") for mount in (*seen, *inside))
+            is_seen = any(is_within(path, mount) for mount in (*seen, *inside))
             hint = f"--mount {os.path.dirname(path)}"
         if not is_seen:
             yield Problem(f"{path} is not mounted in the container", hint=hint)

@@ -17,6 +17,7 @@ from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.files import read_bytes
 from uenvtool.core.session import STARTED_BY, LoadedView, container_name, in_container, loaded_views
+from uenvtool.core.words import is_within
 from uenvtool.venv.request import VenvRequest
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
@@ -132,7 +133,7 @@ def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
 
 
 def _is_below(path: str, *folders: str) -> bool:
-    return any(folder and path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
+    return any(is_within(path, folder) for folder in folders)
 
 
 def _named_python(python: str, environ: Mapping[str, str]) -> str:
