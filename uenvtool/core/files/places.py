@@ -57,21 +57,13 @@ def scratch_folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def memory_folder(least_bytes: int) -> Iterator[Path | None]:
-    """Yield a folder in memory-backed storage with at least so many bytes free, or None; removed at the end."""
+def working_folder(least_bytes: int) -> Iterator[Path]:
+    """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
     with contextlib.ExitStack() as stack:
         folder = None
         with contextlib.suppress(OSError):
             if min(shutil.disk_usage(MEMORY).free, _memory_available()) >= least_bytes:
                 folder = stack.enter_context(_own_folder(MEMORY))
-        yield folder
-
-
-@contextlib.contextmanager
-def working_folder(least_bytes: int) -> Iterator[Path]:
-    """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(memory_folder(least_bytes))
         yield folder or stack.enter_context(scratch_folder())
 
 
