@@ -34,7 +34,6 @@ from uenvtool.venv.where import RECORD_FOLDER
 
 MOUNT = "/user-tools"
 """Where an overlay is mounted if the user names no other place."""
-RECORDS = (RECORD, "pylock.toml")
 CACHES = frozenset({b"__pycache__"})
 LARGEST = 4 << 20
 """Bytes; a file that names its environment is a script or a list, not a library."""
@@ -91,10 +90,9 @@ def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
 
 
 def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
-    paths = [folder / RECORD_FOLDER / name for name in RECORDS]
     records = {
         f"{EXTRA}/{path.name}".encode(): files.read_bytes(path, LARGEST_TEXT)
-        for path in paths
+        for path in record_paths(folder)
         if path.is_file() and not path.is_symlink()
     }
     record = read_record(folder)
@@ -104,6 +102,11 @@ def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
         ENV.encode(): metadata.env_json(overlay_uenv(name, mount, base=base)).encode(),
         PACKED.encode(): metadata.packed_json(mount, bytecode="unchecked-hash").encode(),
     }
+
+
+def record_paths(folder: Path) -> list[Path]:
+    """Return where an overlay says how it was made and what is in it, as its image does."""
+    return [folder / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
 def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:

@@ -20,7 +20,7 @@ from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto
 from uenvtool.venv.base import Base, named
-from uenvtool.venv.image import RECORDS, packed_beside, previous_names
+from uenvtool.venv.image import packed_beside, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import added_by_others, is_own
@@ -79,21 +79,21 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
     Whatever it raises, the old overlay and the old image are as they were.
     """
-    request, note = with_files_here(request, target := Path(os.path.abspath(request.path)))
+    target = Path(os.path.abspath(request.path))
+    request, note = with_files_here(request, target)
     refuse_wrong_words(request)
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
         hint = "go to one that you may read, and give the command again"
         raise BadInput(f"you may not enter the current folder, {Path.cwd()}", hint=hint)
-    made = MadeOverlay(request=request, target=target)
-    _refuse_foreign(request, made.target)
+    made = MadeOverlay(request=request, target=target, notes=[note] if note else [])
+    _refuse_foreign(request, target)
     if request.image is not None:
         refuse_foreign(request.image)
         find_programs()  # before any work
-    if request.image is not None and not request.changes_overlay and (made.target / CONFIG).is_file():
+    if request.image is not None and not request.changes_overlay and (target / CONFIG).is_file():
         _pack(made, environ, progress)
     else:
         _make(made, environ, progress)
-    made.notes[:0] = [note] if note else []
     return _result(made, environ.get(STARTED_BY, ""))
 
 
@@ -140,7 +140,8 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
-    made.notes, made.warnings = [*plan.settings.notes, *todo.notes, *plan.wanted.notes], list(_base_warnings(plan))
+    made.notes += [*plan.settings.notes, *todo.notes, *plan.wanted.notes]
+    made.warnings += _base_warnings(plan)
     if not todo.plan.wanted.requirements and not plan.previous:
         here = [f"`uenvtool venv {shlex.quote(plan.request.path)} {option}`" for option in found_here()]
         made.notes += [f"this folder says what it needs, and nothing of it was installed: {here[0]}"] if here else []
@@ -210,12 +211,8 @@ def _warn_of_older_image(made: MadeOverlay) -> None:
 
 def _is_same(new: Path, old: Path) -> bool:
     """Tell if two overlays were asked for and resolved alike, on one base."""
-    texts = [[path.read_bytes() if path.is_file() else b"" for path in _records(folder)] for folder in (new, old)]
+    texts = [[path.read_bytes() if path.is_file() else b"" for path in record_paths(folder)] for folder in (new, old)]
     return texts[0] == texts[1]
-
-
-def _records(folder: Path) -> list[Path]:
-    return [folder / RECORD_FOLDER / name for name in RECORDS]
 
 
 def _previous_name(target: Path) -> Path:
