@@ -27,7 +27,7 @@ from uenvtool.venv.manifest import added_by_others, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.plan import OverlayPlan, planned, refuse_wrong_words
-from uenvtool.venv.projects import found_here
+from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.taken import with_files_here
@@ -142,9 +142,9 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
     made.notes += [*plan.settings.notes, *todo.notes, *plan.wanted.notes]
     made.warnings += _base_warnings(plan)
-    if not todo.plan.wanted.requirements and not plan.previous:
-        here = [f"`uenvtool venv {shlex.quote(plan.request.path)} {option}`" for option in found_here()]
-        made.notes += [f"this folder says what it needs, and nothing of it was installed: {here[0]}"] if here else []
+    if not todo.plan.wanted.requirements and not plan.previous and (here := found_here()):
+        command = f"uenvtool venv {shlex.quote(plan.request.path)} {option_of(here[0])}"
+        made.notes.append(f"this folder says what it needs, and nothing of it was installed: `{command}`")
     rows = install(todo, new, made.target, on_step)
     made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older)
     made.warnings += warnings(plan.base, rows)

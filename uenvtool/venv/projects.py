@@ -33,10 +33,14 @@ def is_project(place: str) -> bool:
 
 
 def found_here() -> list[str]:
-    """Return the options that take what the current folder says it needs, the best first."""
+    """Return the files by which the current folder says what it needs, the best first."""
     here = [name for name in FOUND_HERE if Path(name).is_file()]
-    locks = [f"--from {name}" for name in here if is_lock(name)]
-    return locks + [f"-r {name}" for name in here if not is_lock(name)]
+    return sorted(here, key=lambda name: not is_lock(name))
+
+
+def option_of(name: str) -> str:
+    """Return the option that takes such a file."""
+    return f"--from {name}" if is_lock(name) else f"-r {name}"
 
 
 def project_name(folder: Path) -> str:

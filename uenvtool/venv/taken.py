@@ -25,8 +25,7 @@ def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, st
         return request, ""
     record = read_record(target)
     if record is None:
-        found = [] if (target / CONFIG).is_file() else found_here()[:1]
-        names = [option.split()[-1] for option in found]
+        names = [] if (target / CONFIG).is_file() else found_here()[:1]
         return _with(request, names, {}), f"made from {names[0]} of this folder" if names else ""
     names = list(record.made_from.get("names", ()))
     if not names or record.made_from["folder"] != _here(target) or not all(map(os.path.isfile, names)):
