@@ -577,9 +577,11 @@ def test_the_tuning_is_that_of_the_system_that_is_named(cli: Cli, write: Write) 
     file = write("job.sh", "#SBATCH --uenv=mine\nexport NCCL_NET='AWS Libfabric'\nexport NCCL_NET_GDR_LEVEL=SYS\n")
 
     named = found(cli, file, options=("--system", "clariden"))
+    other = found(cli, file, options=("--system", "daint"))
 
     assert "tuning-value" in rules(named)
     assert "PHB" in str([each["detail"] for each in named if each["rule"] == "tuning-value"])
+    assert "source activate/daint.sh, which `uenvtool activate --write` writes" in {each["fix"] for each in other}
 
 
 @pytest.mark.parametrize("name", ["port-fixed", "tuning-value"])
