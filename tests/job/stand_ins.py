@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.support.programs import program
 from uenvtool.image.metadata import ENV, PACKED
 from uenvtool.venv.record import FORMAT, RECORD, RECORD_FOLDER, RECORD_IN_IMAGE
 
@@ -25,13 +26,10 @@ def recorded(
 
     code: its exit code. run: it runs what stands behind an image, as a container does.
     """
-    folder = place / "stand-ins"
-    folder.mkdir(exist_ok=True)
     log = place / f"{name}.argv"
-    program = folder / name
     inside = 'while [ "$1" != bash ]; do shift; done; "$@"\n' if run and not code else ""
-    program.write_text(f"#!/bin/bash\nprintf '%s\\0' \"$#\" \"$@\" >>'{log}'\n{inside}exit {code}\n")
-    program.chmod(0o755)
+    stand_in = f"printf '%s\\0' \"$#\" \"$@\" >>'{log}'\n{inside}exit {code}"
+    folder = program(place / "stand-ins" / name, stand_in).parent
     if call is not None:
         call()
     else:

@@ -284,19 +284,6 @@ LINES = {
 once; those that are not there."""
 
 
-@pytest.mark.parametrize(("gpus", "options", "ranks"), [(1, (), 1), (4, (), 4), (0, (), 2), (4, ("--gpus", "3"), 3)])
-def test_a_job_on_this_machine_has_a_rank_for_each_gpu_that_it_has(
-    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, options: tuple[str, ...], ranks: int
-) -> None:
-    listed = "NVIDIA RTX A2000, 8.6, 6138\\n" * gpus
-    program(place / "bin" / "nvidia-smi", f"#!/bin/sh\nprintf '{listed}'\n")
-    monkeypatch.setenv("PATH", f"{place}/bin:{os.environ['PATH']}")
-
-    text = script(cli, *LOCAL, *options, *TRAIN)
-
-    assert f"--nproc-per-node={ranks} " in text
-
-
 @pytest.mark.parametrize("case", LINES)
 def test_the_files_of_a_job_have_what_these_ask_for(cli: Cli, write: Write, case: str) -> None:
     ours, words, there, absent = LINES[case]
@@ -307,8 +294,21 @@ def test_the_files_of_a_job_have_what_these_ask_for(cli: Cli, write: Write, case
 
     whole = "\n".join(files.values())
     assert {part: whole.count(part) for part in (*there, *absent)} == dict.fromkeys(there, 1) | dict.fromkeys(absent, 0)
-    for name in filter(lambda name: name.endswith(".sh"), files):
+    for name in (name for name in files if name.endswith(".sh")):
         assert subprocess.run(["bash", "-n"], input=files[name], text=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("gpus", "options", "ranks"), [(1, (), 1), (4, (), 4), (0, (), 2), (4, ("--gpus", "3"), 3)])
+def test_a_job_on_this_machine_has_a_rank_for_each_gpu_that_it_has(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, options: tuple[str, ...], ranks: int
+) -> None:
+    listed = "NVIDIA RTX A2000, 8.6, 6138\\n" * gpus
+    program(place / "bin" / "nvidia-smi", f"printf '{listed}'")
+    monkeypatch.setenv("PATH", f"{place}/bin:{os.environ['PATH']}")
+
+    text = script(cli, *LOCAL, *options, *TRAIN)
+
+    assert f"--nproc-per-node={ranks} " in text
 
 
 def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:
@@ -320,11 +320,16 @@ def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:
         assert scripts["data"] == {name: files[name].rstrip("\n") + "\n" for name in ("train.sh", "train.activate.sh")}
 
 
+def in_pod(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Variables and a command as a pod has them, which has no others."""
+    alone = ["env", "-i", f"PATH={place}/stand-ins:/usr/bin:/bin", *words]
+    return subprocess.run(alone, capture_output=True, text=True, check=False)
+
+
 def pod(place: Path, *env: str) -> subprocess.CompletedProcess[str]:
     """The pod script run as a pod does."""
-    path = f"{place}/stand-ins:/usr/bin:/bin"
-    words = ["env", "-i", f"PATH={path}", "RUNAI_NUM_OF_GPUS=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=2222", *env]
-    return subprocess.run([*words, "bash", "train.sh"], capture_output=True, text=True, check=False)
+    given = ("RUNAI_NUM_OF_GPUS=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=2222", *env)
+    return in_pod(place, *given, "bash", "train.sh")
 
 
 def test_a_pod_starts_torchrun_with_what_runai_gives_it_and_words_as_they_are(cli: Cli, place: Path) -> None:
@@ -351,17 +356,9 @@ def test_the_scripts_travel_into_the_pod(cli: Cli, place: Path) -> None:
     assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
     (submitted,) = recorded(place, "runai", ["sh", "train.submit.sh"])
     (place / "train.sh").unlink()
-    path = f"{place}/stand-ins:/usr/bin:/bin"
-    words = [
-        "env",
-        "-i",
-        f"PATH={path}",
-        "RUNAI_NUM_OF_GPUS=2",
-        "PET_NNODES=1",
-        *submitted[submitted.index("--") + 1 :],
-    ]
+    words = ("RUNAI_NUM_OF_GPUS=2", "PET_NNODES=1", *submitted[submitted.index("--") + 1 :])
 
-    (argv,) = recorded(place, "torchrun", [], call=lambda: subprocess.run(words, check=True))
+    (argv,) = recorded(place, "torchrun", [], call=lambda: in_pod(place, *words).check_returncode())
 
     assert argv[1] == "--nproc-per-node=2"
     assert argv[-3:] == ["train.py", "--lr", "0.1"]
@@ -371,11 +368,9 @@ def test_a_script_on_the_storage_starts_as_csub_starts_it(cli: Cli, place: Path)
     """csub.py gives a shell a line: into the folder of the code, then the command."""
     assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
     (place / "code").mkdir()
-    path = f"{place}/stand-ins:/usr/bin:/bin"
-    line = f"cd {place}/code && bash {place}/train.sh"
-    words = ["env", "-i", f"PATH={path}", "RUNAI_NUM_OF_GPUS=2", "PET_NNODES=1", "sh", "-c", line]
+    words = ("RUNAI_NUM_OF_GPUS=2", "PET_NNODES=1", "sh", "-c", f"cd {place}/code && bash {place}/train.sh")
 
-    (argv,) = recorded(place, "torchrun", [], call=lambda: subprocess.run(words, check=True))
+    (argv,) = recorded(place, "torchrun", [], call=lambda: in_pod(place, *words).check_returncode())
 
     assert argv[1] == "--nproc-per-node=2"
     assert (place / "code" / "logs").is_dir()
@@ -494,11 +489,9 @@ def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
     assert ran.stdout.decode().split("\0")[:-1] == ["prog", *words]
 
 
-def run_as_one_rank(place: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """Run job.sh with a stand-in for srun that starts the words from a program on, as the one rank of a job."""
-    srun = place / "stand-ins" / "srun"
-    srun.write_text(f'#!/bin/bash\nwhile [[ $1 != {program} ]]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
+def run_as_one_rank(place: Path, first: str) -> subprocess.CompletedProcess[str]:
+    """Run job.sh with a stand-in for srun that starts the words from the program `first` on, as a job's one rank."""
+    program(place / "stand-ins" / "srun", f'while [ "$1" != {first} ]; do shift; done\nexec "$@"')
     env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
     env |= {
         "SLURM_PROCID": "0",
@@ -560,13 +553,8 @@ class TestApptainer:
         words = made.stderr.splitlines()[-1].replace("ACCOUNT", "a").split()
         image = words[words.index("--image") + 1]
         assert image == "containers/pytorch-einops/pytorch-einops+25.06-py3.sif"
-        (place / "stand-ins").mkdir()
-        for name, text in {
-            "podman": '[[ $1 != save ]] || touch "$5"',
-            "apptainer": '[[ $1 == build && -e ${3#docker-archive:} ]] && touch "$2"',
-        }.items():
-            (place / "stand-ins" / name).write_text(f"#!/bin/bash\n{text}\n")
-            (place / "stand-ins" / name).chmod(0o755)
+        program(place / "stand-ins" / "podman", '[ "$1" != save ] || touch "$5"')
+        program(place / "stand-ins" / "apptainer", '[ "$1" = build ] && [ -e "${3#docker-archive:}" ] && touch "$2"')
         env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin"}
         built = subprocess.run(
             ["bash", "containers/pytorch-einops/build.sh"], env=env, check=True, capture_output=True, text=True
@@ -582,7 +570,6 @@ class TestApptainer:
     def test_a_library_that_is_missing_is_named_at_the_start(self, cli: Cli, place: Path) -> None:
         made = cli("job", "-s", "olivia-2025", "-A", "g123", "-o", "job.sh", *TRAIN)
         assert made.code == 0, made.stderr
-        (place / "stand-ins").mkdir()
 
         ran = self.batch(place)
 

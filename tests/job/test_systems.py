@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import Cli, Write
 from tests.job.stand_ins import packed_overlay
 from tests.support.needs import needs
+from tests.support.programs import program
 
 TRAIN = ("--", "python", "train.py")
 
@@ -40,11 +41,8 @@ class TestIsambard:
 
 class TestFrontier:
     def test_an_environment_that_is_a_folder_comes_first(self, cli: Cli, tmp_path: Path) -> None:
-        python = tmp_path / "env" / "bin" / "python"
-        python.parent.mkdir(parents=True)
-        python.write_text("#!/bin/sh\necho of the environment\n")
-        python.chmod(0o755)
-        text = job(cli, "-s", "frontier", "-A", "a", "--image", str(python.parent.parent))
+        program(tmp_path / "env" / "bin" / "python", "echo of the environment")
+        text = job(cli, "-s", "frontier", "-A", "a", "--image", str(tmp_path / "env"))
 
         assert "sbcast" not in text
         lines = text[text.index("environment=") : text.index("# If you set")]
