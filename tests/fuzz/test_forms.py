@@ -14,7 +14,6 @@ import random
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -247,7 +246,7 @@ def test_the_field_that_is_shell_does_run(place: Path, programs: dict[str, str])
         run_all(job_of("mine", "apptainer"), place, programs)
 
 
-@pytest.mark.parametrize(("runtime", "system"), sampled(starmap(pytest.param, [PLACES[2], *PLACES[:2]])))
+@pytest.mark.parametrize(("runtime", "system"), sampled([PLACES[2], *PLACES[:2]]))
 def test_runtimes_in_jobs(runtime: str, system: str, place: Path, programs: dict[str, str]) -> None:
     for _, texts in tried(RUNTIME, runtime, place, 8, lambda: job_of(system, runtime)):
         run_all(texts, place, programs)
@@ -276,9 +275,7 @@ def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Pa
             load_launcher(str(place / "mine.yaml"))
 
 
-@pytest.mark.parametrize(
-    ("tuning", "system"), sampled(starmap(pytest.param, [("roce", "rcp"), ("slingshot", "clariden")]))
-)
+@pytest.mark.parametrize(("tuning", "system"), sampled([("roce", "rcp"), ("slingshot", "clariden")]))
 def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path, programs: dict[str, str]) -> None:
     (place / "run").mkdir()
     readers = {shell: [shell] for shell in shells() if shutil.which(shell)} | {"dotenv": ["bash"]}
@@ -335,7 +332,7 @@ def in_root(root: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    sampled(starmap(pytest.param, [(CONTAINER, "ngc-pytorch-25.06"), (COMPONENT, "libfabric"), (COMPONENT, "ucx")]), 2),
+    sampled([(CONTAINER, "ngc-pytorch-25.06"), (COMPONENT, "libfabric"), (COMPONENT, "ucx")], 2),
 )
 def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, place: Path, empty_root: Path) -> None:
     wanted = ContainerRequest(recipe="mine" if kind is CONTAINER else "metatrain-alps6")
@@ -363,15 +360,12 @@ def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, pl
 @pytest.mark.parametrize(
     ("kind", "name", "words"),
     sampled(
-        starmap(
-            pytest.param,
-            [
-                (RULES, "slurm", ["check", "job.sh"]),
-                (FINDINGS, "nccl", ["doctor", "--log", "job.log"]),
-                (RULES, "slurm", ["check", "job.sh", "--json"]),
-                (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
-            ],
-        ),
+        [
+            (RULES, "slurm", ["check", "job.sh"]),
+            (FINDINGS, "nccl", ["doctor", "--log", "job.log"]),
+            (RULES, "slurm", ["check", "job.sh", "--json"]),
+            (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
+        ]
     ),
 )
 def test_rules_and_findings_in_what_is_shown(kind: Kind, name: str, words: list[str], place: Path, cli: Cli) -> None:

@@ -29,7 +29,6 @@ LOOK = (
 MOUNT = "/user-environment"
 OF_AN_INDEX = ("pip_", "uv_", "ssl_", "http_proxy", "https_proxy", "no_proxy")
 """How the names of the variables begin that say how an index is reached."""
-LMOD = pytest.param("lmod", "gcc/[^/]+/pigz/2.8.lua")
 
 
 @pytest.fixture
@@ -154,7 +153,7 @@ def image_with_modules(place: Path, cli: Cli, kind: str, name: str) -> Path:
     return place / f"{name}.squashfs"
 
 
-@pytest.mark.parametrize(("kind", "file"), sampled([pytest.param("tcl", "pigz/2.8"), LMOD]))
+@pytest.mark.parametrize(("kind", "file"), sampled([("tcl", "pigz/2.8"), ("lmod", "gcc/[^/]+/pigz/2.8.lua")]))
 def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
     place: Path, cli: Cli, kind: str, file: str
 ) -> None:

@@ -10,9 +10,11 @@ from _pytest.mark.structures import ParameterSet
 
 
 def sampled(values: Iterable[Any], keep: int = 1) -> list[ParameterSet]:
-    """Parameters of which all but the first `keep` are marked `nightly`."""
-    found = [value if isinstance(value, ParameterSet) else pytest.param(value) for value in values]
-    return [*found[:keep], *(value._replace(marks=(*value.marks, pytest.mark.nightly)) for value in found[keep:])]
+    """Parameters of which all but the first `keep` are marked `nightly`; a tuple has those of one case."""
+    cases = (value if isinstance(value, tuple) else (value,) for value in values)
+    return [
+        pytest.param(*case, marks=() if number < keep else pytest.mark.nightly) for number, case in enumerate(cases)
+    ]
 
 
 def slow(*values: Any) -> ParameterSet:
