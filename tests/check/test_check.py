@@ -291,6 +291,16 @@ def test_the_edf_of_a_step_is_read_with_it(cli: Cli, write: Write, case: str, na
     assert {str(row["file"]) for row in alone if row["rule"] == "edf-no-hook"} <= {"jobs/e.toml"}
 
 
+def test_what_the_edf_tells_of_a_step_stays_where_a_fix_moves_it(cli: Cli, write: Write) -> None:
+    write("e.toml", WHOLE)
+    file = write("job.sh", f"{HEAD}set -x cat\nsrun -c 8 --environment=./e.toml python train.py\n")
+
+    before, after = (rules(found(cli, file, options=options)) for options in ((), ("--fix",)))
+
+    assert before - after == {"set-x-cat"}
+    assert "extended-image-mpi" in after
+
+
 def test_the_need_of_a_hook_is_told_of_the_step(cli: Cli, write: Write) -> None:
     write("e.toml", EDF)
     file = write("job.sh", f"{HEAD}srun -c 8 --environment=./e.toml python train.py\n")

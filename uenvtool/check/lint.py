@@ -47,20 +47,20 @@ def check_files(request: CheckRequest) -> Result:
     changes: list[str] = []
     warnings: list[str] = []
     sources = [(file, read_source(_text(file), shown(file))) for file in request.files]
-    named = [named_edfs(source, functools.partial(_read_beside, file.parent)) for file, source in sources]
+    named = [_edfs(source, file.parent) for file, source in sources]
     by_nodes = sorted(itertools.chain.from_iterable(named), key=lambda edf: edf.nodes or 0)
     of_steps = {edf.file.shown: edf for edf in by_nodes}  # of the step with most nodes
     nodes = {name: edf.nodes for name, edf in of_steps.items()}
     for (file, first), edfs in zip(sources, named, strict=True):
         source, name = first, first.shown
-        here = _flaws(source, rules, request.system, folder=file.parent, edfs=edfs, nodes=nodes.get(name))
+        here = _flaws(source, rules, request.system, file.parent, edfs, nodes.get(name))
         if request.fix or request.diff:
             old, new = source.text, fixed(source.text, here)
             changes.append(without(secrets(old, here), difference(name, old, new)))
             if request.fix and new != old:
                 _rewrite(file, old, new)
                 source = read_source(new, name)
-                here = _flaws(source, rules, request.system, folder=file.parent, edfs=edfs, nodes=nodes.get(name))
+                here = _flaws(source, rules, request.system, file.parent, _edfs(source, file.parent), nodes.get(name))
         warnings += [f"{name}: directives of {source.foreign} are skipped"] if source.foreign else []
         found += without_secrets(source.text, here)
     for edf in (of_steps[name] for name in sorted(of_steps.keys() - {source.shown for _, source in sources})):
@@ -141,6 +141,10 @@ def _rewrite(file: Path, old: str, new: str) -> None:
 def _beside(folder: Path, name: str) -> str:
     """Read a program that a script starts, from the script's folder or the current one; empty if it is not there."""
     return _read_beside(folder, name)[1]
+
+
+def _edfs(source: CheckedFile, folder: Path) -> list[NamedEdf]:
+    return named_edfs(source, functools.partial(_read_beside, folder))
 
 
 def _read_beside(folder: Path, name: str) -> tuple[str, str]:
