@@ -18,7 +18,7 @@ _SUBMITTED = re.compile(rf"(?:\./|[${OUTER}]\{{?(?:PWD|SLURM_SUBMIT_DIR)\}}?/)+"
 
 
 @dataclass(frozen=True, slots=True)
-class NamedEdf:
+class StepEdf:
     """An EDF of a step. offset: where its srun stands. nodes: of the step; None where that is not known."""
 
     offset: int
@@ -26,7 +26,7 @@ class NamedEdf:
     file: CheckedFile
 
 
-def named_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> list[NamedEdf]:
+def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> list[StepEdf]:
     """Return the EDFs of a script's steps. read: gives the name of a file, as messages show it, and its text, if any.
 
     A name without a folder or extension is one of the Container Engine's search path, and not looked for.
@@ -43,5 +43,5 @@ def named_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> l
         shown, text = read(name) if "/" in name or name.endswith(".toml") else ("", "")
         if text:
             nodes = values.number(given["nodes"].split("-")[0]) if "nodes" in given else job.nodes if is_told else None
-            found.append(NamedEdf(part.offset, nodes, read_edf(text.replace("\r\n", "\n"), shown)))
+            found.append(StepEdf(part.offset, nodes, read_edf(text.replace("\r\n", "\n"), shown)))
     return found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from uenvtool.check.context import Context
 from uenvtool.check.edf import netstack_of
-from uenvtool.check.edfs import NamedEdf, named_edfs
+from uenvtool.check.edfs import StepEdf, step_edfs
 from uenvtool.check.findings import Flaw, findings, fixed, read_source, secrets, without, without_secrets
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.request import CheckRequest
@@ -98,7 +98,7 @@ def _flaws(
     rules: Iterable[Rule],
     system: str | None,
     folder: Path | None = None,
-    edfs: Sequence[NamedEdf] = (),
+    edfs: Sequence[StepEdf] = (),
     nodes: int | None = None,
 ) -> list[Flaw]:
     """Return the flaws of a file and of the scripts within it. system: as in `flaws`. nodes: of the job of an EDF."""
@@ -109,7 +109,7 @@ def _flaws(
         functools.partial(_beside, folder) if folder else lambda _name: "",
         _system(system).jobs.required if system else (),
         lambda name: any((place / name).is_dir() for place in (folder, Path()) if place),
-        {edf.offset: _image_kind(edf.file, "ce", _systems(system, "ce")) for edf in edfs},
+        {edf.offset: _image_kind(edf.file, system) for edf in edfs},
         nodes,
     )
     inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
@@ -143,8 +143,8 @@ def _beside(folder: Path, name: str) -> str:
     return _read_beside(folder, name)[1]
 
 
-def _edfs(source: CheckedFile, folder: Path) -> list[NamedEdf]:
-    return named_edfs(source, functools.partial(_read_beside, folder))
+def _edfs(source: CheckedFile, folder: Path) -> list[StepEdf]:
+    return step_edfs(source, functools.partial(_read_beside, folder))
 
 
 def _read_beside(folder: Path, name: str) -> tuple[str, str]:
@@ -161,7 +161,7 @@ _system = functools.cache(load_system)
 _recipe = functools.cache(read_recipe)
 
 
-def _settings(system: str | None, source: CheckedFile, edfs: Sequence[NamedEdf], nodes: int | None) -> Settings | None:
+def _settings(system: str | None, source: CheckedFile, edfs: Sequence[StepEdf], nodes: int | None) -> Settings | None:
     """Return the settings for a file: of the system, or of what all systems with its runtime agree in.
 
     edfs: of its steps; the first tells the image and the hook. nodes: of the job of an EDF.
@@ -171,16 +171,15 @@ def _settings(system: str | None, source: CheckedFile, edfs: Sequence[NamedEdf],
     if not systems:
         return None
     edf = edfs[0].file if edfs else source
-    facts = {"image": _image_kind(edf, runtime, systems), **_versions(source, systems[0])}
+    facts = {"image": _image_kind(edf, system), **_versions(source, systems[0])}
     netstack = netstack_of(edf)
     if netstack is not None and system and runtime:
         facts |= hook_facts(systems[0], runtime, netstack)
     else:
         facts["hook"] = None
     directives = {part.name: part.text for part in source.of("directive")}
-    if (
-        nodes == 1 or directives.get("nodes", directives.get("ntasks")) == "1"
-    ):  # without either, sbatch may be given more
+    asked = directives.get("nodes", directives.get("ntasks"))  # without either, sbatch may be given more
+    if nodes == 1 or asked == "1":
         facts["nodes"] = "1"
     return _settings_of(system, runtime, tuple(facts.items()))
 
@@ -217,9 +216,10 @@ def _scheduler(system: str | None, source: CheckedFile) -> Facts:
     return {**slurm, "exclusive": "yes" if is_exclusive else None}
 
 
-def _image_kind(source: CheckedFile, runtime: str | None, systems: Sequence[System]) -> str | None:
+def _image_kind(source: CheckedFile, system: str | None) -> str | None:
     """Return the kind of an EDF's image, where its name is one of those with their own network stack."""
-    extended = [found for system in systems if (found := system.jobs.of(runtime or "").extended)]
+    runtime = runtime_of(source)
+    extended = [found for one in _systems(system, runtime) if (found := one.jobs.of(runtime or "").extended)]
     images = [part.text for part in source.of("entry", "image")]
     is_extended = any(found.image.search(image) for found in extended for image in images)
     return load_runtime(runtime).extended_kind if runtime and is_extended else None
