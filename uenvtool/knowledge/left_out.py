@@ -37,7 +37,7 @@ def left_out(here: Settings, settings: Sequence[Setting], *, inside: bool | None
 
     A version is what a user can change, so it counts less than anything else.
     """
-    facts = {**here.facts_of_first(inside), **here.known}
+    facts = here.facts_of_first(inside)
     found = [
         LeftOut(
             setting,

@@ -93,14 +93,14 @@ class Settings:
     @property
     def by_hook(self) -> tuple[Setting, ...]:
         """Return what a hook sets in the containers of the first runtime: nothing else need do so."""
-        known = {**self.facts_of_first(), **self.known}
-        return tuple(found for found in holding(self.tuning.settings, known) if self._is_of_hook(found))
+        held = holding(self.tuning.settings, self.facts_of_first())
+        return tuple(found for found in held if self._is_of_hook(found))
 
     def _is_of_hook(self, setting: Setting) -> bool:
         return bool(setting.together) and self.tuning.sets[setting.together].set_by == THE_HOOK
 
     def facts_of_first(self, inside: bool | None = None) -> Facts:
-        """Return what is known of the first runtime beside `known`, if no version is seen. inside: as for `held`."""
+        """Return what is known in the first runtime, if no version is seen. inside: as for `held`."""
         runtime = self.runtimes[0]
         return {
             "runtime": runtime.name,
@@ -108,6 +108,7 @@ class Settings:
             "image": None,
             "overlay": None if self.venv is None else "named",
             "SLURM_JOB_ID": "a job" if self.system.scheduler.name == "slurm" else None,
+            **self.known,
         }
 
     @property
