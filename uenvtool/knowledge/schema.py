@@ -96,10 +96,7 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     message = f"{_shortened(field)}: {_message(error)}" if field else _message(error)
     is_name = "propertyNames" in error.absolute_schema_path and error.instance in node.value
     place = node.value[error.instance].key if is_name else node.position
-    near = did_you_mean(error.instance, error.validator_value) if _is_long_enum(error) else ""
-    yield Problem(
-        message, place, f"{near} {_hint(error) or ''}".strip() or f"`uenvtool schema {name}` prints what it can hold"
-    )
+    yield Problem(message, place, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
 
 
 def _is_long_enum(error: Any) -> bool:
@@ -129,6 +126,9 @@ def _hint(error: Any) -> str | None:
         return f"add `{missing}:`{f': {about}' if about else ''}"
     if error.validator == "pattern" and _has_controls(error):
         return "write it on one line, without such characters"
+    if _is_long_enum(error):
+        near = did_you_mean(error.instance, error.validator_value)
+        return f"{near} {_description(error.schema) or ''}".strip()
     return _description(error.schema) or (
         f"it must match {error.validator_value}" if error.validator == "pattern" else None
     )
