@@ -74,13 +74,10 @@ def minutes(time: str) -> float:
     found = _TIME.fullmatch(time)
     if found is None:
         raise ValueError(f"{time!r} is no time of sbatch")
-    numbers = [int(part or 0) for part in found.group("first", "second", "third")]
-    if found["days"]:  # days-hours:minutes:seconds
-        seconds = int(found["days"]) * 86400 + numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
-    elif found["third"]:  # hours:minutes:seconds
-        seconds = numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
-    else:  # minutes:seconds
-        seconds = numbers[0] * 60 + numbers[1]
+    days, *numbers = (int(part or 0) for part in found.group("days", "first", "second", "third"))
+    has_hours = found["days"] or found["third"]  # days-hours:minutes:seconds, else minutes:seconds
+    hours, minutes, seconds = numbers if has_hours else [0, *numbers[:2]]
+    seconds += ((days * 24 + hours) * 60 + minutes) * 60
     return -(-seconds // 60) or float("inf")
 
 
