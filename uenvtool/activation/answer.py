@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uenvtool.activation.explained import POLICIES, ExplainedVariable, kept_away, value_text
+from uenvtool.activation.explained import POLICIES, ExplainedVariable, kept_away, place_of, value_text
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, why
 from uenvtool.knowledge.settings import Settings
@@ -12,11 +12,6 @@ from uenvtool.knowledge.tuning import THE_HOOK, Setting, Tuning
 
 SOURCES_SHOWN = 2
 """Of those that say another value."""
-
-
-def place_of(here: Settings) -> str:
-    """Return a place in words."""
-    return f"on {here.system.name}, in {here.runtimes[0].name}"
 
 
 def held_in(name: str, here: Settings) -> Setting | None:
@@ -31,8 +26,8 @@ def value_here(name: str, tuning: Tuning, here: Settings, whose: str | None = No
     """
     held = held_in(name, here)
     if held is not None:
-        whose = f", set by {THE_HOOK}" if held in here.by_hook else ""
-        return f"{place_of(here)}: {value_text(held)}{whose}, as {held.source.name} says: {held.reason}"
+        way = f", set by {THE_HOOK}" if held in here.by_hook else ""
+        return f"{place_of(here)}: {value_text(held)}{way}, as {held.source.name} says: {held.reason}"
     return f"{place_of(here)}: not set{_why_not(name, tuning, here, whose)}"
 
 

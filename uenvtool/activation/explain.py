@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from uenvtool.activation.answer import answer, place_of, value_here
+from uenvtool.activation.answer import answer, value_here
 from uenvtool.activation.explained import (
     ExplainedEntry,
     ExplainedVariable,
@@ -12,6 +12,7 @@ from uenvtool.activation.explained import (
     explained_rule,
     explained_source,
     explained_variable,
+    place_of,
     value_text,
 )
 from uenvtool.activation.request import ExplainRequest

@@ -214,7 +214,7 @@ def _setting(setting: Setting, tuning: Tuning) -> ExplainedSetting:
 def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
     taken = ""
     if here is not None and guard.name in {found.name for found in here.guards}:
-        taken = f"on {here.system.name}, in {here.runtimes[0].name}: {kept_away(guard, here)}"
+        taken = f"{place_of(here)}: {kept_away(guard, here)}"
     elif here is not None:
         taken = f"on {here.system.name}: not in danger"
     return ExplainedGuard(
@@ -226,6 +226,11 @@ def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
         source=guard.source.name,
         here=taken,
     )
+
+
+def place_of(here: Settings) -> str:
+    """Return a place in words."""
+    return f"on {here.system.name}, in {here.runtimes[0].name}"
 
 
 def kept_away(guard: Guard, here: Settings) -> str:
