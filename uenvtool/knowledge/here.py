@@ -25,7 +25,6 @@ RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 """The runtimes whose program has their name."""
 OF_UBUNTU = {"packages": "those of Ubuntu 22.04; `uenvtool build` alone asks for them"}
 NOBODY_LOOKED = {**dict.fromkeys(("target", "os"), "nobody looked; `uenvtool build` alone asks for it"), **OF_UBUNTU}
-NO_MODEL = "GPU"
 OF_THIS_NODE = "that of this node; nodes with GPUs may have another"
 
 
@@ -135,9 +134,14 @@ def known_gpus(model: str, count: int) -> Gpu | None:
     return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=memory)
 
 
-def _unnamed(model: str, count: int) -> Gpu:
-    """Return as many GPUs of a model that nobody knows, for the user to correct."""
-    return Gpu(vendor="nvidia", model=model.upper() or NO_MODEL, arch="80", count=count)
+def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
+    """Return the GPUs that sinfo shows, and what of them is guessed: of a model that nobody knows all but the count."""
+    known = known_gpus(model, count)
+    if known:
+        return known, "architecture and memory by the model's name in sinfo"
+    which = "of a model that nobody knows here" if model else "without a model"
+    why = f"sinfo shows {count} GPUs {which}: give it by --gpu MODEL, or vendor and arch here"
+    return Gpu(vendor="nvidia", model=model.upper() or "GPU", arch="80", count=count), why
 
 
 def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
@@ -150,8 +154,6 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     runtimes += ["modules"] if environ.get("MODULESHOME") or environ.get("LMOD_CMD") else []
     runtimes += ["conda"] if listed else []  # an environment of the user's needs nothing of the site's
     first = listed[0] if listed else None
-    of_slurm = known_gpus(*first.gpus) if first and first.gpus else None
-    unnamed = _unnamed(*first.gpus) if first and first.gpus and not of_slurm else None
     glibc, gcc = (
         re.match(r"ldd .* ([\d.]+)\n", ask("ldd", "--version")),
         ask("/usr/bin/gcc", "-dumpfullversion").strip(),
@@ -160,11 +162,9 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     guessed = {**OF_UBUNTU, **dict.fromkeys(("target", "os", *(["packages"] if versions else [])), OF_THIS_NODE)}
     if not fabric:
         guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here: ask for it on a node with GPUs"
-    if of_slurm and not here:
-        guessed["gpu"] = "architecture and memory by the model's name in sinfo"
-    if unnamed and not here:
-        which = "without a model" if unnamed.model == NO_MODEL else "of a model that nobody knows here"
-        guessed["gpu"] = f"sinfo shows {unnamed.count} GPUs {which}: give it by --gpu MODEL, or vendor and arch here"
+    gpus = here
+    if first and first.gpus and not here:
+        gpus, guessed["gpu"] = _gpus_of_slurm(*first.gpus)
     seen = {"sinfo": listed, "nvidia-smi or rocminfo": here, "fi_info or ibv_devinfo": fabric, "programs": runtimes}
     return SeenSystem(
         fabric=fabric or "ethernet",
@@ -176,7 +176,7 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
         **versions,
         cores=first.cores if first else os.cpu_count() or 0,
         memory=first.memory if first else 0,
-        gpus=here or of_slurm or unnamed,
+        gpus=gpus,
         seen=tuple(name for name, what in seen.items() if what),
         guessed=guessed,
     )
