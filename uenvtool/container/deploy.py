@@ -64,17 +64,6 @@ class NodeRun:
     edf: str
 
 
-def sif_program(plan: ContainerPlan) -> str:
-    """Return the program that makes a .sif where no runtime reads an EDF; empty if none of them runs one."""
-    reads_edf = any("edf" in runtime.forms for runtime in plan.runtimes)
-    return "" if reads_edf else next((runtime.sif for runtime in plan.runtimes if runtime.sif), "")
-
-
-def file_name(plan: ContainerPlan) -> str:
-    """Return the name of the image as a file: a .sif, or a squashfs file of the Container Engine."""
-    return f"{plan.container.name}+{plan.tag}.{'sif' if sif_program(plan) else 'sqsh'}"
-
-
 def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
     """Return the tests on nodes, without the name of the image: its hash is that of the tests."""
     return filled(
@@ -90,18 +79,27 @@ def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
 
 def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
     """Return the script that builds the image by hand."""
-    program = sif_program(plan)
     return filled(
         template("build.sh"),
         CANONICAL=identity.canonical,
         CANONICAL_WORD=quoting.sh_word(identity.canonical),
-        FILE_WORD=quoting.sh_word(file_name(plan)),
-        KIND=".sif" if program else "squashfs file",
-        RUNTIME=program or "the Container Engine",
-        FOLDER="$PWD" if program else "${SCRATCH:-$PWD}/ce-images",
-        TO_FILE=filled(template("to-sif.sh"), PROGRAM=program) if program else template("to-sqsh.sh"),
+        FILE_WORD=quoting.sh_word(plan.file_name),
         AGAIN=again,
+        **_of_file(plan.sif_program),
     )
+
+
+def _of_file(program: str) -> dict[str, str]:
+    """Return what build.sh says of the file that the image becomes. program: see `ContainerPlan.sif_program`."""
+    if program:
+        to_file = filled(template("to-sif.sh"), PROGRAM=program)
+        return {"KIND": ".sif", "RUNTIME": program, "FOLDER": "$PWD", "TO_FILE": to_file}
+    return {
+        "KIND": "squashfs file",
+        "RUNTIME": "the Container Engine",
+        "FOLDER": "${SCRATCH:-$PWD}/ce-images",
+        "TO_FILE": template("to-sqsh.sh"),
+    }
 
 
 def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, base: str = "") -> dict[str, str]:

@@ -19,9 +19,7 @@ from uenvtool.container.deploy import (
     NodeRun,
     build_script,
     content_hash,
-    file_name,
     pipeline,
-    sif_program,
     test_script,
 )
 from uenvtool.container.plan import ContainerPlan, planned, unlocked
@@ -38,7 +36,6 @@ from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings, settings_of
 from uenvtool.venv.fit import rules
 
-EDF = "edf"
 IMAGES = "${SCRATCH}/ce-images"
 """Where an EDF finds the squashfs file, unless build.sh is told otherwise."""
 TESTS_DIGITS = DIGITS // 2
@@ -92,7 +89,7 @@ def make(request: ContainerRequest) -> Result:
 
 def _job(plan: ContainerPlan, folder: Path) -> Iterator[str]:
     """Yield the command that writes a job in the image, where a runtime reads its EDF or runs its .sif."""
-    named = _edf_name(plan) if _runtime_with_edf(plan) else file_name(plan) if sif_program(plan) else ""
+    named = _edf_name(plan) if plan.edf_reader else plan.file_name if plan.sif_program else ""
     if named:
         here = recognised()
         system = [] if here and here[0] == plan.system.name else ["--system", plan.system.name]
@@ -141,7 +138,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
     activation = _activation(plan)
     beside, labels = _surroundings(plan, base, activation), _labels(plan, base)
-    reader = _runtime_with_edf(plan)
+    reader = plan.edf_reader
     engine = plan.system.jobs.of(reader.name) if reader else RuntimeJob()
     edf = _edf_name(plan)
     is_own = activation is not None and bool(plan.kind)
@@ -161,7 +158,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     if reader:
         made[edf] = _edf(plan, engine, activation, command)
     made["build.sh"] = build_script(plan, identity, command)
-    if not is_small and not sif_program(plan):  # the tests on nodes run by an EDF
+    if not is_small and not plan.sif_program:  # the tests on nodes run by an EDF
         made["test.sh"] = test_script(plan, on_nodes, command)
         made |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
     return Image(plan=plan, identity=identity, files=made)
@@ -185,7 +182,7 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 
 def _activation(plan: ContainerPlan) -> Settings | None:
     """Return what a container of the system is set up with; for an image with its own network stack, all of it."""
-    runtime = _runtime_of_kind(plan) if plan.kind else _runtime_with_edf(plan)
+    runtime = _runtime_of_kind(plan) if plan.kind else plan.edf_reader
     if runtime is None:
         if plan.kind:
             hint = "name the recipe's own system with --system, or take a recipe without `image`"
@@ -198,10 +195,6 @@ def _activation(plan: ContainerPlan) -> Settings | None:
 
 def _runtime_of_kind(plan: ContainerPlan) -> Runtime | None:
     return next((runtime for runtime in plan.runtimes if plan.kind in runtime.images), None)
-
-
-def _runtime_with_edf(plan: ContainerPlan) -> Runtime | None:
-    return next((runtime for runtime in plan.runtimes if EDF in runtime.forms), None)
 
 
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
@@ -233,7 +226,7 @@ def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, c
     return edf_text(
         engine,
         extended=engine.extended if plan.kind else None,
-        image=f"{IMAGES}/{file_name(plan)}",
+        image=f"{IMAGES}/{plan.file_name}",
         env=env,
         again=command,
     )

@@ -97,6 +97,21 @@ class ContainerPlan:
         return self.container.tag or (self.below.tag if self.below else base.tag if base else "latest")
 
     @property
+    def edf_reader(self) -> Runtime | None:
+        """Return the runtime that reads an EDF, if one does."""
+        return next((runtime for runtime in self.runtimes if "edf" in runtime.forms), None)
+
+    @property
+    def sif_program(self) -> str:
+        """Return the program that makes a .sif where no runtime reads an EDF; empty if none of them runs one."""
+        return "" if self.edf_reader else next((runtime.sif for runtime in self.runtimes if runtime.sif), "")
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the image as a file: a .sif, or a squashfs file of the Container Engine."""
+        return f"{self.container.name}+{self.tag}.{'sif' if self.sif_program else 'sqsh'}"
+
+    @property
     def versions(self) -> dict[str, str]:
         """Return the version of each component of the image, also of those that it has from below."""
         own = {stage.name: stage.release.version for stage in self.stages}
