@@ -84,12 +84,10 @@ def explain(request: ExplainRequest) -> Result:
 def _in_a_job(here: Settings) -> Result:
     """Return the table of what is set, and what was not known when it was made."""
     runtime = here.runtimes[0]
-    hook = {setting.name for setting in here.by_hook}
-    held = [setting for setting in here.held() if setting.name not in hook]
-    rows = [(setting.name, value_text(setting), f"{setting.reason} [{setting.source.name}]") for setting in held]
-    rows += [
-        (found.name, value_text(found), f"{THE_HOOK}: {found.reason} [{found.source.name}]") for found in here.by_hook
-    ]
+    by_hook = {setting.name: setting for setting in here.by_hook}
+    told = [("", setting) for setting in here.held() if setting.name not in by_hook]
+    told += [(f"{THE_HOOK}: ", setting) for setting in by_hook.values()]
+    rows = [(one.name, value_text(one), f"{whose}{one.reason} [{one.source.name}]") for whose, one in told]
     notes = [f"{place_of(here)}: {runtime.description}"]
     if len(here.runtimes) > 1:
         others = ", ".join(other.name for other in here.runtimes[1:])
@@ -98,7 +96,7 @@ def _in_a_job(here: Settings) -> Result:
     notes += [f"for an unknown version of {fact}; --{fact} names it" for fact in unseen]
     return Result(
         data=[{"name": name, "value": value, "reason": reason} for name, value, reason in rows],
-        report=lambda columns: _laid_out(rows, legend(setting.source for setting in (*held, *here.by_hook)), columns),
+        report=lambda columns: _laid_out(rows, legend(one.source for _, one in told), columns),
         notes=(*notes, *_partitions(here.system), *here.system.notes, *runtime.limits),
     )
 

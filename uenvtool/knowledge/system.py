@@ -233,11 +233,12 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
         chain=binder.chain,
         tree=binder.tree,
     )
-    for option, node in children(binder.tree, "scheduler", "defaults"):
+    time = dict(children(binder.tree, "scheduler", "defaults")).get("time")
+    if time is not None:
         try:
-            _ = minutes(str(node.value)) if option == "time" else 0
+            minutes(str(time.value))
         except ValueError as error:
-            binder.problem(str(error), node.position, 'write for example "01:00:00"')
+            binder.problem(str(error), time.position, 'write for example "01:00:00"')
     for package in system.packages.values():
         for external in package.externals:
             missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]
