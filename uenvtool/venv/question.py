@@ -6,7 +6,7 @@ import copy
 import io
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import UenvtoolError
@@ -16,7 +16,7 @@ from uenvtool.venv import pylock
 from uenvtool.venv.base import Base, Distribution
 from uenvtool.venv.fit import as_release, is_version, marker_environment, protected, requirements, satisfies
 from uenvtool.venv.plan import OverlayPlan
-from uenvtool.venv.uv import BuildFailed, IndexFailed, NoSolution, Uv
+from uenvtool.venv.uv import BuildFailed, IndexFailed, NoSolution, Uv, Words
 
 WANTED = "wanted.in"
 
@@ -57,12 +57,7 @@ class Question:
 
     def newest(self) -> str:
         """Resolve what the user names without what it needs: the newest that is allowed, whatever the base has."""
-        path = self.folder / "pylock.newest.toml"
-        try:
-            self.uv.run_again([*self._words(), "--no-deps", "--format", pylock.LOCK, "-o", path])
-        except (NoSolution, BuildFailed, IndexFailed):
-            return ""  # the resolution says what is wrong
-        return path.read_text(encoding="utf-8")
+        return self._tried(self.uv.run_again, "pylock.newest.toml", "--no-deps")
 
     def askers(self, name: str) -> str:
         """Say who asks for a package that would be installed, from uv's comments in a requirements file."""
@@ -73,7 +68,7 @@ class Question:
         own = f"-r {self.folder / WANTED}"
         return ", ".join("you" if who in (own, "") else who.removeprefix("-r ") for who in via)
 
-    def explained(self, error: UenvtoolError, older: Mapping[str, str] | None = None) -> UenvtoolError:
+    def explained(self, error: UenvtoolError, older: Mapping[str, str]) -> UenvtoolError:
         """Add to uv's words what the base has of the packages that they name, and which versions fit.
 
         older: versions that fit and that --allow-older would take.
@@ -82,9 +77,9 @@ class Question:
             return error
         named = {canonical(word) for word in re.findall(r"[A-Za-z0-9][\w.-]*", error.explanation)}
         mine = sorted(named & self.pins.keys())
-        fitting = ", ".join(f"{name} {version}" for name, version in (older or {}).items())
+        fitting = ", ".join(f"{name} {version}" for name, version in older.items())
         ways = [f"--allow-older takes {fitting}, the newest that fits"] if older else []
-        others = self._fitting(named - (older or {}).keys()) if mine else {}
+        others = self._fitting(named - older.keys()) if mine else {}
         fitting = ", ".join(f"{name}=={version}" for name, version in others.items())
         ways += [f"ask for {fitting}, the newest that fits the base"] if others else []
         if not ways:
@@ -106,15 +101,19 @@ class Question:
         unbound = [copy.copy(wanted.requirement) for wanted in asked]
         for requirement in filter(None, unbound):
             requirement.specifier = SpecifierSet()
-        path = self.folder / "pylock.fitting.toml"
         fill(self.folder, {"unbound.txt": _lines(map(str, unbound))})
         more: list[str | Path] = ["--overrides", self.folder / "unbound.txt", "--only-binary", ":all:"]
-        try:
-            self.uv.run([*self._words(), *more, "--format", pylock.LOCK, "-o", path])
-        except (NoSolution, BuildFailed, IndexFailed):
-            return {}
-        versions = pylock.versions_of(path.read_text(encoding="utf-8"))
+        versions = pylock.versions_of(self._tried(self.uv.run, "pylock.fitting.toml", *more))
         return {wanted.name: versions[wanted.name] for wanted in asked if wanted.name in versions}
+
+    def _tried(self, run: Callable[[Words], str], name: str, *more: str | Path) -> str:
+        """Resolve beside the resolution, into a file of its own; empty if that fails: the resolution says why."""
+        path = self.folder / name
+        try:
+            run([*self._words(), *more, "--format", pylock.LOCK, "-o", path])
+        except (NoSolution, BuildFailed, IndexFailed):
+            return ""
+        return path.read_text(encoding="utf-8")
 
     def _words(self) -> list[str | Path]:
         words: list[str | Path] = ["pip", "compile", "--python", self.base.python, "--no-header", "--quiet"]

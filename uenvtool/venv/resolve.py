@@ -62,7 +62,7 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     held = _held(plan, versions)
     if error is not None or _too_old(text, newest, held):
         if error is not None and not held:
-            raise question.explained(error)
+            raise question.explained(error, {})
         built = held if plan.request.allow_older else pylock.without_wheel(newest) | _built(plan)
         try:
             text = question.answer(held, only_binary=held.keys() - built)
