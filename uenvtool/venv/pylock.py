@@ -188,9 +188,8 @@ def _wrong_in(table: Any, values: Mapping[str, Any]) -> Iterator[str]:
         if key in table and not isinstance(table[key], kind):
             yield f"{name}: {key} is {table[key]!r}, and no {_KINDS[kind]}"
             return
-    files_of = [*table.get(WHEELS, ()), *(table[key] for key in ("directory", *SINGLE) if key in table)]
     shapes: tuple[tuple[str, type], ...] = (("path", str), ("url", str), ("hashes", dict))
-    for file in files_of:
+    for file in _files_of(table, ("directory", *SINGLE)):
         if not isinstance(file, dict) or any(not isinstance(file.get(key, kind()), kind) for key, kind in shapes):
             yield f"{name}: {file!r} is no file of a package"
     try:
@@ -209,11 +208,15 @@ def uploaded(text: str) -> dict[str, datetime.datetime]:
     """Return when the files of each package were uploaded, by normalized name, where the index says so (PEP 700)."""
     found = {}
     for table in _tables(text):
-        files_of = [*table.get(WHEELS, ()), *(table[kind] for kind in SINGLE if kind in table)]
-        dates = [file["upload-time"] for file in files_of if isinstance(file.get("upload-time"), datetime.datetime)]
+        times = [file.get("upload-time") for file in _files_of(table)]
+        dates = [time for time in times if isinstance(time, datetime.datetime)]
         if dates:
             found[canonical(table["name"])] = max(dates)
     return found
+
+
+def _files_of(table: Mapping[str, Any], single: Sequence[str] = SINGLE) -> list[Any]:
+    return [*table.get(WHEELS, ()), *(table[kind] for kind in single if kind in table)]
 
 
 def _is_wheel(table: Mapping[str, Any]) -> bool:
@@ -286,7 +289,7 @@ def _restrict(table: Any, named: Sequence[UserRequirement]) -> Iterator[Problem]
     """Take the files out of a package's table that the user does not allow; the problem if none is left."""
     allowed = set.intersection(*(set(wanted.hashes) for wanted in named if wanted.hashes))
     wheels = table.get(WHEELS, [])
-    found = [value for file in (*wheels, *(table[key] for key in SINGLE if key in table)) for value in _hashes(file)]
+    found = [value for file in _files_of(table) for value in _hashes(file)]
     for number in reversed(range(len(wheels))):
         if not allowed & set(_hashes(wheels[number])):
             del wheels[number]
