@@ -97,10 +97,11 @@ def _is_here(base: Mapping[str, Any]) -> bool:
 
     An older record does not say which packages those are: such a base is here in any container.
     """
-    folders = tuple(base.get("folders", ()))
-    if not all(map(os.path.isdir, folders)) or not base.get("in_container"):
-        return all(map(os.path.isdir, folders))
-    known = base.get("listing")
+    folders, known = tuple(base.get("folders", ())), base.get("listing")
+    if not all(map(os.path.isdir, folders)):
+        return False
+    if not base.get("in_container"):
+        return True
     return listing(folders) == known if folders and known else in_container(os.environ)
 
 
