@@ -232,8 +232,9 @@ def failure(stderr: str, module_path: str = "") -> UenvtoolError:
         if found and kind is BuildFailed:
             text = text.partition("\nhint: ")[0]  # of uv's own: it would install a second torch
         if found:
-            values = {**found.groupdict(), "modules": _modules_of_cuda(module_path)}
-            return kind(f"uv: {short_text(text)}", hint=f"{hint.format(**values)}; {NOTHING_CHANGED}")
+            modules = _modules_of_cuda(module_path) if "{modules}" in hint else ""
+            way = hint.format(**found.groupdict(), modules=modules)
+            return kind(f"uv: {short_text(text)}", hint=f"{way}; {NOTHING_CHANGED}")
     return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
 
 
