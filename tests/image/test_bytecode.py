@@ -161,9 +161,10 @@ def test_what_is_no_python_is_left_alone(tree: Path) -> None:
 
 
 def test_a_python_that_does_not_run_and_a_folder_that_cannot_be_written_are_told(tree: Path) -> None:
-    broken = program(tree / "python", "echo 'no base here' >&2\nexit 127")
-    with pytest.raises(ToolFailed, match="no base here"):
-        bytecode.compile_tree(broken, tree, checked=False)
+    for said, hint in (("no base here", "load the overlay's base"), ("Disk quota exceeded", "free space there")):
+        broken = program(tree / "python", f"echo '{said}' >&2\nexit 127")
+        with pytest.raises(ToolFailed, match=f"{said}\nhint: {hint}"):
+            bytecode.compile_tree(broken, tree, checked=False)
 
     (tree / "__pycache__").write_text("a file in the way")
     with pytest.raises(ToolFailed, match="cannot compile"):

@@ -123,7 +123,6 @@ def _output(python: Sequence[str | Path], *words: str | Path) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     completed = processes.run([*python, "-S", "-B", *words], env={**env, "PYTHONHASHSEED": "0"})
     if completed.code != 0:
-        is_full = "No space left" in completed.reason or "quota" in completed.reason
-        hint = "free space there" if is_full else "load the overlay's base, and run it again"
+        hint = "free space there" if completed.is_out_of_space else "load the overlay's base, and run it again"
         raise ToolFailed(f"{python[-1]} cannot compile: {completed.reason}", hint=hint)
     return completed.stdout

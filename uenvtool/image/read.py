@@ -111,8 +111,8 @@ def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
     if completed.code != 0 or not folder.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line.strip()]
         reason = lines[0] if lines else f"exit code {completed.code}"
-        is_full = re.search(r"No space left|quota exceeded", completed.stderr, re.IGNORECASE)
-        hint = f"free space on the disk of {folder.parent}" if is_full else "the image is damaged: copy it again"
+        of_image = "the image is damaged: copy it again"
+        hint = f"free space on the disk of {folder.parent}" if completed.is_out_of_space else of_image
         raise ToolFailed(f"unsquashfs failed: {reason}", hint=f"nothing was unpacked; {hint}")
 
 
