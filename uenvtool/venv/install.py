@@ -127,10 +127,10 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
     return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
 
 
-def install(todo: Installation, folder: Path, before: Path, on_step: Step) -> tuple[PackageRow, ...]:
+def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tuple[PackageRow, ...]:
     """Make the overlay in an empty folder; what came of it. A dry run builds nothing from its source.
 
-    before: the overlay in whose place it comes; its bytecode is taken where the source is the same.
+    target: the place that it comes to; bytecode of the overlay there is taken where the source is the same.
 
     Raises AnswerIsNo if what was installed does not fit the base, ToolFailed if uv fails.
     """
@@ -156,16 +156,16 @@ def install(todo: Installation, folder: Path, before: Path, on_step: Step) -> tu
     overlay.add_base_commands(folder, base)
     if plan.request.image is None:  # packing compiles on its own, for the image
         on_step("compiling bytecode")
-        compile_tree(folder / "bin" / "python", site, checked=True, before=before)
+        compile_tree(folder / "bin" / "python", site, checked=True, before=target)
     listed = manifest_text(folder)
-    texts = {MANIFEST: listed, RECORD: _record_text(plan, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
+    texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
     files.fill(folder / RECORD_FOLDER, texts)
     return rows
 
 
-def _record_text(plan: OverlayPlan, rows: Sequence[PackageRow]) -> str:
+def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) -> str:
     """Write uenvtool.json: no date and nothing of the machine but the base's own places."""
-    base, found, target = plan.base, plan.base.found, Path(os.path.abspath(plan.request.path))
+    base, found = plan.base, plan.base.found
     data = {
         "format": FORMAT,
         "base": {
