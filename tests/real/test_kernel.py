@@ -32,16 +32,21 @@ print(notebook.cells[0].outputs[0]["text"])
 """
 
 
+def get_ipykernel(folder: Path, version: str) -> None:
+    """Have the wheels of ipykernel for that Python in a folder; skips where NOTEBOOK or an index cannot be had."""
+    if find_spec("nbclient") is None:
+        skip_without("a client of notebooks", "pip install nbclient ipykernel")
+    words = [sys.executable, "-m", "pip", "download", "-q", "-d", folder, "--python-version", version]
+    words += ["--only-binary=:all:", "ipykernel"]
+    got = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
+    if got.returncode != 0:
+        fail_or_skip_without_index(got.stderr)
+
+
 @pytest.fixture
 def with_ipykernel(stack: Stack) -> Stack:
     """The wheels of ipykernel are to be had, as from an index."""
-    if find_spec("nbclient") is None:
-        skip_without("a client of notebooks", "pip install nbclient ipykernel")
-    words = [sys.executable, "-m", "pip", "download", "-q", "-d", stack.wheels, "--python-version", newest()]
-    words += ["--only-binary=:all:", "ipykernel"]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
-    if ran.returncode != 0:
-        fail_or_skip_without_index(ran.stderr)
+    get_ipykernel(stack.wheels, newest())
     return stack
 
 

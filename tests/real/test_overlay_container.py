@@ -10,16 +10,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.real.test_kernel import NOTEBOOK
+from tests.real.test_kernel import NOTEBOOK, get_ipykernel
 from tests.support.images import Builder, debian_image
-from tests.support.index import environment, fail_or_skip_without_index
-from tests.support.needs import skip_without
 from tests.support.overlays import wheel
 from tests.support.programs import program
 
@@ -86,14 +83,7 @@ def test_an_overlay_is_made_on_the_containers_python_and_keeps_its_torch(
 def test_a_kernel_of_a_container_starts_beside_it_and_in_it(
     engine: Callable[..., Path], tmp_path: Path, place: Path
 ) -> None:
-    if find_spec("nbclient") is None:
-        skip_without("a client of notebooks", "pip install nbclient ipykernel")
-    version = run("/usr/bin/python3", "--version").split()[1]
-    words = [sys.executable, "-m", "pip", "download", "-q", "-d", tmp_path / "wheels", "--only-binary=:all:"]
-    words += ["--python-version", version, "ipykernel"]
-    got = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    if got.returncode != 0:
-        fail_or_skip_without_index(got.stderr)
+    get_ipykernel(tmp_path / "wheels", run("/usr/bin/python3", "--version").split()[1])
     inside, log = engine(NVIDIA_PYTORCH_VERSION="25.06"), tmp_path / "log"
     apptainer = program(place / "bin" / "apptainer", APPTAINER.format(engine=inside, log=log))
     beside = {**os.environ, "HOME": str(tmp_path), "PATH": f"{apptainer.parent}:{os.environ['PATH']}"}
