@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.support import peers
+from tests.support.index import environment, fail_or_skip_without_index
 from tests.support.made_once import made_once
 from tests.support.needs import skip_without
 from tests.support.pythons import pythons
@@ -54,9 +55,9 @@ def of_the_newest_python() -> Path:
         subprocess.run([newest, "-m", "venv", folder], check=True)
         copy = shutil.copytree(source, folder / "src")  # the build writes beside its source
         words = [folder / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", copy]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment())
         if done.returncode != 0:
-            skip_without("an index with Stackinator's dependencies", done.stderr.strip().splitlines()[-1])
+            fail_or_skip_without_index(done.stderr)
 
     return made_once("python-of-stackinator", f"{source} {newest}", make) / "bin" / "python"
 
