@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
@@ -100,21 +99,19 @@ def left_on_disks(site: Site) -> str:
     return (site.place / "left.log").read_text()
 
 
-UNPACK = """#!/bin/sh
-echo "unpacked on $SLURMD_NODENAME in $(dirname "$(dirname "$0")")"
-"""
-PYTHON = """#!/bin/sh
-exec "{}" "$@"
-"""
+UNPACK = 'echo "unpacked on $SLURMD_NODENAME in $(dirname "$(dirname "$0")")"'
+
+
+def archive_of(place: Path, programs: dict[str, str]) -> None:
+    """Write env.tar.gz, an environment with these programs."""
+    for name, text in programs.items():
+        program(place / "env" / "bin" / name, text)
+    with tarfile.open(place / "env.tar.gz", "w:gz") as archive:
+        archive.add(place / "env" / "bin", "bin")
 
 
 def test_an_archive_of_an_environment_is_unpacked_on_each_nodes_disk(site: Site, cli: Cli, place: Path) -> None:
-    programs = {"python": PYTHON.format(sys.executable), "conda-unpack": UNPACK}
-    with tarfile.open(place / "env.tar.gz", "w:gz") as archive:
-        for name, text in programs.items():
-            entry = tarfile.TarInfo(f"bin/{name}")
-            entry.size, entry.mode = len(text), 0o755
-            archive.addfile(entry, io.BytesIO(text.encode()))
+    archive_of(place, {"python": f'exec "{sys.executable}" "$@"', "conda-unpack": UNPACK})
     look = 'import shutil; print("ran", shutil.which("python"))'
 
     code, output = on_frontier(site, cli, "--image", "env.tar.gz", "--", "python", "-c", look)
@@ -126,11 +123,11 @@ def test_an_archive_of_an_environment_is_unpacked_on_each_nodes_disk(site: Site,
     assert output.count(f"ran {folder[1]}/bin/python") == RANKS
 
 
+STAGED = ("-s", "clariden", "-A", "a", "--runtime", "ce", "--image", "image.sqsh", "--stage", "--time", "9")
+
+
 def test_nothing_stays_on_the_nodes_however_a_job_ends(site: Site, cli: Cli, place: Path) -> None:
-    with tarfile.open(place / "env.tar.gz", "w:gz") as archive:
-        entry = tarfile.TarInfo("bin/conda-unpack")
-        entry.size, entry.mode = len("#!/bin/sh\n"), 0o755
-        archive.addfile(entry, io.BytesIO(b"#!/bin/sh\n"))
+    archive_of(place, {"conda-unpack": ""})
     (place / "image.sqsh").write_text("an image")
     run = 'ls -d /mnt/bb/root/environment-* /dev/shm/$SLURM_JOB_ID-*; touch "$LOGS/runs"; sleep 300'
     sent = of_frontier(cli, "--image", "env.tar.gz", "--", "bash", "-c", run)
@@ -155,15 +152,13 @@ def test_nothing_stays_on_the_nodes_however_a_job_ends(site: Site, cli: Cli, pla
 
     logs = {name: (place / f"slurm-{name}-{number}.log").read_text() for name, number in numbers.items()}
     assert codes == {"cancelled": 15, "limit": 15, "failed": 2, "staged": 15}, logs
-    for name, path in {"cancelled": "/mnt/bb/root/environment", "limit": "/mnt/bb/root/environment"}.items():
-        assert f"{path}-{numbers[name]}\n" in logs[name]
+    for name in ("cancelled", "limit"):
+        assert f"/mnt/bb/root/environment-{numbers[name]}\n" in logs[name]
     assert f"/dev/shm/{numbers['staged']}-0.sqsh\n" in logs["staged"]
     assert left_on_disks(site) == ""
     assert not list(Path("/dev/shm").glob(f"{numbers['staged']}-*"))
     assert "expired" not in "".join(logs.values())
 
-
-STAGED = ("-s", "clariden", "-A", "a", "--runtime", "ce", "--image", "image.sqsh", "--stage", "--time", "9")
 
 ALL_REDUCE = """#!/bin/sh
 [ "$SLURM_PROCID" = 0 ] || exit 0
