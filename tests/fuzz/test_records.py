@@ -113,3 +113,4 @@ def test_a_damaged_record_of_an_overlay_is_read_or_told(cli: Cli, place: Path, n
         assert_is_an_answer(answer, text)
         if answer.code == 2:
             assert re.search(r"uenvtool\.json:\d+:\d+: ", answer.stderr), text
+        assert "None" not in answer.stderr, text

@@ -137,7 +137,7 @@ started: list[str] = []
 @functools.cache
 def note_starts() -> None:
     """Have each start of a program noted, by whatever door."""
-    sys.addaudithook(lambda event, arguments: started.append(f"{event} {arguments}") if event in STARTS else None)
+    sys.addaudithook(lambda event, arguments: started.append(f"{event} {arguments[:2]}") if event in STARTS else None)
 
 
 @pytest.fixture
