@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all
 
@@ -26,10 +27,7 @@ def page() -> str:
 def table() -> Iterator[str]:
     """Yield the lines: a row a variable that a site's source gives a value, and what the sources are."""
     tuning, sources = load_all(), load_sources()
-    sites: dict[str, list[str]] = {}
-    for name, source in reversed(sources.items()):
-        if source.site:
-            sites.setdefault(source.site, []).append(name)
+    sites = grouped((source.site, name) for name, source in reversed(sources.items()) if source.site)
     yield _row(["variable", "what it is", *sites, "set here"])
     yield _row(["---"] * (len(sites) + 3))
     for variable in tuning.variables:
@@ -50,11 +48,8 @@ def table() -> Iterator[str]:
 
 def _said(variable: TunedVariable, names: list[str]) -> str:
     """Return what a site's sources say; which of them, unless all say the same."""
-    by_value: dict[str, list[str]] = {}
-    for name in names:
-        if name in variable.says:
-            value = variable.says[name]
-            by_value.setdefault("unset" if value is None else f"`{value}`", []).append(name)
+    said = {name: variable.says[name] for name in names if name in variable.says}
+    by_value = grouped(("unset" if value is None else f"`{value}`", name) for name, value in said.items())
     if by_value and len(next(iter(by_value.values()))) == len(names):
         return next(iter(by_value))
     return ", ".join(f"{value} ({', '.join(said_by)})" for value, said_by in by_value.items())
@@ -63,10 +58,7 @@ def _said(variable: TunedVariable, names: list[str]) -> str:
 def _set_here(name: str, tuning: Tuning) -> Iterator[str]:
     """Yield each value that is set on this fabric, with where and why, and each workaround; or that there is none."""
     settings = [found for found in tuning.settings if found.name == name and EVERYWHERE in found.when.text]
-    by_value: dict[str, list[Setting]] = {}
-    for setting in settings:
-        by_value.setdefault(_value(setting), []).append(setting)
-    for value, alike in by_value.items():
+    for value, alike in grouped((_value(setting), setting) for setting in settings).items():
         reasons = dict.fromkeys(setting.reason for setting in alike)
         longest = [reason for reason in reasons if not any(reason in other for other in reasons if other != reason)]
         yield f"{value} ({'; '.join(map(_condition, alike))}): {'; '.join(longest)}"
