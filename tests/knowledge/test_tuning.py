@@ -48,7 +48,7 @@ def test_what_ships_contradicts_nobody() -> None:
     settings = tuning.settings
 
     for one, other in combinations(settings, 2):
-        is_hooks = bool(other.together) and tuning.sets[other.together].set_by == THE_HOOK  # which may say the same
+        is_hooks = tuning.set_by(other) == THE_HOOK  # which may say the same
         if one.name == other.name and not (is_hooks and one.value == other.value):
             assert not can_hold_together(one.when, other.when), (one.position, other.position)
     assert list(contradictions(tuning)) == []

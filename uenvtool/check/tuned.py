@@ -127,8 +127,8 @@ def _given(source: CheckedFile, tuned: Settings) -> dict[str, str]:
 
 
 def _set_by_others(tuned: Settings) -> dict[str, str]:
-    theirs = {name for name, found in tuned.tuning.sets.items() if found.set_by}
-    held = (setting for setting in holding(tuned.tuning.settings, tuned.known) if setting.together in theirs)
+    tuning = tuned.tuning
+    held = (setting for setting in holding(tuning.settings, tuned.known) if tuning.set_by(setting))
     return {setting.name: setting.value for setting in held if setting.value is not None}
 
 

@@ -183,9 +183,8 @@ def contradictions(tuning: Tuning) -> Iterator[Problem]:
 
     What others set may be the same value.
     """
-    theirs = {name for name, found in tuning.sets.items() if found.set_by}
     for one, other in _pairs(tuning.settings):
-        if (one.name, one.value) == (other.name, other.value) and theirs & {one.together, other.together}:
+        if (one.name, one.value) == (other.name, other.value) and (tuning.set_by(one) or tuning.set_by(other)):
             continue
         if one.name == other.name:
             what = f"{one.name} is set here and at {one.position}, and both can hold at once"

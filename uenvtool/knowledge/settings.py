@@ -94,10 +94,7 @@ class Settings:
     def by_hook(self) -> tuple[Setting, ...]:
         """Return what a hook sets in the containers of the first runtime: nothing else need do so."""
         held = holding(self.tuning.settings, self.facts_of_first())
-        return tuple(found for found in held if self._is_of_hook(found))
-
-    def _is_of_hook(self, setting: Setting) -> bool:
-        return bool(setting.together) and self.tuning.sets[setting.together].set_by == THE_HOOK
+        return tuple(found for found in held if self.tuning.set_by(found) == THE_HOOK)
 
     def facts_of_first(self, inside: bool | None = None) -> Facts:
         """Return what is known in the first runtime, if no version is seen. inside: as for `held`."""
@@ -119,7 +116,7 @@ class Settings:
             ConditionalSetting(found.setting, tuple(narrowed(term, names) for term in found.guard if _is_shown(term)))
             for found in self.settings
             if all(_decidable(term, found.setting, names) for term in found.guard)
-            and not self._is_of_hook(found.setting)
+            and self.tuning.set_by(found.setting) != THE_HOOK
         )
 
     @property

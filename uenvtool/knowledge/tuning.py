@@ -237,6 +237,10 @@ class Tuning:
         of_sets = [setting for found in self.sets.values() for setting in found.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
+    def set_by(self, setting: Setting) -> str:
+        """Return who sets a setting of this tuning, if it is not this program; else an empty text."""
+        return self.sets[setting.together].set_by if setting.together else ""
+
     @property
     def set_together(self) -> tuple[Setting, ...]:
         """The settings of workarounds and sets, whose variables may be described in any file."""
