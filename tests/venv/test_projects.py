@@ -133,12 +133,13 @@ def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(
 ) -> None:
     write("environment.yml", "dependencies:\n- python >= 3.9\n- pytorch=2.6\n- c::numpy=2=mkl\n- pip:\n  - light\n")
 
-    answer = done("venv", "v", "-r", "environment.yml")
+    write("more.yml", "dependencies:\n- zlib\n")
+    answer = done("venv", "v", "-r", "environment.yml", "-r", "more.yml")
 
     assert inside("v") == {"light"}
-    assert (
-        "environment.yml: conda's packages are not installed, name those that you need: c::numpy=2=mkl" in answer.stderr
-    )
+    told = "conda's packages are not installed, name those that you need"
+    assert f"environment.yml: {told}: c::numpy=2=mkl\n" in answer.stderr
+    assert f"more.yml: {told}: zlib\n" in answer.stderr
     assert f"environment.yml: the base has torch {TORCH}" in answer.stderr
 
 

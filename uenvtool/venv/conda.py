@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from uenvtool.core.errors import AnswerIsNo, Position, Problem
-from uenvtool.core.words import canonical
+from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base
 from uenvtool.venv.fit import satisfies
 
@@ -21,7 +21,9 @@ def held_against(base: Base, asked: Sequence[tuple[Position, str]]) -> tuple[str
 
     asked: specs of an environment.yml with their places. Raises AnswerIsNo if the base has another Python or torch.
     """
-    problems, has, lacks = [], [], []
+    problems: list[Problem] = []
+    has: list[tuple[str, str]] = []
+    lacks: list[tuple[str, str]] = []
     for place, spec in asked:
         found = _SPEC.match(spec)
         name = canonical(found[1]) if found else ""
@@ -31,20 +33,20 @@ def held_against(base: Base, asked: Sequence[tuple[Position, str]]) -> tuple[str
         if name == "pip":
             continue
         if not found or not version:
-            lacks.append(spec)
+            lacks.append((place.file, spec))
             continue
         fits = _fits(found[2], version)
         if not fits and name in (PYTHON, TORCH):
             hint = f"load a base that fits, or make that line `{found[1]}`: conda's packages are not installed"
             problems.append(Problem(f"{spec}: the base has {name} {version}", place, hint))
         elif name != PYTHON:
-            has.append(f"{name} {version}{'' if fits else f' (asked for: {spec})'}")
+            has.append((place.file, f"{name} {version}{'' if fits else f' (asked for: {spec})'}"))
     AnswerIsNo.raise_any(problems)
-    file = asked[0][0].file if asked else ""
-    notes = [f"{file}: the base has {', '.join(has)}"] if has else []
-    if lacks:
-        notes.append(f"{file}: conda's packages are not installed, name those that you need: {', '.join(lacks)}")
-    return tuple(notes)
+    missing = "conda's packages are not installed, name those that you need"
+    return (
+        *(f"{file}: the base has {', '.join(words)}" for file, words in grouped(has).items()),
+        *(f"{file}: {missing}: {', '.join(words)}" for file, words in grouped(lacks).items()),
+    )
 
 
 def _fits(wanted: str, version: str) -> bool:
