@@ -11,19 +11,14 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.needs import need, skip_without
-
-
-def stand_in(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
+from tests.support.programs import program
 
 
 def environment(place: Path, uv: str, *words: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Run it over an environment of stand-ins; gives what it said, and what uv and pip were called with."""
     calls = place / "calls"
-    stand_in(place / "venv/bin/uv", f'echo "uv in $PWD: $*" >>{calls}\necho " + package==1" >&2\n{uv}')
-    stand_in(place / "venv/bin/python", f'echo "python $*" >>{calls}')
+    program(place / "venv/bin/uv", f'echo "uv in $PWD: $*" >>{calls}\necho " + package==1" >&2\n{uv}')
+    program(place / "venv/bin/python", f'echo "python $*" >>{calls}')
     home = {"HOME": str(place / "home"), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, ROOT / "tools/environment.py", *words]
     ran = subprocess.run(command, cwd=place, env=home, capture_output=True, text=True, check=False)
@@ -79,8 +74,8 @@ def test_programs_are_shown_first_and_start_no_service_and_what_a_release_lacks_
 ) -> None:
     need("unshare")
     calls, system = place / "calls", place / "sbin"
-    stand_in(place / "bin/apt-get", APT.format(calls=calls))
-    stand_in(place / "bin/dpkg-query", "exit 1")
+    program(place / "bin/apt-get", APT.format(calls=calls))
+    program(place / "bin/dpkg-query", "exit 1")
     system.mkdir()
     if before:
         (system / "policy-rc.d").write_text(before)
