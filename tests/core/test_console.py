@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -22,7 +23,9 @@ from uenvtool.core.result import Result, Table
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[(?:[0-9]+;)*(?:3[0-8]|4[0-8]|9[0-7])[;m]")
-ESCAPE = "\x1b]0;owned\x07\x1b[2J"
+HIDDEN = "\u061c\u200b\u2028\U000e0041"
+"""Of Unicode: a mark of the writing direction, a space of no width, an end of a line, a tag."""
+ESCAPE = f"\x1b]0;owned\x07\x1b[2J{HIDDEN}"
 
 SHOW = "from uenvtool.core import console; from uenvtool.core.result import Result; console.show"
 
@@ -44,7 +47,7 @@ def test_as_json_stdout_holds_the_data_alone(capsys: pytest.CaptureFixture[str])
 
     shown = capsys.readouterr()
     assert json.loads(shown.out) == {"a": ["é", ESCAPE, "\udcff"]}
-    assert "\x1b" not in shown.out
+    assert not {"\x1b", *HIDDEN} & {*shown.out}
     assert shown.err == "noted\n"
 
 
@@ -52,7 +55,8 @@ def test_as_json_stdout_holds_the_data_alone(capsys: pytest.CaptureFixture[str])
 def test_nothing_that_a_terminal_obeys_is_shown(text: str) -> None:
     shown = console.printable(text)
 
-    assert all(character.isprintable() or character in "\t\n" or ord(character) > 0x9F for character in shown)
+    kinds = {unicodedata.category(character) for character in shown if character not in "\t\n"}
+    assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
     assert console.printable(shown) == shown
 
 
@@ -71,8 +75,8 @@ def test_told_text_is_printable_in_every_part(capsys: pytest.CaptureFixture[str]
         step(ESCAPE)
 
     shown = capsys.readouterr()
-    assert "\x1b" not in shown.out + shown.err
-    assert "\\x1b]0;owned\\x07" in shown.out
+    assert not {"\x1b", *HIDDEN} & {*shown.out, *shown.err}
+    assert r"\x1b]0;owned\x07\x1b[2J\u061c\u200b\u2028\U000e0041" in shown.out
     assert "one\\n\\x1b" in shown.out
 
 

@@ -1,7 +1,7 @@
 """What a user sees: the answer on stdout, everything else on stderr, colour and bars on terminals.
 
 This is the one door to the terminal, and it keeps two promises. Text that was read from an image, a
-recipe or a program cannot control the terminal: its control characters are shown as escapes. An
+recipe or a program cannot control the terminal: what that obeys or hides is shown as escapes. An
 output that nobody can take (a closed pipe, another encoding) does not undo the work: the exit code
 says if the work is done. On a pipe text is plain and whole; a terminal gets it laid out by rich.
 """
@@ -13,7 +13,8 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
 from uenvtool.core import processes
@@ -30,9 +31,9 @@ LEAST_COLUMN = 30
 BEGINNINGS = {"error:": "red", "warning:": "yellow", "hint:": "dim"}
 """The first words of what is told on stderr, and their styles."""
 
-_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-"""What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
-writing direction, and the bytes of a name that is not UTF-8 (PEP 383)."""
+_UNSHOWN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+"""The categories of Unicode that a terminal obeys or hides in place of showing them: controls, formats (changes of the
+writing direction, no width, tags), the bytes of a name that is not UTF-8 (PEP 383), ends of lines."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """What is between the columns of a line."""
 _QUOTED = re.compile(r" +[^ (]|@@ |\+|-(?!-\w|: )")
@@ -73,7 +74,7 @@ def warn(text: str) -> None:
 
 def printable(text: str) -> str:
     """Return the text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
-    return re.sub(_CONTROL, lambda found: _escape(found[0]), text)
+    return _escaped(text, _escape)
 
 
 @contextlib.contextmanager
@@ -140,7 +141,7 @@ def _json(data: Any) -> bytes:
     import json
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    return _ended(re.sub(_CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text)).encode()
+    return _ended(_escaped(text, _json_escape)).encode()
 
 
 def _cells(table: Table) -> list[list[str]]:
@@ -218,11 +219,26 @@ def _fitted(line: str, columns: int) -> str:
     return "\n".join(wrapped(line[start:], columns, line[:start], " " * (start if gaps else start + 2)))
 
 
+def _escaped(text: str, escape: Callable[[str], str]) -> str:
+    """Return the text with each character but tab and newline that a terminal does not show as its escape."""
+    return re.sub(
+        r"[^\t\n -~]", lambda one: escape(one[0]) if unicodedata.category(one[0]) in _UNSHOWN else one[0], text
+    )
+
+
 def _escape(character: str) -> str:
     number = ord(character)
     if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8
         number -= 0xDC00
-    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def _json_escape(character: str) -> str:
+    """Return a character as JSON spells it: by its units of UTF-16."""
+    units = character.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    return "".join(f"\\u{unit}" for unit in units)
 
 
 def _write_stdout(data: bytes) -> None:
