@@ -340,6 +340,8 @@ def _text(place: str, *, is_named: bool) -> str:
         raise BadInput("cannot read it: no such file", hint=hint) from None
     except UnicodeDecodeError as error:
         raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
+    if "\0" in text:
+        raise BadInput(f"cannot read it: byte {content.find(0)} is zero", hint="it is no text: name another file")
     if is_named and files.is_stream(Path(place)) and not any(logical_lines(text)):
         raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
     return text
