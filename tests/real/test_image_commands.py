@@ -47,6 +47,7 @@ def uenv(
     place: Path,
     *,
     root: str = "/u/env/default",
+    name: str = "default",
     installs: Mapping[str, object] | None = None,
     extra: Mapping[str, bytes] | None = None,
 ) -> Path:
@@ -66,7 +67,7 @@ def uenv(
         **(installs or {}),
     }
     files = {
-        ENV: env_json(Uenv(name="pytorch", description="", mount="/u", views={"default": view})).encode(),
+        ENV: env_json(Uenv(name="pytorch", description="", mount="/u", views={name: view})).encode(),
         ".spack-db/index.json": json.dumps({"database": {"installs": rows}}).encode(),
         f"{prefix}/lib/libz.txt": b"z" * 50_000,
         f"{prefix}/bin/tool": b"#!/bin/sh\n",
@@ -140,16 +141,18 @@ def test_a_store_of_spacks_is_shown_by_its_database(place: Path, cli: Cli) -> No
             "installed": True,
         },
     }
-    image = uenv(place, installs=more, extra={"compilers/gcc/bin/gcc": b"gcc"})
+    image = uenv(place, name="my view", installs=more, extra={"compilers/gcc/bin/gcc": b"gcc"})
 
     found = found_in(cli, "show", image)
+    text = cli("image", "show", image).stdout
     bill = bill_of(cli, image)
 
     assert [(each["name"], each["version"], each["kind"], each["bytes"]) for each in found["packages"]] == [
         ("gcc", "13.4.0", "spack", 3),
         ("zlib-ng", "2.0", "spack", 50_010),
     ]
-    assert found["views"]["default"]["env"]["values"]["scalar"] == {"CUDA_HOME": "/opt/cuda"}
+    assert re.search(r"my view +CUDA_HOME +set /opt/cuda\n", text)
+    assert found["views"]["my view"]["env"]["values"]["scalar"] == {"CUDA_HOME": "/opt/cuda"}
     assert [component["purl"] for component in bill["components"]] == [
         "pkg:generic/spack/gcc@13.4.0",
         "pkg:generic/spack/zlib-ng@2.0",

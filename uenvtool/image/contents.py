@@ -120,15 +120,13 @@ class Contents:
         """Where the image is to be mounted; empty if it does not say."""
         return self.uenv.mount if self.uenv else ""
 
-    def variables(self) -> dict[str, str]:
-        """Return what its views set, in a line each: `VIEW NAME` and what becomes of it."""
-        found = {}
+    def variables(self) -> Iterator[tuple[str, str, str]]:
+        """Yield what its views set: the view, the variable, and what becomes of it."""
         for name, view in self.views.items():
             for variable, updates in view.lists.items():
-                found[f"{name} {variable}"] = "; ".join(map(_change, updates))
+                yield name, variable, "; ".join(map(_change, updates))
             for variable, text in view.scalars.items():
-                found[f"{name} {variable}"] = "unset" if text is None else f"set {text}"
-        return found
+                yield name, variable, "unset" if text is None else f"set {text}"
 
     def holds(self, path: str) -> bool:
         """Tell whether an absolute path below the mount point exists inside, through the image's own symlinks too."""

@@ -52,11 +52,10 @@ def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
     views = [(name, view.root, view.description) for name, view in contents.views.items()]
     by_size = sorted(contents.packages, key=lambda package: (-package.bytes, package))
     packages = [(package.name, package.version, package.kind, size_text(package.bytes)) for package in by_size]
-    variables = [(*name.split(" "), change) for name, change in contents.variables().items()]
     tables = [
         Table(headings=("image", str(contents.path)), rows=[fact for fact in facts if fact[1]]),
         Table(headings=("view", "folder", "description"), rows=views),
         Table(headings=("package", "version", "kind", "size"), rows=packages),
-        Table(headings=("view", "variable", "change"), rows=variables),
+        Table(headings=("view", "variable", "change"), rows=[*contents.variables()]),
     ]
     return [table for table in tables if table.rows]
