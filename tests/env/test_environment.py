@@ -14,6 +14,7 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.plan import plan_environment
+from uenvtool.env.stackinator import render_recipe
 from uenvtool.env.table import compared
 from uenvtool.image.build import install_options
 from uenvtool.image.request import ImageRequest
@@ -136,6 +137,32 @@ def test_a_compiler_has_fortran_if_flang_is_in_it(
     assert main["packages"]["fortran"]["require"] == [fortran]
     flang = main["packages"]["llvm:"]["externals"][0]["extra_attributes"]["compilers"].get("fortran", "")
     assert flang.endswith("/bin/flang") is fortran.startswith("llvm")
+
+
+def test_variants_of_a_compiler_are_for_the_one_that_is_built_and_not_for_the_systems_own(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: gcc@12.3.0 +bootstrap\ngroups:", 1))
+
+    assert data(planned("mine", "clariden", "gh200"))["packages"]["c"]["require"] == ["gcc@12.3.0"]
+
+
+def test_a_recipe_has_a_mount_point_folders_and_branches_of_its_own(write: Write) -> None:
+    paths = "view: {add_compilers: true, prepend_path: {PATH: ['${mount}/first', '${view_root}/then'], L: [/opt/lib]}, "
+    text = SMALL.replace("groups:", "mount: /user-tools\ncompiler: gcc@13.3.0\ngroups:", 1).replace("view: {", paths)
+    write("recipes/mine/recipe.yaml", text.replace("tag: v2026.06.0", "branch: releases/v2026.06"))
+
+    environment = planned("mine", "clariden", "gh200")
+    spack, exported = data(environment), yaml.safe_load(render_recipe(environment, 2)["environments.yaml"])["mine"]
+
+    assert spack["config"]["install_tree"]["root"] == "/user-tools"
+    assert spack["view"]["default"]["root"] == "/user-tools/env/default"
+    assert spack["repos"]["builtin"]["branch"] == "releases/v2026.06"
+    own, gcc = "/user-tools/first:/user-tools/env/default/then", "/user-tools/compilers/gcc-13.3.0/bin"
+    assert spack["env_vars"]["prepend_path"] == {"PATH": f"{own}:{gcc}", "L": "/opt/lib"}
+    assert exported["views"]["default"]["uenv"]["env_vars"]["prepend_path"] == [
+        {"PATH": "/user-tools/env/default/then"},  # the last one comes first
+        {"PATH": "/user-tools/first"},
+        {"L": "/opt/lib"},
+    ]
 
 
 def test_views_select_and_exclude_as_spack_itself_reads_it(write: Write) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.condition import Facts
@@ -124,12 +124,16 @@ def _root(pin: Pin) -> RootSpec:
 
 
 def _of_the_system(root: RootSpec, system: System, brought: SystemPackage | None) -> Compiler | None:
-    """Return a compiler that the system has. Raises BadInput if it has none, and no version is named to build."""
+    """Return a compiler that the system has, whatever its variants.
+
+    Raises BadInput if it has none, and no version is named to build.
+    """
     wanted = root.spec.versions
     for external in brought.externals if brought else ():
         known = external.spec.versions
         if wanted is None or (known and known.single and wanted.contains(known.single)):
-            return Compiler(root=root, external=external)
+            named = parse_spec(f"{root.spec.package}@{wanted}" if wanted else root.spec.package)
+            return Compiler(root=replace(root, spec=named), external=external)
     if wanted is None or wanted.single is None:
         raise BadInput(
             f"the compiler {root.spec} names no version, and {system.name} brings none",

@@ -78,7 +78,8 @@ class PackageSettings:
 class Environment:
     """A Spack environment, ready to be written down.
 
-    compilers: the first builds what names no other. output: the folder that a user names for it, "" for the usual.
+    compilers: the first builds what names no other. prepended: folders of the view's path variables, beside its own;
+    output: the folder that a user names for it, "" for the usual.
     """
 
     recipe: Recipe
@@ -89,6 +90,7 @@ class Environment:
     packages: tuple[PackageSettings, ...]
     compilers: tuple[Compiler, ...]
     variables: tuple[Variable, ...]
+    prepended: dict[str, tuple[str, ...]]
     cves: tuple[Vulnerability, ...]
     yanked: tuple[Yanked, ...]
     additions: tuple[Addition, ...]

@@ -284,6 +284,8 @@ def _repos(environment: Environment, local: Local, to_top: str = "") -> list[str
             lines += beside(f"    tag: {scalar(pin.tag)}", f"commit {pin.commit}" if pin.commit else "")
         elif pin.commit:
             lines.append(f"    commit: {scalar(pin.commit)}")
+        elif pin.branch:
+            lines += beside(f"    branch: {scalar(pin.branch)}", "it moves: the lock alone gives the same again")
     return lines
 
 
@@ -311,7 +313,11 @@ def linked(view: View | FurtherView) -> list[str]:
 def _env_vars(environment: Environment) -> list[str]:
     built = [compiler for compiler in environment.compilers if compiler.built_by]
     found_with_views = built if environment.recipe.view.add_compilers else []
-    if not environment.variables and not found_with_views:
+    programs = tuple(folder for compiler in found_with_views for folder in compiler.folders)
+    prepended = {**environment.prepended}
+    if programs:
+        prepended["PATH"] = (*prepended.get("PATH", ()), *programs)
+    if not environment.variables and not prepended:
         return []
     lines = [
         *comment("A view cannot ask what is set: these replace what was set before it is loaded. Set yours after it."),
@@ -327,7 +333,9 @@ def _env_vars(environment: Environment) -> list[str]:
         lines.append("  unset:")
         for variable in to_unset:
             lines += indented(beside(f"- {variable.name}", variable.reason), 2)
-    if found_with_views:
-        folders = ":".join(folder for compiler in found_with_views for folder in compiler.folders)
-        lines += ["  prepend_path:", *beside(f"    PATH: {quoted(folders)}", "the compilers that are built first")]
+    if prepended:
+        lines.append("  prepend_path:")
+        for name, folders in prepended.items():
+            reason = "the compilers that are built first" if folders == programs else ""
+            lines += beside(f"    {name}: {quoted(':'.join(folders))}", reason)
     return lines

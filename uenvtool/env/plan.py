@@ -40,6 +40,8 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     Raises BadInput if the recipe needs something that the system lacks, such as a GPU architecture or
     a version of its MPI.
     """
+    if recipe.mount and system.mount:
+        system = replace(system, mount=recipe.mount)
     facts = system.facts(uarch)
     brought = _brought(system, facts)
     compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
@@ -56,6 +58,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         packages=tuple(_packages(recipe, system, mpi, compilers, brought, hard, soft)),
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
+        prepended=_prepended(recipe, system, facts),
         cves=tuple(cve for cve in recipe.cves if _is_one_of(pinned.get(cve.package), cve.versions)),
         yanked=tuple(back for back in recipe.yanked if _is_one_of(pinned.get(back.package), back.versions)),
         additions=recipe.additions,
@@ -277,8 +280,7 @@ def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     """Yield what the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
-    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
-    places = {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
+    places = _places(recipe, system, facts)
     own = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
     if recipe.view.tuning:
         yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in own)
@@ -286,6 +288,18 @@ def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variabl
         if variable.when.holds(facts):
             value = None if variable.value is None else filled(variable.value, places, variable.position)
             yield replace(variable, value=value)
+
+
+def _prepended(recipe: Recipe, system: System, facts: Facts) -> dict[str, tuple[str, ...]]:
+    """Return the folders of path variables that the view's own come before, with the places of the image filled in."""
+    places, position = _places(recipe, system, facts), recipe.tree.position
+    named = recipe.view.prepend_path.items()
+    return {name: tuple(filled(path, places, position) for path in paths) for name, paths in named}
+
+
+def _places(recipe: Recipe, system: System, facts: Facts) -> Facts:
+    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
+    return {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:

@@ -99,7 +99,7 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
     if spack and pin.tag and pin.tag.removeprefix("v") != spack.version:
         seen.append(f"Spack {spack.version} is used, and {pin.revision} is pinned")
     checkouts = {name: (folder, "repo.yaml", pins[name]) for name, folder in repos.items() if name in pins}
-    if spack and pin.commit and not pin.tag:
+    if spack and (pin.commit or pin.branch) and not pin.tag:
         checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
     for name, (folder, file, wanted) in checkouts.items():
         head = _commit(folder, file, "HEAD") if _is_at(folder, wanted.paths) else ""

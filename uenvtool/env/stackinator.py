@@ -152,7 +152,8 @@ def _environments(environment: Environment) -> list[str]:
     network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
     mpi = next((group.roots[0] for group in environment.groups if group.name == "mpi"), None)
     if mpi:
-        gpu = " +cuda" if environment.node.gpu and environment.node.gpu.vendor == "nvidia" else ""
+        has_gpu = environment.node.gpu and environment.node.gpu.vendor == "nvidia" and "cuda" not in mpi.text
+        gpu = " +cuda" if has_gpu else ""
         lines += ["  network:", f"    mpi: {scalar(_plain_version(mpi.text) + gpu)}"]
         if network:
             lines.append("    specs:")
@@ -227,8 +228,14 @@ def _views(environment: Environment) -> list[str]:
     if view.prefix_paths:
         lines.append("        prefix_paths:")
         lines += [f"          {name}: {flow(paths)}" for name, paths in view.prefix_paths.items()]
+    if environment.variables or environment.prepended:
+        lines.append("        env_vars:")
+    if environment.prepended:
+        lines.append("          prepend_path:")
+        pairs = [(name, path) for name, paths in environment.prepended.items() for path in reversed(paths)]
+        lines += [f"          - {name}: {quoted(path)}" for name, path in pairs]  # the last one comes first there
     if environment.variables:
-        lines += ["        env_vars:", "          set:"]
+        lines.append("          set:")
         for variable in environment.variables:
             value = "null" if variable.value is None else quoted(variable.value)
             lines += indented(beside(f"- {variable.name}: {value}", variable.reason), 10)

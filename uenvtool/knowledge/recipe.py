@@ -105,7 +105,8 @@ class View:
     """The folder of links that users see.
 
     select, exclude: specs that it links alone, and that it does not link. prefix_paths: variable to folders below the
-    view. tuning: whether it also sets the system's tuning.
+    view. prepend_path: variable to further folders, the first one first. tuning: whether it also sets the system's
+    tuning.
     """
 
     name: str = "default"
@@ -114,6 +115,7 @@ class View:
     exclude: tuple[SpecText, ...] = ()
     add_compilers: bool = False
     prefix_paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    prepend_path: dict[str, tuple[str, ...]] = field(default_factory=dict)
     env: tuple[Variable, ...] = ()
     tuning: bool = False
 
@@ -199,7 +201,8 @@ class Addition:
 class Recipe:
     """A recipe with everything that it inherits.
 
-    compiler: builds what names no other; compilers: further ones, for specs that name them.
+    compiler: builds what names no other; compilers: further ones, for specs that name them. mount: where its image is
+    mounted, if not where the system mounts one.
     mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
     global_variants: the variant groups that every package prefers. unify: `when_possible` if there may be several
     versions of a package. modules: the text of a file with Spack's configuration of module files, or empty.
@@ -214,6 +217,7 @@ class Recipe:
     compiler: RootSpec | None = None
     compilers: dict[str, Pin] = field(default_factory=dict)
     python: Pin | None = None
+    mount: str = ""
     mpi: dict[str, Pin] | None = None
     variants: dict[str, VariantGroup] = field(default_factory=dict)
     global_variants: tuple[str, ...] = ()

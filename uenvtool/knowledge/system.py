@@ -150,7 +150,7 @@ class Scheduler:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
-    """A git repository at a tag or commit.
+    """A git repository at a tag, commit or branch.
 
     paths: the folders of package repositories in it, if it does not list them itself.
     """
@@ -158,12 +158,13 @@ class GitPin:
     url: str
     tag: str | None = None
     commit: str | None = None
+    branch: str | None = None
     paths: tuple[str, ...] = ()
 
     @property
     def revision(self) -> str:
-        """Return the tag, else the commit, else the default branch."""
-        return self.tag or self.commit or "HEAD"
+        """Return the tag, else the commit, else the branch."""
+        return self.tag or self.commit or self.branch or "HEAD"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
