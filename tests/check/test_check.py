@@ -212,6 +212,30 @@ FLAWS = {
     "rank-before-step, an option": HEAD + 'srun -c 8 bash -c "python train.py --rank $SLURM_PROCID"\n',
     "dollar-in-single-quotes, exported": HEAD + "srun bash -c 'export RANK=\\$SLURM_PROCID; python t.py'\n",
     "srun-cores, of the program": HEAD + "srun --mem=0 python train.py -c 8\n",
+    "port-fixed, where a job may have the whole node": ONE.replace("--gpus=1", "--gpus=4")
+    + "export MASTER_PORT=29500\npython t.py\n",
+    "options-behind-program": ONE + "torchrun --standalone train.py --nproc_per_node=4\n",
+    "options-behind-program, that it may have too": ONE + "torchrun --standalone train.py --master-port $PORT\n",
+    "options-behind-program, accelerate": ONE + "accelerate launch t.py \\\n --num_processes 4\n",
+    "python-behind-launcher": ONE + "torchrun --standalone --nproc_per_node=4 python train.py\n",
+    "tasks-without-step": FOUR + "python train.py\n",
+    "tasks-without-step, on one node": FOUR.replace("nodes=2", "nodes=1") + "python train.py\n",
+    "counts-apart": "#!/bin/bash\n#SBATCH --ntasks=1 --ntasks-per-node=2\nsrun python train.py\n",
+    "counts-apart, of several nodes": FOUR + "#SBATCH --ntasks=4\nsrun python train.py\n",
+    "several-addresses": TWO + "head_ip=$(hostname -I)\nsrun torchrun --rdzv_endpoint $head_ip:$PORT t.py\n",
+    "several-addresses, by the name": TWO + 'ip=$(srun -N1 -n1 -w "$head" hostname --ip-address)\n' + f"srun {MEETS}\n",
+    "output-overwritten": ONE + "#SBATCH --output=train.out\n",
+    "output-overwritten, by each task of an array": ONE + "#SBATCH --array=0-3 -o %x-%A.out\n",
+    "few-cores": ONE + "#SBATCH --gpus-per-node=8 --cpus-per-task=8\nsrun torchrun --nproc-per-node=8 t.py\n",
+    "few-cores, none": ONE + "torchrun --standalone t.py\n",
+    "conda-without-hook": ONE + "conda activate train\n",
+    "conda-without-hook, behind a module": ONE + "module load anaconda3\nconda activate train\n",
+    "steps-side-by-side": FOUR + "srun -n1 python a.py &\nsrun -n1 python b.py &\nwait\n",
+    "squashfs-around-srun": ONE + "squashfs-mount env.sqfs:/env -- srun python t.py\n",
+    "old-name": ONE + "export NCCL_BLOCKING_WAIT=1\n",
+    "old-name, of a cache": ONE + "export TRANSFORMERS_CACHE=/scratch/hf\n",
+    "old-name, of torchrun": ONE + "python -m torch.distributed.launch --nproc_per_node=1 t.py\n",
+    "environment-as-option, pyxis": ONE + "#SBATCH --container-image=x.sqsh\n",
     **{
         f"edf-variant, {image}": EDF.replace("nvcr.io#nvidia/pytorch:25.06-py3", image)
         + f'com.hooks.aws_ofi_nccl.variant = "{variant}"\n'
@@ -330,8 +354,12 @@ def test_a_program_that_takes_the_first_gpu_it_sees_may_see_one_alone(cli: Cli, 
     assert "local-rank-of-one-gpu" not in rules(found(cli, write("job.sh", script)))
 
 
-HINTS = {"srun-cores", "srun-cores, of the program", "edf-variant, /i/mine.sqsh"}
-"""Flaws that are a hint alone: nothing in them tells the version of Slurm, or what the image is built on."""
+HINTS = {
+    "srun-cores", "srun-cores, of the program", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
+    "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
+    "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
+}  # fmt: skip
+"""Flaws that are a hint alone: the file does not tell if they are one on its system."""
 
 
 @pytest.mark.parametrize("case", FLAWS)
@@ -357,7 +385,7 @@ QUIET = {
     "an environment on the node's own disk": HEAD + 'eval "$(conda shell.bash hook)"\n'
     "conda activate /mnt/bb/$USER/env\nsrun -c 8 python t.py\n",
     "a helper before the training of mpirun": FOUR + "ulimit -c 0\npython order.py\nmpirun -np 8 perf\n",
-    "an environment that one node reads": HEAD + "source $SCRATCH/venv/bin/activate\npython setup.py\n",
+    "an environment that one node reads": HEAD + "source $SCRATCH/venv/bin/activate\npython setup.py\nsbatch next.sh\n",
     "a setting that its writer says has to stay": ONE
     + "# do not remove or the training will hang\nexport CUDA_LAUNCH_BLOCKING=1\npython t.py\n",
     "a download, then a message, without a GPU": "#!/bin/bash\n#SBATCH -n 1 -t 60\npython download.py\necho done\n",
@@ -468,6 +496,14 @@ QUIET = {
     "a usage text": "echo 'Usage: job.sh <ACCOUNT>'\n",
     "a dash and a no-break space that Slurm takes": ONE
     + "#SBATCH --job-name=a\u2013b --comment=\"a \u2013\u00a0b\" # x \u2013y\u00a0z\necho 'a \u2013b\u00a0c'\n",
+    "options of a program": ONE + "torchrun --standalone t.py --nnodes_in_graph 4 --nproc 4\n",
+    "a program that the launcher does not start by Python": ONE + "torchrun --standalone --no-python python t.py\n",
+    "nodes that a program starts itself": FOUR + "ray start --head\npython t.py\n",
+    "counts that agree": FOUR + "#SBATCH --ntasks=8\nsrun -c 8 python t.py\n",
+    "the first of several addresses": TWO + "ip=$(hostname -I | awk '{print $1}')\n" + f"srun {MEETS}\n",
+    "outputs of their own": ONE + "#SBATCH --array=0-3 -o %x-%A_%a.out -e /dev/null\n",
+    "an output that goes on": ONE + "#SBATCH --output=a.out --open-mode=append\n",
+    "conda behind its script": ONE + "source /opt/conda/etc/profile.d/conda.sh\nconda activate x\n",
     "variant and image of CUDA 13": EDF.replace("25.06", "25.09")
     + f'com.hooks.aws_ofi_nccl.variant = "cuda13"\n{GUARDED}',
     "variant and image of CUDA 12": EDF + f'com.hooks.aws_ofi_nccl.variant = "cuda12"\n{GUARDED}',

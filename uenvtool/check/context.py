@@ -74,6 +74,8 @@ class Context:
             "ranks": ranks,
             "without_gpu": max(ranks - gpus, 0) if gpus and ranks and ranks != MANY else None,
             "total": nodes * tasks if nodes and tasks else None,
+            "cores_per_gpu": shape.cores // gpus if gpus and shape.cores else None,
+            "tasks_apart": self._tasks_apart,
         }
         return {
             **{name: None if number is None else str(number) for name, number in numbers.items()},
@@ -81,6 +83,15 @@ class Context:
             "starter": launch.step.name if launch and launch.step else None,
             "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
         }
+
+    @functools.cached_property
+    def _tasks_apart(self) -> int | None:
+        """How many tasks more --ntasks asks for than the nodes have by --ntasks-per-node."""
+        shape = self.shape
+        if not {"ntasks", "ntasks-per-node"} <= shape.requested.keys() or not shape.nodes or not shape.tasks:
+            return None
+        asked = self.values.number(shape.requested["ntasks"])
+        return None if asked is None else asked - shape.nodes * shape.tasks
 
     @functools.cached_property
     def _launch_at(self) -> Mapping[int, Launch]:

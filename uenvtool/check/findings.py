@@ -182,14 +182,23 @@ def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) 
 def _of_rule(rule: Rule, context: Context) -> Iterator[Hit]:
     if rule.when.terms and rule.when.holds(context.facts) is False:
         return
-    first = [next(_matching(look, context), None) for look in rule.with_]
-    if None in first or any(next(_matching(look, context), None) for look in rule.without):
+    if not all(_has(look, context) for look in rule.with_) or any(_has(look, context) for look in rule.without):
         return
+    is_unsure = any(_has(look, context) for look in rule.unsure)
+    for hit in _looked_for(rule, context):
+        yield replace(hit, is_certain=False) if is_unsure else hit
+
+
+def _has(look: Look, context: Context) -> bool:
+    return next(_matching(look, context), None) is not None
+
+
+def _looked_for(rule: Rule, context: Context) -> Iterator[Hit]:
     if rule.finder:
         yield from FINDERS[rule.finder](context)
     if rule.missing:
-        if first[0] is not None and not any(next(_matching(look, context), None) for look in rule.missing):
-            yield at(first[0])
+        if not any(_has(look, context) for look in rule.missing):
+            yield at(next(_matching(rule.with_[0], context)))
     else:
         parts = [(part, look) for look in rule.look for part in _matching(look, context)]
         starts = sorted(part.offset for part, _ in parts)
@@ -214,9 +223,7 @@ def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
 
 
 def _matching(look: Look, context: Context) -> Iterator[Part]:
-    if not all(next(_matching(one, context), None) for one in look.beside):
-        return
-    if any(next(_matching(one, context), None) for one in look.apart):
+    if not all(_has(one, context) for one in look.beside) or any(_has(one, context) for one in look.apart):
         return
     for part in context.parts(look.kind):
         if (
@@ -224,6 +231,7 @@ def _matching(look: Look, context: Context) -> Iterator[Part]:
             and look.scope in ("", part.scope)
             and part.exported >= look.exported
             and part.literal >= look.literal
+            and part.background >= look.background
             and not any(kind in look.outside for kind, _, _ in part.path)
             and (look.raw is None or look.raw.search(context.source.text[part.offset : part.end]) is not None)
             and (not look.when.terms or look.when.holds(context.facts_of(part)))

@@ -42,12 +42,13 @@ _SRUN_FLAGS = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What a job or a step gets; None: not known. gpus, tasks: of a node. requested: the options that it names."""
+    """What a job or a step gets; None: not known. gpus, tasks, cores: of a node. requested: the options it names."""
 
     nodes: int | None
     tasks: int | None
     gpus: int | None
     gpus_per_task: int | None
+    cores: int | None
     requested: Mapping[str, str]
 
 
@@ -129,7 +130,15 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
     if gpus is None and share and per_node:
         gpus = share * per_node
-    return Shape(nodes=nodes, tasks=per_node, gpus=gpus, gpus_per_task=share, requested=both)
+    cores = values.number(both.get("cpus-per-task", ""))
+    return Shape(
+        nodes=nodes,
+        tasks=per_node,
+        gpus=gpus,
+        gpus_per_task=share,
+        cores=cores * per_node if cores and per_node else None,
+        requested=both,
+    )
 
 
 def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> int | None:

@@ -134,7 +134,7 @@ def _named(option: re.Match[str]) -> tuple[str, str]:
 
 
 def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
-    for line in re.finditer(r"^[ \t]*([^#\s].*)", text, re.MULTILINE):
+    for line in re.finditer(r"^(?:[ \t]*(?=[^#\s])|(?=#!))(.+)", text, re.MULTILINE):
         words = line[1].partition(" #")[0]
         start = line.start(1)
         yield Part(kind="line", name="", text=words, offset=offsets[start], end=offsets[start + len(words) - 1] + 1)

@@ -24,9 +24,9 @@ class Look:
     """A pattern for the parts of a file: of one of KINDS, see the schema.
 
     value, unlike: are found in the text of the part, or not. scope: batch, step, or empty for both. raw: is found in
-    the text as the file has it. when: of the launch, or of the job. exported, literal: only such parts. outside: no
-    such block is around it. beside, apart: what else must be in the file, and what must not. detail, fix: what is said
-    of it. certain: False for a hint.
+    the text as the file has it. when: of the launch, or of the job. exported, literal, background: only such parts.
+    outside: no such block is around it. beside, apart: what else must be in the file, and what must not. detail, fix:
+    what is said of it. certain: False for a hint.
     """
 
     directive: Pattern | None = None
@@ -46,6 +46,7 @@ class Look:
     when: Condition = ALWAYS
     exported: bool = False
     literal: bool = False
+    background: bool = False
     outside: tuple[str, ...] = ()
     beside: tuple[Look, ...] = ()
     apart: tuple[Look, ...] = ()
@@ -84,9 +85,9 @@ class Rule:
 
     severity: one of LEVELS. look: what is a finding. missing: what must be there. finder: a search of the program
     beside `look` or alone. for_: the kinds of files and runtimes that it is for; empty: all. with_, without: what
-    else must be in the file, and what must not. when: where it holds; where that is not known it is a hint. what,
-    cost, fix, source: texts for the user. edit: a safe way to mend it. secret: what was found is never shown.
-    once: only the first of a file is told.
+    else must be in the file, and what must not. unsure: what makes it a hint. when: where it holds; where that is not
+    known it is a hint. what, cost, fix, source: texts for the user. edit: a safe way to mend it. secret: what was
+    found is never shown. once: only the first of a file is told.
     """
 
     id: Key
@@ -102,6 +103,7 @@ class Rule:
     for_: frozenset[str] = frozenset()
     with_: tuple[Look, ...] = ()
     without: tuple[Look, ...] = ()
+    unsure: tuple[Look, ...] = ()
     when: Condition = ALWAYS
     edit: Edit | None = None
     secret: bool = False
