@@ -30,7 +30,7 @@ NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install
 
 def marks(block: Block) -> list[pytest.MarkDecorator]:
     """How this block is run: one of the README and a first job always, if it needs no index; others with --slow."""
-    is_quick = block.file == "README.md" or block.name == "docs/activation.md: #!/bin/bash"
+    is_quick = block.file == "README.md" or block.name == "docs/network.md: #!/bin/bash"
     return [] if is_quick and block.name not in NEEDS_INDEX else [pytest.mark.slow]
 
 

@@ -1,4 +1,4 @@
-"""What the page of start-up at scale says of a job script."""
+"""What docs/benchmarks.md says of a job script."""
 
 from __future__ import annotations
 

@@ -1,30 +1,52 @@
-"""The table of docs/slingshot.md, made of knowledge/tuning: `python tools/slingshot.py` writes it.
+"""The parts of pages that the program knows: `python tools/pages.py` writes them anew.
 
-It says what each variable does, who sets what, what is set here and why.
+Each stands in its page between two comments: the commands; what each variable of Slingshot is, who sets it, and what is
+set here, why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
+from uenvtool.cli import READERS, contexts
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "slingshot.md"
-BEGIN, END = "<!-- made of knowledge/tuning: python tools/slingshot.py -->\n\n", "\n<!-- end -->\n"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVERYWHERE = "fabric == slingshot"
-"""The term of a condition that the whole page is about."""
+"""The term of the conditions whose settings the table of Slingshot has."""
 
 
-def page() -> str:
-    """Return the page with the table as knowledge/tuning gives it now."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + "".join(f"{line}\n" for line in table()) + END + rest.partition(END)[2]
+class Part(NamedTuple):
+    """What is made, the page that has it, and the function that yields its lines."""
+
+    name: str
+    page: str
+    lines: Callable[[], Iterator[str]]
+
+    def text(self) -> str:
+        """Return the page with this part as the program gives it now."""
+        begin, end = f"<!-- {self.name}: made by `python tools/pages.py` -->\n\n", "\n<!-- end -->\n"
+        before, _, rest = (DOCS / self.page).read_text(encoding="utf-8").partition(begin)
+        return before + begin + "".join(f"{line}\n" for line in self.lines()) + end + rest.partition(end)[2]
 
 
-def table() -> Iterator[str]:
+def commands() -> Iterator[str]:
+    """Yield a row a command, with those below it, under a heading for each kind of reader."""
+    known = {context.command_path.removeprefix("uenvtool "): context for context in contexts()}
+    for reader, named in READERS.items():
+        yield from (f"**{reader}**", "", _row(["command", "what it does"]), _row(["---"] * 2))
+        for path, context in known.items():
+            if path.partition(" ")[0] in named and not getattr(context.command, "commands", None):
+                words = " ".join([path, *context.command.collect_usage_pieces(context)[1:]])
+                yield _row([f"`uenvtool {words}`", context.command.get_short_help_str(limit=200)])
+        yield ""
+
+
+def slingshot() -> Iterator[str]:
     """Yield the lines: a row a variable that a site's source gives a value, and what the sources are."""
     tuning, sources = load_all(), load_sources()
     sites = grouped((source.site, name) for name, source in reversed(sources.items()) if source.site)
@@ -56,12 +78,12 @@ def _said(variable: TunedVariable, names: list[str]) -> str:
 
 
 def _set_here(name: str, tuning: Tuning) -> Iterator[str]:
-    """Yield each value that is set on this fabric, with where and why, and each workaround; or that there is none."""
+    """Yield each value that is set on this fabric, with its reasons, and each workaround."""
     settings = [found for found in tuning.settings if found.name == name and EVERYWHERE in found.when.text]
     for value, alike in grouped((_value(setting), setting) for setting in settings).items():
         reasons = dict.fromkeys(setting.reason for setting in alike)
         longest = [reason for reason in reasons if not any(reason in other for other in reasons if other != reason)]
-        yield f"{value} ({'; '.join(map(_condition, alike))}): {'; '.join(longest)}"
+        yield f"{value}: {'; '.join(longest)}"
     for found in tuning.workarounds.values():
         yield from (f"{_value(each)} with `--workaround {found.name}`" for each in found.settings if each.name == name)
 
@@ -72,16 +94,15 @@ def _value(setting: Setting) -> str:
     return "left to the hook" if setting.is_expected else f"`{setting.value}`"
 
 
-def _condition(setting: Setting) -> str:
-    """Return where a setting holds, but for the fabric, in words that a table has room for."""
-    terms = [term for term in setting.when.text.split(" and ") if term != EVERYWHERE]
-    words = ", ".join(terms).replace("runtime in ", "").replace("runtime == ", "").replace("|", "/")
-    return words.replace(" == ", " is ").replace(" != ", " is not ")
-
-
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
+PARTS = [
+    Part("commands", "commands.md", commands),
+    Part("slingshot", "network.md", slingshot),
+]
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for part in PARTS:
+        (DOCS / part.page).write_text(part.text(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/slingshot.md is what tuning/ gives, and names each variable that a site's source sets on Slingshot."""
+"""The parts of pages that tools/pages.py makes are what the program gives; the table of Slingshot has every site."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from uenvtool.knowledge.tuning import load_all
 
 
 @pytest.fixture
-def slingshot(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def pages(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
-    return importlib.import_module("slingshot")
+    return importlib.import_module("pages")
 
 
-def test_the_table_is_what_tuning_gives(slingshot: ModuleType) -> None:
-    assert slingshot.PAGE.read_text(encoding="utf-8") == slingshot.page(), "python tools/slingshot.py"
+def test_each_part_is_what_the_program_gives(pages: ModuleType) -> None:
+    stale = [part.page for part in pages.PARTS if (pages.DOCS / part.page).read_text(encoding="utf-8") != part.text()]
+
+    assert stale == [], "python tools/pages.py"
 
 
-def test_each_site_has_a_column_and_each_of_their_variables_a_row(slingshot: ModuleType) -> None:
-    lines = [line.strip("| ").split(" | ") for line in slingshot.table() if line.startswith("|")]
+def test_each_site_has_a_column_and_each_of_their_variables_a_row(pages: ModuleType) -> None:
+    lines = [line.strip("| ").split(" | ") for line in pages.slingshot() if line.startswith("|")]
     rows = {cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in lines}
     columns = {name.partition(" ")[0]: at for at, name in enumerate(rows["variable"])}
 
