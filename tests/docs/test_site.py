@@ -67,11 +67,3 @@ def test_no_page_loads_anything_from_a_network(site: Path) -> None:
     assert len(pages) > 200
     assert [str(page) for page in pages if LOADED.search(page.read_text())] == []
     assert "@import" not in "".join(style.read_text() for style in site.rglob("*.css"))
-
-
-def test_the_picture_is_what_the_program_prints(site: Path) -> None:
-    check = [sys.executable, "tools/site/picture.py", "--check"]
-
-    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
-
-    assert (done.returncode, done.stderr) == (0, "")

@@ -60,6 +60,13 @@ source activate/clariden.sh
 export CUDA_LAUNCH_BLOCKING=1
 srun --cpus-per-task=72 sh -uc 'eval "$UENVTOOL_RANK"' python train.py
 """
+FLAWED = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=72
+#SBATCH --account=a01 --time=01:00:00 --uenv=pytorch/v2.6.0:v1 --view=default
+export NCCL_NET_PLUGIN=ofi
+srun -c 72 torchrun --nproc-per-node=4 train.py | tee train.log
+"""
 EDF = """\
 image = "nvcr.io#nvidia/pytorch:25.06-py3"
 
@@ -190,6 +197,7 @@ def _users_files(folder: Path) -> None:
     (folder / "torch_env.tar.gz").touch()
     (folder / "requirements.txt").write_text("einops\n")
     (folder / "job.sh").write_text(JOB)
+    (folder / "old.sh").write_text(FLAWED)
     (folder / "env.toml").write_text(EDF)
     (folder / "train.out").write_text(GOOD_LOG)
     (folder / "job.out").write_text(BAD_LOG)
