@@ -100,6 +100,7 @@ def _row(cells: list[str]) -> str:
 
 PARTS = [
     Part("commands", "commands.md", commands),
+    Part("commands", "skill.md", commands),
     Part("slingshot", "network.md", slingshot),
 ]
 
