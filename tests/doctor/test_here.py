@@ -172,8 +172,8 @@ def with_mpi4py(place: Path, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("MPICH_GPU_SUPPORT_ENABLED", "1")
 
-    def link(*more: Path, mpi: Path = mpi) -> None:
-        library(base.site / "mpi4py" / "MPI.cpython-312-x86_64-linux-gnu.so", "int module;", mpi, *more)
+    def link(*more: Path, mpi: Path = mpi, name: str = "MPI") -> None:
+        library(base.site / "mpi4py" / f"{name}.cpython-312-x86_64-linux-gnu.so", "int module;", mpi, *more)
 
     return link
 
@@ -206,8 +206,12 @@ def test_an_mpi_of_another_kind_than_the_one_that_python_needs_is_found(
     for name in ("libmpi.so.12.2.0", "libmpi.so.12", "libmpi.so"):  # the names of one library
         library(place / "mpich" / name, "int mpi;")
     assert "two-mpis" not in found(cli)
+    other = library(place / "openmpi" / "libmpi.so.40", "int mpi;")
+    with_mpi4py(mpi=other, name="MPI.openmpi")  # a wheel has a part for each MPI
+    other.rename(place / "gone.so")
+    assert "two-mpis" not in found(cli)
 
-    with_mpi4py(mpi=library(place / "openmpi" / "libmpi.so.40", "int mpi;"))
+    with_mpi4py(mpi=library(other, "int mpi;"))
     assert "libmpi.so.40 that " in found(cli)["two-mpis"]
 
 

@@ -28,6 +28,8 @@ GPU_SUPPORT = "MPICH_GPU_SUPPORT_ENABLED"
 BUILT_IN = ("", "Socket", "IB")
 """The networks that NCCL has without a plugin."""
 _MPI = re.compile(r"libmpi(?:_[a-z]+(?:_\d+)?)?\.so(?:\.\d+)?\Z")
+_VARIANT = re.compile(r"/MPI\.(?!cpython|abi)\w+\.")
+"""A part of mpi4py's wheels, such as MPI.openmpi.cpython-...: one for each MPI, and the one that works is loaded."""
 _TRANSPORT = re.compile(r"libmpi_gtl_\w+\.so")
 """Cray MPICH's GPU transport layer; its MPI is libmpi.so, or libmpi_COMPILER_VERSION.so."""
 _MPI_VERSION = re.compile(r"libmpi\w*\.so\.(\d+)[.\d]*\Z")
@@ -127,7 +129,10 @@ def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, folders: S
     for path in files:
         needed = needs_of(path)
         for mpi in filter(_MPI.match, needed.libraries):
-            its = needs_of(_resolved(path, needed, mpi, folders)).libraries
+            found = _resolved(path, needed, mpi, folders)
+            if not found and _VARIANT.search(path):
+                continue
+            its = needs_of(found).libraries
             yield MpiUser(
                 path=path, mpi=mpi, transport=preloaded or any(map(_TRANSPORT.match, [*needed.libraries, *its]))
             )
