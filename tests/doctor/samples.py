@@ -19,6 +19,7 @@ HEALTHY = {path.stem: path.read_text(encoding="utf-8") for path in sorted((LOGS 
 ALSO = {
     "nccl-arm": {"watchdog-timeout"},
     "nccl-network-not-found": {"nccl-tcp"},
+    "nccl-nonblocking": {"watchdog-timeout"},
 }
 """What the logs of a finding show beside it."""
 TWO_NODES = "".join(

@@ -43,9 +43,9 @@ def doctor(request: DoctorRequest) -> Result | None:
 
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:
-        from uenvtool.doctor.files import examine_files, refuse_empty
+        from uenvtool.doctor.files import examine_files, refuse_no_log
 
-        refuse_empty(logs)
+        refuse_no_log(logs)
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return show(examine_files(logs, system=request.system), what=what)
     if request.job:

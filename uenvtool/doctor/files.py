@@ -26,10 +26,20 @@ from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.system import Bandwidth, load_system
 
 STANDARD_INPUT = Path("-")
+SCRIPTS = ("", ".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".py")
+"""What the names of scripts end in."""
+FRESH_SECONDS = 60
+"""A log that was written to in the last so many seconds may be that of a job that runs."""
 
 
-def refuse_empty(paths: Sequence[Path]) -> None:
-    """Raise BadInput if no log that a user names has a byte: that nothing is wrong in it would mislead."""
+def refuse_no_log(paths: Sequence[Path]) -> None:
+    """Raise BadInput for a script, and if no log that a user names has a byte: that nothing is wrong would mislead."""
+    for path in paths:
+        if path.suffix in SCRIPTS and path.is_file():
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                if file.read(2) == b"#!":
+                    hint = "`uenvtool check` reads batch scripts; of a job give its output, by default slurm-ID.out"
+                    raise BadInput("this is a script, not what a job printed", Position(shown(path)), hint)
     if all(path.is_file() and not path.stat().st_size for path in paths):
         hint = "the job has written nothing yet, or writes elsewhere: `scontrol show job ID` names its StdOut"
         raise BadInput("the log is empty", Position(str(paths[0])), hint)
@@ -65,7 +75,9 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     if fabric and is_tcp and "fabric" not in seen.facts:  # TCP's own words do not show it
         seen.fact("fabric", fabric, "")
     found = with_last_words(examined(seen, known, reference, gpus, nodes), seen, known)
-    return replace(found, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
+    age = min((time.time() - file.stat().st_mtime for file in files if file.is_file()), default=FRESH_SECONDS)
+    looked_at = found.looked_at + (f", written to {age:.0f} s ago: the job may still run" * (0 <= age < FRESH_SECONDS))
+    return replace(found, looked_at=looked_at, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
 
 
 def _origin(files: Sequence[Path]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from uenvtool.knowledge.tuning import load_all
 
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
-MOST_LINES, FEWEST_LINES = 18, 6
+MOST_LINES, FEWEST_LINES = 17, 6
 """With the headings, the facts and the notes this fits a screen of 24 lines; fewer beside a test of the network.
 More than the fewest take a line each."""
 
@@ -48,6 +48,7 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         return Result(data=data, text=text, tables=beside, notes=(*skipped, *notes), exit_code=code)
     most = max(MOST_LINES - sum(len(one.rows) + 2 for one in beside), FEWEST_LINES)
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
+    rows[1:1] = [("", "fix", finding.known.fix) for finding in findings[:1]]
     more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
     links = {finding.known.id: finding.known.page for finding in findings}
@@ -79,7 +80,8 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
     read = f" ({examination.looked_at})" if examination.looked_at else ""
     parts = [line.partition(": ") for line in examination.unseen]
     skipped = ", ".join(f"{what} ({why})" if why else what for what, _, why in parts)
-    opening = [] if is_wrong else [f"no problems found in {what}{read}"]
+    nothing = "no failure seen, but warnings" if examination.quotes else "no problems found"
+    opening = [] if is_wrong else [f"{nothing} in {what}{read}"]
     line = "; ".join([*opening, *([f"skipped: {skipped}"] if skipped else [])])
     return [line] if line else []
 

@@ -85,12 +85,22 @@ class Tail:
     def telling(self) -> Iterator[LastWords]:
         """Yield the lines that tell something of a failure, each kind once, and where a crash was."""
         seen: set[str] = set()
-        for number, line in enumerate(self._lines_after(-1)):
-            is_own = self.words.frame(line)
+        lines, words = self._lines_after(-1), self.words
+        for number, line in enumerate(lines):
+            is_own = words.frame(line)
+            is_reason = bool(line.strip() and number and words.has(lines[number - 1], "head"))
             kind = "a frame" if is_own else kind_of(line)
-            if kind not in seen and (self.words.tells(line) if is_own is None else is_own):
+            if kind not in seen and (is_reason or (words.tells(line) if is_own is None else is_own)):
                 seen.add(kind)
-                yield self._words(number, line, more=PLAIN * bool(is_own))
+                yield self._words(number, line, more=PLAIN * (bool(is_own) + is_reason))
+
+    def warnings(self) -> Iterator[LastWords]:
+        """Yield the lines by which what runs a training warns, each kind once."""
+        seen: set[str] = set()
+        for number, line in enumerate(self._lines_after(-1)):
+            if self.words.has(line, "warns") and not self.words.has(line, "usual") and kind_of(line) not in seen:
+                seen.add(kind_of(line))
+                yield self._words(number, line)
 
     def _words(self, number: int, line: str, *, more: int = 0, is_last: bool = False) -> LastWords:
         """Return a line of this number as it is shown. more: weight that it has beyond its words."""
@@ -136,6 +146,11 @@ def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[LastWords, ...]
     lines = [words for tail in tails for words in tail.telling() if not is_told(words.text, kinds)]
     best = sorted(lines, key=lambda words: -words.weight)[:MOST_QUOTES]
     return tuple(words for words in lines if words in best)
+
+
+def warnings(tails: Iterable[Tail]) -> Iterator[LastWords]:
+    """Return the first few lines at the ends of logs that warn, each kind once."""
+    return itertools.islice((words for tail in tails for words in tail.warnings()), MOST_QUOTES)
 
 
 def is_told(line: str, kinds: Sequence[str]) -> bool:

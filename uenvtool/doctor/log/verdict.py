@@ -8,7 +8,7 @@ from typing import Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes
+from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes, warnings
 from uenvtool.doctor.log.words import INFORMATION, MANY, PLAIN, WARNING, Words
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
@@ -62,9 +62,11 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     """Return what was found in whole logs, with what these say by themselves of a failure.
 
     Where no finding gives a cause, the line at the end that says most stands for one. Beside findings stand the first
-    one's line and a few more, if they say what no finding does.
+    one's line and a few more, if they say what no finding does. Without a finding stands of what the log warns.
     """
     found = _with_failure(found, seen, known)
+    if not found.findings and not found.runs:
+        return replace(found, quotes=tuple((one.place, one.text) for one in warnings(seen.tails)))
     failed = [one for one in found.findings if one.known.severity == BROKEN or one.known.id == UNCLEAR]
     if not failed:
         return found
