@@ -158,6 +158,12 @@ FLAWS = {
     "failure-hidden, set +x": HEAD + "srun -c 8 python train.py\nset +x\n",
     "failure-hidden, torchrun on GPUs that come with the node": "#!/bin/bash\n#SBATCH -N 1\ntorchrun t.py\necho done\n",
     "failure-hidden, without srun": ONE + "python train.py\necho done\n",
+    "failure-hidden, in a step": HEAD + "srun -c 8 bash -c 'nvidia-smi; python t.py; echo done'\n",
+    "failure-hidden, kept and shown alone": HEAD
+    + 'srun -c 8 python t.py\nstatus=$?\nif [ $status -eq 0 ]; then\n  echo fine\nelse\n  echo "failed: $status"\nfi\n',
+    "failure-hidden, of another command": HEAD + "srun -c 8 python t.py\necho done\nexit $?\n",
+    "failure-hidden, refused before": HEAD + "[ -d data ] || exit 1\nsrun -c 8 python t.py\necho done\n",
+    "failure-hidden, in an if": HEAD + "if srun -c 8 python t.py; then\n  echo fine\nelse\n  echo failed\nfi\n",
     "rank-before-step, of torchrun": HEAD + 'srun -c 8 bash -c "torchrun --node_rank $SLURM_PROCID t.py"\n',
     "placeholder, in braces": "#SBATCH -p { partition }\n",
     "placeholder, of an array": "#SBATCH --array=0-N%9\n",
@@ -382,10 +388,14 @@ QUIET = {
     "the head's name, in a step, expanded before it": HEAD
     + 'srun -c 8 bash -c "export MASTER_ADDR=$(hostname); python t.py"\n',
     "the exit code is kept": HEAD + "srun -c 8 python t.py\nstatus=$?\nkill $monitor\nexit $status\n",
+    "the exit code is given in an if": HEAD + "srun -c 8 python t.py\nif [ $? -ne 0 ]; then\n  exit 1\nfi\necho fine\n",
+    "a step that stops at a failure": HEAD + "srun -c 8 bash -c 'set -e; python t.py; echo done'\n",
+    "a step whose last program is training": HEAD + "srun -c 8 bash -c 'hostname; python t.py'\n",
+    "an exit code that is asked at once": HEAD + "srun -c 8 python t.py\nexit $?\n",
     "an environment on the node's own disk": HEAD + 'eval "$(conda shell.bash hook)"\n'
     "conda activate /mnt/bb/$USER/env\nsrun -c 8 python t.py\n",
     "a helper before the training of mpirun": FOUR + "ulimit -c 0\npython order.py\nmpirun -np 8 perf\n",
-    "an environment that one node reads": HEAD + "source $SCRATCH/venv/bin/activate\npython setup.py\nsbatch next.sh\n",
+    "an environment that one node reads": HEAD + "source $SCRATCH/venv/bin/activate\nsbatch next.sh\npython setup.py\n",
     "a setting that its writer says has to stay": ONE
     + "# do not remove or the training will hang\nexport CUDA_LAUNCH_BLOCKING=1\npython t.py\n",
     "a download, then a message, without a GPU": "#!/bin/bash\n#SBATCH -n 1 -t 60\npython download.py\necho done\n",

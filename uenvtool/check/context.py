@@ -123,11 +123,3 @@ class Context:
     def mentions(self, *words: str) -> bool:
         """Tell if one of the words stands in the file, outside comments."""
         return any(word in part.text for part in self.source.of("line") for word in words)
-
-    def keeps_exit_code(self) -> bool:
-        """Tell if the script does something about the exit code of its commands."""
-        return (
-            any(part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text) for part in self.commands)
-            or any(part.name == "trap" and re.search(r"EXIT|ERR\b", part.text) for part in self.commands)
-            or self.mentions("$?", "PIPESTATUS", "||", "$status", "${status", "$rc", "${rc", "$EXIT", "${EXIT")
-        )

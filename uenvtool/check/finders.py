@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.check import tuned
+from uenvtool.check.blocks import AND, FUNCTION
 from uenvtool.check.context import Context
 from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
 from uenvtool.check.launchers import PYTHON_NAME, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
@@ -185,37 +186,60 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
 
 
 def lost_exit_code(context: Context) -> Iterator[Hit]:
-    """Yield what loses the exit code of training: the last command of a script, `wait`, or a pipe.
+    """Yield what loses the exit code of training: the last command of a script or a step, `wait`, or a pipe.
 
     No row: it depends on what runs before and behind.
     """
     if "slurm" in context.source.kinds:
-        yield from _last_command(context)
+        for step in sorted({-1, *(launch.part.step for launch in context.launches)}):
+            yield from _last_command(context, step)
         yield from _bare_wait(context)
     yield from _piped_launch(context)
 
 
-def _last_command(context: Context) -> Iterator[Hit]:
-    """Yield the last command of a script, if it runs after training whatever training did."""
-    last = next(context.source.of("last"), None)
-    trained = [
-        other for other in context.launches
-        if other.program != PYTHON or other.shape.gpus or (other.shape.tasks or 1) * (other.shape.nodes or 1) > 1
-    ]  # fmt: skip
-    if last is None or not trained or context.keeps_exit_code():
+def _last_command(context: Context, step: int) -> Iterator[Hit]:
+    """Yield the last command of the script, or of what a step runs, if training runs before it, and can have failed.
+
+    step: the offset of what starts the step, -1 for the script itself.
+    """
+    commands = [part for part in context.commands if part.step == step]
+    trained = [_outer(launch) if step == -1 else launch.part for launch in context.launches if _computes(launch, step)]
+    trained = [part for part in trained if part.step == step and FUNCTION not in {kind for kind, _, _ in part.path}]
+    if not trained or _keeps_exit_code(context, commands, trained[0].end):
         return
-    handled = {"if", "and", "function", "case"}
-    before = [
-        other for other in trained
-        if _outer(other).offset < last.offset and not handled & {kind for kind, _, _ in _outer(other).path}
-    ]  # fmt: skip
-    is_own = any(_outer(other).offset <= last.offset < _outer(other).end for other in context.launches)
-    is_other = re.fullmatch(r"wait|exec|pip3?|torchrun|\| tee|(?s:.*\n.*)", last.name) or last.name in STARTERS
-    if not before or is_own or is_other or last.path:
+    last, before = commands[-1], commands[-2:-1]
+    is_own = any(part.offset <= last.offset < part.end for part in trained) or last.name in STARTERS
+    if is_own or _GIVES_ANOTHERS.fullmatch(last.name) or {AND, FUNCTION} & {kind for kind, _, _ in last.path}:
         return
-    is_kept = last.name == "exit" and last.words[1:] != ("0",)
-    if not (is_kept or before[-1].part.background or any(part.name == "wait" for part in context.commands)):
+    if last.name == "exit" and last.words[1:] == ("$?",):
+        if before and before[0].path == last.path and _QUIET.fullmatch(before[0].name):
+            yield at(last, f"$? is that of {before[0].name}")
+    elif not (trained[-1].background or any(part.name == "wait" for part in commands)):
         yield at(last, "the last command gives its own, whatever training did")
+
+
+_GIVES_ANOTHERS = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
+"""Last commands that say how training ended, or do not let it end."""
+
+
+def _computes(launch: Launch, step: int) -> bool:
+    """Tell if a launch is training, and no helper of the batch script."""
+    shape = launch.shape
+    return step >= 0 or launch.program != PYTHON or bool(shape.gpus) or (shape.tasks or 1) * (shape.nodes or 1) > 1
+
+
+def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -> bool:
+    """Tell if commands do something about the exit code of those before them. trained: where training ends."""
+    return any(
+        (part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text))
+        or (part.name == "trap" and re.search(r"EXIT|ERR\b", part.text))
+        or (part.name == "exit" and part.words[1:] not in ((), ("0",), ("$?",)) and _counts(part, trained))
+        for part in commands
+    ) or bool(re.match(r"#!.*\s-[a-z]*e", context.source.text))
+
+
+def _counts(part: Part, trained: int) -> bool:
+    return part.offset >= trained or any(kind == FUNCTION for kind, _, _ in part.path)
 
 
 def _outer(launch: Launch) -> Part:
