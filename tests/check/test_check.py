@@ -533,13 +533,16 @@ def test_what_is_right_is_left_alone(cli: Cli, write: Write, case: str) -> None:
 
 
 def test_the_output_goes_to_a_folder_that_can_be_there(cli: Cli, write: Write, place: Path) -> None:
-    numbered = write("numbered.sh", "#SBATCH -o logs/%j/%x.out\nulimit -c 0\n")
+    numbered = write("jobs/numbered.sh", "#SBATCH -o logs/%j/%x.out\nulimit -c 0\n")
     fixed = found(cli, numbered)[0]["fix"]
     (place / "logs").mkdir()
+    other = write("jobs/job.sh", FLAWS["output-folder"])
 
     assert fixed == "#SBATCH --output=logs/%j-%x.out, mkdir -p logs  # where you submit, before sbatch"
     assert rules(found(cli, numbered)) == {"output-folder"}
-    assert found(cli, write("job.sh", FLAWS["output-folder"])) == []
+    assert rules(found(cli, other)) == {"output-folder"}, "whatever the current folder has"
+    (place / ".git").mkdir()
+    assert found(cli, other) == [], "jobs of a repository may be submitted above their folder"
 
 
 def test_a_token_and_a_port_are_found_once(cli: Cli, write: Write) -> None:

@@ -230,6 +230,24 @@ def test_directives_of_other_schedulers_are_named(cli: Cli, write: Write, line: 
     assert f"job.sh: directives of {scheduler} are skipped" in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "filled"),
+    [
+        ("--time={time_limit} --nodes={nodes}", "{time_limit}"),
+        ("--partition=$PARTITION --account=${ACCOUNT}", "$PARTITION"),
+        ("--job-name={{ name }}", "{{ name }}"),
+    ],
+)
+def test_a_template_is_not_judged_and_said_to_be_one(cli: Cli, write: Write, options: str, filled: str) -> None:
+    answer = cli("check", write("job.sh", f"#!/bin/bash\n#SBATCH {options}\npkill -f x\n"))
+
+    assert (answer.code, answer.stdout) == (0, "")
+    assert answer.stderr.splitlines() == [
+        f"warning: job.sh: a template of another program ({filled}), not judged",
+        "no file was judged",
+    ]
+
+
 def test_a_long_line_of_one_letter_takes_no_time(cli: Cli, write: Write) -> None:
     """Each of these took over a minute, or would, if a pattern went back and forth."""
     long = ["#" * 50_000, "(" * 5_000, "$(" * 2_000, '"' * 50_001, "a=" * 20_000, "<" * 50_000, "--x=" * 20_000]

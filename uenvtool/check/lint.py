@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.check.context import Context
@@ -53,6 +53,9 @@ def check_files(request: CheckRequest) -> Result:
     nodes = {name: edf.nodes for name, edf in of_steps.items()}
     for (file, first), edfs in zip(sources, named, strict=True):
         source, name = first, first.shown
+        if source.template:
+            warnings.append(f"{name}: a template of another program ({source.template}), not judged")
+            continue
         here = _flaws(source, rules, request.system, file.parent, edfs, nodes.get(name))
         if request.fix or request.diff:
             old, new = source.text, fixed(source.text, here)
@@ -66,13 +69,14 @@ def check_files(request: CheckRequest) -> Result:
     for edf in (of_steps[name] for name in sorted(of_steps.keys() - {source.shown for _, source in sources})):
         here = _flaws(edf.file, rules, request.system, nodes=edf.nodes)
         found += (dataclasses.replace(flaw, edits=()) for flaw in without_secrets(edf.file.text, here))
+    judged = sum(not source.template for _, source in sources)
     visible = [finding for finding in found if request.all or finding.severity != HINT]
     is_wrong = any(finding.severity != HINT for finding in found)
     return Result(
         data=[finding.data() for finding in visible],
         report=functools.partial(report, visible, changes=changes),
         warnings=tuple(warnings),
-        notes=(*skipped_file_notes(RULES), summary(found, len(request.files), request.all)),
+        notes=(*skipped_file_notes(RULES), summary(found, judged, request.all)),
         exit_code=ExitCode.NO if is_wrong and not request.exit_zero else ExitCode.DONE,
     )
 
@@ -108,7 +112,7 @@ def _flaws(
         _scheduler(system, source),
         functools.partial(_beside, folder) if folder else lambda _name: "",
         _system(system).jobs.required if system else (),
-        lambda name: any((place / name).is_dir() for place in (folder, Path()) if place),
+        lambda name: folder is None or any((place / name).is_dir() for place in _project(folder)),
         {edf.offset: _image_kind(edf.file, system) for edf in edfs},
         nodes,
     )
@@ -141,6 +145,13 @@ def _rewrite(file: Path, old: str, new: str) -> None:
 def _beside(folder: Path, name: str) -> str:
     """Read a program that a script starts, from the script's folder or the current one; empty if it is not there."""
     return _read_beside(folder, name)[1]
+
+
+def _project(folder: Path) -> Iterator[Path]:
+    """Yield a folder, and those above it up to the one of its repository, where its jobs may be submitted."""
+    above = (folder.resolve(), *folder.resolve().parents)
+    root = next((i for i, place in enumerate(above) if (place / ".git").exists()), 0)
+    yield from above[: root + 1]
 
 
 def _edfs(source: CheckedFile, folder: Path) -> list[StepEdf]:

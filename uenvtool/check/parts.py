@@ -107,11 +107,11 @@ def at(part: Part, detail: str = "", fix: str = "") -> Hit:
 class CheckedFile:
     """A file as it was read: its parts in order, and what is known of it.
 
-    shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses. given: the variables
-    that it is started with, as far as they are known. inner: scripts that it writes to submit them. foreign: the
-    scheduler of directives that are not looked at. carriage_returns: where a line of a script ends as on Windows.
-    has_shebang: what runs the script stands at the very start of the file; not looked at in a script that another one
-    writes.
+    shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses. given: the
+    variables that it is started with, as far as they are known. inner: scripts that it writes to submit them.
+    foreign: the scheduler of directives that are not looked at. template: what another program fills in.
+    carriage_returns: where a line of a script ends as on Windows. has_shebang: what runs the script stands at the
+    very start of the file; not looked at in a script that another one writes.
     """
 
     shown: str
@@ -121,6 +121,7 @@ class CheckedFile:
     given: Mapping[str, str] = field(default_factory=dict)
     inner: tuple[CheckedFile, ...] = ()
     foreign: str = ""
+    template: str = ""
     carriage_returns: tuple[int, ...] = ()
     has_shebang: bool = True
 

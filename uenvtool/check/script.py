@@ -35,6 +35,9 @@ _AS_COMMENT = re.compile(r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*", re.MULTILINE)
 BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
+_FILLED = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
+_FILLED_TOO = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
+"""What programs fill in; the second is a slip of the pen where it stands once, or in the name of a file."""
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
@@ -73,6 +76,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Checke
         kinds=_kinds(parts),
         inner=tuple(_written_script(text, piece, offsets, whole, shown) for piece in heredocs),
         foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
+        template=_template(parts),
     )
 
 
@@ -122,6 +126,13 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
         if offsets[line.start()] < first_command:
             begin, end = offsets[line.start()], offsets[line.end() - 1] + 1
             yield Part(kind="ignored", name="", text=line[0], offset=begin, end=end)
+
+
+def _template(parts: Sequence[Part]) -> str:
+    options = [part for part in parts if part.kind == "directive"]
+    filled = [found[0] for part in parts if part.kind == "sbatch" and (found := _FILLED.search(part.text))]
+    too = [part.text for part in options if part.name not in ("output", "error") and _FILLED_TOO.fullmatch(part.text)]
+    return next(iter(filled), too[0] if len(too) > 1 else "")
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:

@@ -54,7 +54,9 @@ def _window(finding: Flaw, width: int) -> tuple[str, int, int]:
 
 
 def summary(found: Sequence[Flaw], files: int, everything: bool) -> str:
-    """Return how many of each severity there are, and what can be done about them."""
+    """Return how many of each severity there are, and what can be done about them. files: that were judged."""
+    if not files:
+        return "no file was judged"
     count = Counter(finding.severity for finding in found)
     shown = [f"{count[level]} {level}{'s' if count[level] > 1 else ''}" for level in LEVELS[:2] if count[level]]
     where = f"{files} file{'s' if files > 1 else ''}"
