@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Cli
 from tests.doctor.test_here import nothing_else
-from uenvtool.doctor.finding import Examination
+from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.ranks import OWN_FOLDER, RankReport, examine_ranks, parsed_report, place, together
 from uenvtool.knowledge.finding import load_findings
 
@@ -103,6 +103,21 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
     assert found.findings == ()
     assert time.monotonic() - started < 10
     assert list(folder.iterdir()) == []
+
+
+def test_what_a_rank_writes_for_the_others_has_no_secret(place: Path) -> None:
+    secret = "token=Zq7xK9mP2v"
+    seen = Examination(findings=(Finding(known=KNOWN["python-broken"], detail=secret),), facts=(("runs on", secret),))
+    environ = {**step(0, 2), "NCCL_NET": secret}
+    own = place / f"{OWN_FOLDER}-17-0-0"
+    own.mkdir()
+    (own / "1.json").write_text(json.dumps(report(1, NCCL_NET="b", **{"runs on": "c"}).data()))
+
+    found = examine_ranks(environ, place, seconds=0, look=lambda: seen)
+
+    details = [one.detail for one in found.findings] if found else []
+    assert len(details) == 3
+    assert all(detail.endswith("token=(hidden)") for detail in details), details
 
 
 @pytest.mark.parametrize(

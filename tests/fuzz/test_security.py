@@ -314,7 +314,8 @@ TESTED_BY = {
     9: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
     10: "tests/fuzz/test_records.py::test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told",
     11: "tests/fuzz/test_knowledge.py::test_files_of_others_never_stand_in_the_way",
-    12: "tests/fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal",
+    12: "tests/core/test_console.py::test_told_text_is_printable_in_every_part"
+    " test_as_json_stdout_holds_the_data_alone",
     13: "tests/venv/test_hashes.py::test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them",
     14: "tests/venv/test_foreign.py::test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name",
     15: "tests/fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
@@ -341,6 +342,7 @@ TESTED_BY = {
     " test_a_spent_quota test_a_disk_without_inodes_keeps_what_was_written_before",
     34: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
     35: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
+    36: "tests/doctor/test_log.py::test_tokens_in_a_log_stay_out_of_the_report test_a_line_is_cut_after_it_was_cleaned",
 }
 """The test of each numbered sentence; several of one file where it says several things."""
 

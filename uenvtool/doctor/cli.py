@@ -31,9 +31,11 @@ def doctor(request: DoctorRequest) -> Result | None:
     Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
+    from uenvtool.doctor.finding import cleaned
     from uenvtool.doctor.report import report
 
-    def show(examination: Examination, *, what: str) -> Result:
+    def show(seen: Examination, *, what: str) -> Result:
+        examination = cleaned(seen)
         notes: tuple[str, ...] = ()
         if request.output:
             from uenvtool.doctor.plot import draw

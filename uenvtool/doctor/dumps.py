@@ -14,7 +14,6 @@ from string import digits
 from typing import Any, NamedTuple
 
 from uenvtool.core import processes
-from uenvtool.doctor.secrets import without_secrets
 
 READER = Path(__file__).parent / "scripts" / "dump.py"
 MOST_MEMORY = 4 << 30
@@ -100,7 +99,7 @@ def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[
     shares = [paths[first::readers] for first in range(readers)]
     with ThreadPoolExecutor(max(readers, 1)) as pool:
         rows = [row for share in pool.map(partial(_rows, memory_bytes), shares) for row in share]
-    unread = [f"{os.path.basename(row['path'])}: {without_secrets(str(row['why']))}" for row in rows if "why" in row]
+    unread = [f"{os.path.basename(row['path'])}: {row['why']}" for row in rows if "why" in row]
     by_rank = {row["rank"]: _dump(row) for row in rows if "why" not in row}
     lost = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
     return [by_rank[rank] for rank in sorted(by_rank)], unread, lost

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from uenvtool.doctor.network import Run
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
+from uenvtool.knowledge.secrets import without_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,7 @@ class Finding:
 
 def as_findings(found: Iterable[Fault], known: Mapping[str, KnownFinding]) -> list[Finding]:
     """Return faults with what is known of each."""
-    return [
-        Finding(known=known[fault.id], detail=without_secrets(fault.detail), commands=fault.commands) for fault in found
-    ]
+    return [Finding(known=known[fault.id], detail=fault.detail, commands=fault.commands) for fault in found]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
@@ -87,6 +85,34 @@ class Examination:
     unseen: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
     quotes: tuple[tuple[str, str], ...] = ()
+
+
+def cleaned(seen: Examination) -> Examination:
+    """Return what was seen without secrets: everything that doctor shows or writes comes by here."""
+    return replace(
+        seen,
+        findings=tuple(
+            replace(
+                one,
+                detail=without_secrets(one.detail),
+                text=without_secrets(one.text),
+                commands=tuple(map(without_secrets, one.commands)),
+            )
+            for one in seen.findings
+        ),
+        facts=tuple((name, without_secrets(value)) for name, value in seen.facts),
+        unseen=tuple(map(without_secrets, seen.unseen)),
+        runs=tuple(
+            replace(
+                run,
+                image=without_secrets(run.image),
+                facts={name: without_secrets(value) for name, value in run.facts.items()},
+                variables={name: without_secrets(value) for name, value in run.variables.items()},
+            )
+            for run in seen.runs
+        ),
+        quotes=tuple((place, without_secrets(text)) for place, text in seen.quotes),
+    )
 
 
 def joined(parts: Iterable[Examination]) -> Examination:

@@ -15,7 +15,6 @@ from uenvtool.doctor.libraries import PLUGIN, libraries_here, search_path, wrong
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.doctor.python import wrong_overlay, wrong_packages
-from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import Snapshot
 from uenvtool.doctor.variables import absent_paths, left_from_host, tuned_here, wrong_variables
 from uenvtool.knowledge.finding import Known, load_findings
@@ -85,7 +84,7 @@ def _printed_by_python(python: PythonHere | None, printed: str, known: Known) ->
         yield Finding(known=finding.known, detail=finding.detail, text=finding.text)
     if python is None and not found:
         broken = known.findings["python-broken"]
-        yield Finding(known=broken, detail=without_secrets(printed.strip().splitlines()[-1]))
+        yield Finding(known=broken, detail=printed.strip().splitlines()[-1])
 
 
 def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:

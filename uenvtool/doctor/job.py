@@ -17,7 +17,6 @@ from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, wo
 from uenvtool.doctor.here import faults
 from uenvtool.doctor.nodes import expanded
 from uenvtool.doctor.ranks import SAME
-from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.variables import tuned_here
@@ -116,7 +115,7 @@ def _variables(environ: Mapping[str, str], submitted: Submission) -> dict[str, s
         is_default = f"${{{part.name}" in part.text and part.name in environ
         if part.kind == "variable" and SAME.fullmatch(part.name) and not is_default:
             found[part.name] = part.text
-    return {name: without_secrets(found[name]) for name in sorted(found)}
+    return {name: found[name] for name in sorted(found)}
 
 
 def _outputs(record: JobRecord, submitted: Submission, options: Mapping[str, str]) -> Iterator[str]:

@@ -22,10 +22,10 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.words import listed
-from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.finding import Examination, Finding, cleaned, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
-from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import KnownFinding, load_findings
+from uenvtool.knowledge.secrets import without_secrets
 
 OWN_FOLDER = ".uenvtool-doctor"
 """Where the ranks write, below the folder that is named; a step of Slurm's has its number behind it."""
@@ -137,7 +137,7 @@ def examine_ranks(
         return None  # it began when all was over
     own.mkdir(parents=True, exist_ok=True)
     files.write(own / f"{here.rank}.{BEGUN}", json.dumps({"node": here.node}))
-    seen = look()
+    seen = cleaned(look())
     values = {name: without_secrets(value) for name, value in environ.items() if SAME.fullmatch(name)}
     faults = tuple((finding.known.id, finding.detail) for finding in seen.findings)
     values.update(seen.facts)

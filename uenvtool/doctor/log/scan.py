@@ -20,8 +20,8 @@ from uenvtool.doctor.log.tail import Tail, shortened
 from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.log.words import IGNORED, Words, moment
 from uenvtool.doctor.nodes import numbers_of
-from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import Known, LogLine
+from uenvtool.knowledge.secrets import without_secrets
 
 AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.log.words import IGNORED, MANY, PLAIN, Words
-from uenvtool.doctor.secrets import without_secrets
+from uenvtool.knowledge.secrets import without_secrets
 
 TAIL_BYTES, NEAR_BYTES = 1 << 16, 1 << 12
 ENOUGH = 5
