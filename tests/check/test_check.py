@@ -174,6 +174,7 @@ FLAWS = {
     "placeholder, /path/to": ONE + "python /path/to/train.py\n",
     "placeholder, project_x": ONE + "#SBATCH --account=project_xxxxxxxxx\n",
     "placeholder, options": ONE + "srun <SLURM OPTIONS> python t.py\n",
+    "token-in-script, of another issuer": ONE + f"curl -H 'x: {'glpat' + '-'}{'aB3_' * 5}' https://h\n",
     "token-in-script, wandb login": ONE + "wandb login " + "0123456789abcdef" * 2 + "01234567\n",
     "venv-unpacked, conda": HEAD + "conda activate train\nsrun -c 8 python t.py\n",
     "typographic, an option further on": ONE + "#SBATCH --mem=1G \u2014qos=x\n",

@@ -14,6 +14,7 @@ from uenvtool.check.launchers import PYTHON_NAME, STARTERS, TORCHRUN, alone, beh
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
+from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
     r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
@@ -395,6 +396,17 @@ def required_options(context: Context) -> Iterator[Hit]:
             yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")
 
 
+def issued_tokens(context: Context) -> Iterator[Hit]:
+    """Yield tokens in the form that who issues them gives them, but for placeholders.
+
+    No row: the forms are knowledge of its own, which doctor hides too.
+    """
+    for part in context.source.of("line"):
+        for start, end in tokens().places(part.text):
+            if "xxxxxxxx" not in part.text[start:end].lower():
+                yield Hit(offset=part.offset + start, end=part.offset + end)
+
+
 Finder = Callable[[Context], Iterator[Hit]]
 
 
@@ -411,6 +423,7 @@ def _of_tuning(search: tuned.Search) -> Finder:
 _SEARCHES: Sequence[Finder] = (
     fixed_port, idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, one_gpu_for_all, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
+    issued_tokens,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

@@ -16,14 +16,13 @@ from uenvtool.check.parts import OUTER, CheckedFile, Hit, Lines, Part, at, lines
 from uenvtool.check.script import read_script
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
+from uenvtool.knowledge.secrets import HIDDEN
 
 IGNORE = "uenvtool: ignore"
 _MEANT = re.compile(r"[ \t]*#.*(?i:\b(do not|don'?t) (remove|delete|change|unset)\b)")
 """Who wrote a script says above a line that it has to stay: another site's workaround is not known here."""
 _IGNORED = re.compile(r"uenvtool: ignore[= ]([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
 _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)
-HIDDEN = "********"
-"""What is shown in place of a secret."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
