@@ -473,6 +473,9 @@ VERDICTS = [
     # the end of a log that speaks of a failure
     (["epoch 1\nThe widget was unable to start\n"], "failed"),
     (["epoch 1\nOSERROR: strange\ndone\n"], "failed"),
+    (["ud_ep.c:278 Fatal: UD endpoint to <no debug data>: unhandled timeout error\n"], "failed"),
+    (["epoch 1\nodd_init failed, exceeded error retry count (35)\n"], "failed"),
+    (["application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"], "ended"),
     (["epoch 1\nOSERROR: strange\n" + "done\n" * 9], "unclear"),
     (["cxil_map: write error\nsuccessfully sent\n"], "unclear"),
     (["Cannot compute the accuracy: single-run mode.\na"], "unclear"),
@@ -619,6 +622,14 @@ QUOTES = {
         [],
     ),
     "what stands around a failure far from the end": (FAR, ["the widget is missing"]),
+    "the reason below its announcement": (
+        "terminate called after throwing an instance of 'X'\nLast error:\nodd words of a library\n",
+        ["odd words of a library"],
+    ),
+    "what was printed last before a launcher speaks": (
+        "epoch 1 loss 0.3\nsudo: a password is required\nsrun: error: n1: task 0: Exited with exit code 1\n",
+        ["sudo: a password is required", "srun: error: n1: task 0: Exited with exit code 1"],
+    ),
     "a run that went on": (CRASH.partition("[n1")[0] + "epoch 1, loss 0.3\n" * 60, []),
 }
 

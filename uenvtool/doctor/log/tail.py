@@ -15,7 +15,7 @@ TAIL_BYTES, NEAR_BYTES = 1 << 16, 1 << 12
 ENOUGH = 5
 """So many lines of progress say that a run went on, and that what was known to break it did not."""
 LAST_LINES = 4
-MOST_QUOTES = 4
+MOST_QUOTES, MOST_BEFORE = 4, 2
 MOST_OF = 0.6
 """A line is quoted where so much of it is."""
 SHOWN = 300
@@ -93,6 +93,16 @@ class Tail:
             if kind not in seen and (is_reason or (words.tells(line) if is_own is None else is_own)):
                 seen.add(kind)
                 yield self._words(number, line, more=PLAIN * (bool(is_own) + is_reason))
+
+    def printed_before(self, line: int) -> list[LastWords]:
+        """Return the last lines before the one of a number, whatever they say, without progress and what follows."""
+        lines, words = self._lines_after(-1)[: line - self.line], self.words
+        told = [
+            (number, one)
+            for number, one in enumerate(lines)
+            if len(one.split()) > 1 and not words.steps(one) and not words.has(one, "empty", "follows", "information")
+        ]
+        return [self._words(number, one) for number, one in told[-MOST_BEFORE:]]
 
     def warnings(self) -> Iterator[LastWords]:
         """Yield the lines by which what runs a training warns, each kind once."""

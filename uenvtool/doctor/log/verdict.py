@@ -76,6 +76,11 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     sighting = seen.findings.get(failed[0].known.id)
     before = sighting.first.around if sighting else None  # where the end of its log does not have it
     is_far = before and sighting and before.offset < seen.tails[sighting.first.order[0] - 1].offset
+    ended = seen.findings.get(ENDED)
+    if ended and ended.first.around and failed[0].known.id in (FAILED, ENDED):
+        last = ended.first.around.printed_before(ended.first.order[1])  # often the cause, in words that nobody knows
+        first = [*((one.place, one.text) for one in last if not is_told(one.text, kinds)), *first]
+        kinds += [kind_of(one.text) for one in last]
     more = quotes([*([before] if before and is_far else []), *seen.tails], kinds)
     places = dict(first)  # of a long line each shows another part
     return replace(found, quotes=(*first, *((one.place, one.text) for one in more if one.place not in places)))
