@@ -108,7 +108,7 @@ def test_the_check_takes_what_is_set_and_nothing_else(cli: Cli, tmp_path: Path, 
         """The variables whose value the check does not take."""
         script.write_text("\n".join(["#!/bin/bash", sign, *(f"export {name}={changed[name]}" for name in changed)]))
         found = json.loads(cli("check", "--system", system, "--json", str(script)).stdout)
-        return {entry["detail"].partition("=")[0] for entry in found if entry["rule"] == "tuning-value"}
+        return {entry["detail"].partition(" is ")[0] for entry in found if entry["rule"] == "tuning-value"}
 
     assert flawed(values) == set()
     assert flawed(dict.fromkeys(values, "never")) == set(values)

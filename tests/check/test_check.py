@@ -563,6 +563,7 @@ def test_a_comment_switches_a_rule_off_on_its_line_and_the_next(cli: Cli, write:
 ASKED = "#SBATCH --cpus-per-task=72\nulimit -c 0\nsrun {}python train.py\n"
 UENV = "#SBATCH --uenv=mine\n"
 APPTAINER = "export FI_PROVIDER=cxi\nsrun apptainer exec {} image.sif python train.py\n"
+MONITOR = "export FI_MR_CACHE_MONITOR=memhooks"
 NO_RUNTIME = "#!/bin/bash\n#SBATCH --nodes=2 --time=1\n{}\nsrun python train.py\n"
 BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
 
@@ -576,6 +577,14 @@ BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
         ("srun-cores", ASKED.format("--uenv=mine "), None, None),  # all systems that have uenv have Slurm 24.05
         ("srun-cores", ASKED.format(""), "olivia", "hint"),  # whose version is not known
         ("srun-cores", ASKED.format("-c 72 "), "olivia", None),
+        ("tuning-value", NO_RUNTIME.format(MONITOR), "frontier", "warning"),
+        ("tuning-value", NO_RUNTIME.format(MONITOR), "clariden", "warning"),  # whatever loads Python
+        ("tuning-value", NO_RUNTIME.format("export NCCL_SOCKET_IFNAME=eth0"), "frontier", "warning"),
+        ("tuning-missing", NO_RUNTIME.format(""), "frontier", "warning"),
+        ("tuning-missing", NO_RUNTIME.format("module load rccl-net-plugin"), "frontier", "hint"),
+        ("tuning-missing", NO_RUNTIME.format("source activate/frontier.sh"), "frontier", None),
+        ("tuning-missing", NO_RUNTIME.format(""), "lumi", None),  # whose containers have them
+        ("tuning-missing", NO_RUNTIME.format(""), "clariden", None),
         ("tuning-guard", NO_RUNTIME.format("export NCCL_PROTO=LL128"), "clariden", "error"),
         ("tuning-guard", NO_RUNTIME.format("export NCCL_DEBUG=INFO"), "clariden", None),
         ("tuning-guard", UENV, None, "error"),
@@ -631,6 +640,16 @@ def test_what_the_view_of_a_published_uenv_sets_is_looked_at_too(
 
     assert rules(data) == set(flaws)
     assert all(flaws[str(each["rule"])] in str(each["detail"]) for each in data)
+
+
+def test_a_value_and_all_that_lacks_are_said_with_their_place(cli: Cli, write: Write) -> None:
+    file = write("job.sh", NO_RUNTIME.format(MONITOR))
+
+    lines = cli("check", "--system", "frontier", file).stdout
+
+    assert "FI_MR_CACHE_MONITOR is memhooks, should be kdreg2 on frontier: " in lines
+    assert "NCCL_NET_GDR_LEVEL, NCCL_CROSS_NIC, FI_CXI_DEFAULT_CQ_SIZE, " in lines
+    assert " more" not in lines
 
 
 def test_the_tuning_is_that_of_the_system_that_is_named(cli: Cli, write: Write) -> None:

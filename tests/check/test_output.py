@@ -106,7 +106,7 @@ def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
 
     first, second = answer.stdout.splitlines()
     assert first.startswith("job.sh:5:1: warning[set-x-cat] set takes ")
-    assert first.endswith("; fix: set -x; cat $0")
+    assert first.endswith(": set -x cat $0; fix: set -x; cat $0")
     assert second.startswith("job.sh:6:1: error[launcher-in-launcher] ")
     assert (answer.code, answer.stderr) == (1, "1 error and 1 warning in 1 file (1 hint: --all); --fix mends 1\n")
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from textwrap import shorten
 
 from uenvtool.check.context import Context
 from uenvtool.check.edf import read_edf
@@ -47,6 +48,13 @@ class Flaw:
     def sentence(self) -> str:
         """Return what is wrong, with what was found."""
         return f"{self.rule.what}: {self.detail}" if self.detail else self.rule.what
+
+    @property
+    def named(self) -> str:
+        """Return what was found, in a line without the script beside it; never a secret."""
+        start = self.position.column - 1
+        words = "" if self.rule.secret or self.rule.missing else self.line[start : start + self.width]
+        return self.detail or shorten(words, 60, placeholder=" ...")
 
     def data(self) -> dict[str, object]:
         """Return it as data for --json."""

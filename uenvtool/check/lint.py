@@ -26,7 +26,7 @@ from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
-from uenvtool.knowledge.runtime import load_runtime, script_runtimes
+from uenvtool.knowledge.runtime import all_runtimes, load_runtime, script_runtimes
 from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_of_label, runtimes_of, settings_of
 from uenvtool.knowledge.system import System, load_system
 
@@ -177,7 +177,7 @@ def _settings(system: str | None, source: CheckedFile, edfs: Sequence[StepEdf], 
 
     edfs: of its steps; the first tells the image and the hook. nodes: of the job of an EDF.
     """
-    runtime = runtime_of(source)
+    runtime = runtime_of(source) or _unshown(system)
     systems = _systems(system, runtime)
     if not systems:
         return None
@@ -199,13 +199,20 @@ def _settings(system: str | None, source: CheckedFile, edfs: Sequence[StepEdf], 
 def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str, str | None], ...]) -> Settings:
     """Return the settings, once for all files. Where other sites have the runtime too, it does not show the network."""
     systems, facts = _systems(system, runtime), dict(known)
-    if runtime is None or runtime not in systems[0].runtimes:
+    if runtime is None or (runtime not in systems[0].runtimes and load_runtime(runtime).in_script):
         return settings_of(systems, runtimes_of(systems[0]), facts=facts)
     loaded = load_runtime(runtime)
     found = settings_of(systems, [loaded], facts=facts)
     if system or not loaded.common:  # of one site
         return found
     return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=())
+
+
+def _unshown(system: str | None) -> str | None:
+    """Return the runtime of a script for a system that shows none: a Python of the system's, else of the user's own."""
+    own = runtimes_of(_system(system)) if system else ()
+    found = (runtime.name for runtime in (*own, *all_runtimes()) if not (runtime.in_script or runtime.container))
+    return next(found, None) if system else None
 
 
 def _systems(system: str | None, runtime: str | None) -> tuple[System, ...]:

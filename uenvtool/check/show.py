@@ -24,7 +24,8 @@ def report(found: Sequence[Flaw], width: int, *, changes: Sequence[str] = ()) ->
             yield from _block(finding, width)
         else:
             start = f"{finding.position}: {finding.severity}[{finding.rule.id}]"
-            yield [(f"{start} {finding.sentence}; fix: {finding.fix}", "")]
+            what = ": ".join(filter(None, (finding.rule.what, finding.named)))
+            yield [(f"{start} {what}; fix: {finding.fix}", "")]
 
 
 def _block(finding: Flaw, width: int) -> Iterator[Line]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from uenvtool.check.launch import job_shape
+from uenvtool.check.launch import job_shape, launches
 from uenvtool.check.parts import OUTER, CheckedFile, Hit, Part, at
 from uenvtool.check.values import Values
-from uenvtool.core.words import grouped, listed
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.settings import ConditionalSetting, Settings
 from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, holding
@@ -43,7 +43,7 @@ def other_value(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
             wanted = " or ".join(dict.fromkeys(str(setting.value) for setting in values))
             yield at(
                 part,
-                f"{part.name}={part.text}, here it is {wanted}: {values[0].reason}",
+                f"{part.name} is {part.text}, should be {wanted}{_where(tuned)}: {values[0].reason}",
                 f"{part.name}={values[0].value}",
             )
     limits = _by_name(tuned) if tuned else {}
@@ -51,6 +51,10 @@ def other_value(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
         for limit in (candidate.setting for candidate in limits.get(part.name, ())):
             if limit.policy == AT_MOST and not limit.accepts(part.text):
                 yield at(part, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}")
+
+
+def _where(tuned: Settings | None) -> str:
+    return f" on {tuned.system.name}" if tuned and len(tuned.systems) == 1 else ""
 
 
 def must_be_unset(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
@@ -143,12 +147,16 @@ def _given_parts(source: CheckedFile, tuned: Settings | None) -> Iterator[Part]:
 
 def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield the settings that hold in any case and that nothing here makes: the network's, and those that must be."""
-    named = next(source.of("directive", "uenv"), None)
-    tuned = knowledge() if named else None
-    if tuned is None or named is None:
+    tuned = knowledge()
+    values = Values(source)
+    shape = job_shape(source, values)
+    if tuned is None or shape.nodes == shape.gpus == 1:  # nothing goes over a network
         return
-    shape = job_shape(source, Values(source))
-    if shape.nodes == shape.gpus == 1:  # nothing goes over a network
+    named = next(source.of("directive", "uenv"), None)
+    if any(not runtime.in_script and runtime.name in tuned.system.runtimes for runtime in tuned.runtimes):
+        trained = next(launches(source, values, shape), None)  # by a Python of the system's, as jobs of ours have
+        named = (trained.step or trained.part) if trained else None
+    if named is None:
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
     has_one_node = tuned.known.get("nodes") == "1"
@@ -161,7 +169,7 @@ def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     ]  # fmt: skip
     if lacking:
         file = f"activate/{tuned.system.name}.sh"
-        yield at(named, listed(lacking, 3), f"source {file}, which `uenvtool activate --write` writes")
+        yield at(named, ", ".join(lacking), f"source {file}, which `uenvtool activate --write` writes")
 
 
 def _tuned_parts(source: CheckedFile, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:

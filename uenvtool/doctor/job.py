@@ -157,7 +157,7 @@ def _flaws(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
             same = {name: getattr(flaw.rule, name) for name in ("id", "what", "fix", "source", "position")}
             severity = BROKEN if flaw.severity == ERROR else RISK
             rule = KnownFinding(severity=severity, why=flaw.rule.cost, **same)
-            yield Finding(known=rule, detail=flaw.detail, place=f"{SCRIPT}:{flaw.position.line}")
+            yield Finding(known=rule, detail=flaw.named, place=f"{SCRIPT}:{flaw.position.line}")
 
 
 def _tuned(

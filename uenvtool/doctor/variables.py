@@ -156,7 +156,7 @@ def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collectio
             yield Fault("variable-wrong", f"{setting.name} beside {other}", (f"unset {other}",))
     if setting.is_fixed and not setting.accepts(value):
         finding = "variable-other" if setting.is_choice else "variable-wrong"
-        wanted = f"{setting.name} is {value or 'empty'}, here it is to be {setting.value}: {setting.reason}"
+        wanted = f"{setting.name} is {value or 'empty'}, should be {setting.value}: {setting.reason}"
         yield Fault(finding, wanted, (f"export {setting.name}={quoting.sh(setting.value or '')}",))
 
 

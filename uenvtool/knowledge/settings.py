@@ -57,9 +57,10 @@ class ConditionalSetting:
 class Settings:
     """Which variables are set in a place: the one answer for all commands.
 
-    runtimes: the one that is given, or those of the system, the preferred first. given: the facts that are given. venv:
-    the virtual environment, if one is named. settings: every one that can hold there, in order, with what is open.
-    known: all facts that are known. nodes: the facts of each node type that it may be. inputs: the files they are from.
+    system: the first of systems. runtimes: the one that is given, or those of the system, the preferred first. given:
+    the facts that are given. venv: the virtual environment, if one is named. settings: every one that can hold there,
+    in order, with what is open. known: all facts that are known. nodes: the facts of each node type that it may be.
+    inputs: the files they are from.
     """
 
     system: System
@@ -74,6 +75,7 @@ class Settings:
     nodes: tuple[Facts, ...]
     inputs: tuple[str, ...]
     recipe: str = ""
+    systems: tuple[System, ...] = ()
 
     def held(self, *, inside: bool | None = None, beside_image: bool = False) -> tuple[Setting, ...]:
         """Return the settings that hold in the first runtime if no version is seen.
@@ -209,6 +211,7 @@ def settings_of(
         nodes=nodes,
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
+        systems=tuple(systems),
     )
 
 
