@@ -168,6 +168,8 @@ TYPESET = {
     "#SBATCH \u2013p x\n": "#SBATCH \u2013p x\n",
     "#SBATCH --mem\u200b=1G\n": "#SBATCH --mem\u200b=1G\n",
     "\u00a0#SBATCH --mem=1G\n": "\u00a0#SBATCH --mem=1G\n",
+    "#SBATCH -t 1\nsrun \u2013n 4 \u2014mem=1G a\n": "#SBATCH -t 1\nsrun \u2013n 4 \u2014mem=1G a\n",
+    "#SBATCH -t 1\nif [\u00a0-d a\u00a0]; then ls; fi\n": "#SBATCH -t 1\nif [ -d a ]; then ls; fi\n",
 }
 """What a page, a text processor or Windows made of a script, and what --fix makes of it; where it cannot, the same."""
 

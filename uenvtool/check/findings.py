@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from textwrap import shorten
@@ -156,15 +156,33 @@ def without_secrets(text: str, found: Iterable[Flaw]) -> list[Flaw]:
     ]
 
 
-def fixed(text: str, found: Iterable[Flaw]) -> str:
-    """Return a script with the edits of its findings; of edits that overlap the first counts."""
+def fixed(text: str, found: Iterable[Flaw], until: int | None = None) -> str:
+    """Return a script with the edits of its findings; of edits that overlap the first counts. until: its end."""
     position = 0
     new: list[str] = []
     for start, end, replacement in sorted({edit for finding in found for edit in finding.edits}):
-        if start >= position:
+        if start >= position and (until is None or start < until):
             new += (text[position:start], replacement)
             position = end
-    return "".join(new) + text[position:]
+    return "".join(new) + text[position:until]
+
+
+def mendable(text: str, found: Sequence[Flaw], again: Callable[[str], Iterable[Flaw]]) -> list[Flaw]:
+    """Return the findings of a file without the edits that leave their flaw in its line.
+
+    again: gives the findings of what the edits make of the text.
+    """
+    if not any(finding.edits for finding in found):
+        return list(found)
+    left = {(finding.rule.id, finding.position.line) for finding in again(fixed(text, found))}
+    starts = lines_of(text).starts
+    return [
+        replace(finding, edits=(), fix=finding.rule.fix)
+        if finding.edits
+        and (finding.rule.id, fixed(text, found, starts[finding.position.line - 1]).count("\n") + 1) in left
+        else finding
+        for finding in found
+    ]
 
 
 def _edits(rule: Rule, start: int, end: int, text: str) -> tuple[tuple[int, int, str], ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from uenvtool.check.context import Context
 from uenvtool.check.edf import netstack_of
 from uenvtool.check.edfs import StepEdf, step_edfs
-from uenvtool.check.findings import Flaw, findings, fixed, read_source, secrets, without, without_secrets
+from uenvtool.check.findings import Flaw, findings, fixed, mendable, read_source, secrets, without, without_secrets
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.request import CheckRequest
 from uenvtool.check.show import difference, report, summary
@@ -106,6 +106,18 @@ def _flaws(
     nodes: int | None = None,
 ) -> list[Flaw]:
     """Return the flaws of a file and of the scripts within it. system: as in `flaws`. nodes: of the job of an EDF."""
+    found = _found(source, rules, system, folder, edfs, nodes)
+    return mendable(source.text, found, lambda new: _found(read_source(new, source.shown), rules, system, folder))
+
+
+def _found(
+    source: CheckedFile,
+    rules: Iterable[Rule],
+    system: str | None,
+    folder: Path | None = None,
+    edfs: Sequence[StepEdf] = (),
+    nodes: int | None = None,
+) -> list[Flaw]:
     context = Context(
         source,
         functools.cache(functools.partial(_settings, system, source, edfs, nodes)),
@@ -116,7 +128,7 @@ def _flaws(
         {edf.offset: _image_kind(edf.file, system) for edf in edfs},
         nodes,
     )
-    inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
+    inner = [finding for script in source.inner for finding in _found(script, rules, system, folder)]
     return sorted([*findings(context, rules), *inner], key=lambda finding: (finding.position, finding.rule.id))
 
 

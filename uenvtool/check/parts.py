@@ -144,19 +144,19 @@ class CheckedFile:
 
 
 class Lines:
-    """Line and column of an offset in a text, both from 1, and the text of a line."""
+    """Line and column of an offset in a text, both from 1, and the text of a line. starts: the offsets of lines."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def __call__(self, offset: int) -> tuple[int, int]:
-        line = bisect.bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        line = bisect.bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
 
     def line(self, number: int) -> str:
         """Return the text of a line, without its end."""
-        start = self._starts[number - 1]
+        start = self.starts[number - 1]
         end = self._text.find("\n", start)
         return self._text[start : end if end >= 0 else len(self._text)].removesuffix("\r")
 
