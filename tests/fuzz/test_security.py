@@ -343,6 +343,7 @@ TESTED_BY = {
     34: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
     35: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
     36: "tests/doctor/test_log.py::test_tokens_in_a_log_stay_out_of_the_report test_a_line_is_cut_after_it_was_cleaned",
+    37: "tests/test_refusals.py::test_refused",
 }
 """The test of each numbered sentence; several of one file where it says several things."""
 

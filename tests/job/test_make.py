@@ -29,7 +29,7 @@ OLIVIA = ("--system", "olivia", "--account", "g123")
 PODS = ("--system", "rcp", "--image", "registry.example/mlo:v1", "-o", "train.sh", "--dry-run")
 LOCAL = ("--system", "local")
 BEVERIN = ("--system", "beverin", "--account", "g1", "--runtime", "ce", "--image", "rocm/pytorch")
-INSIDE = ("--mount", "/data/a:/a", "--env", "HF_HOME=/a/$x", "--workdir", "/a/w")
+INSIDE = ("--env", "HF_TOKEN", "--mount", "/data/a:/a", "--env", "HF_HOME=/a/$x", "--workdir", "/a/w")
 OWN_VARIANT = "com.hooks.aws_ofi_nccl.variant=cuda12"
 OWN_PYTHON = ("--", "env/bin/python", "train.py", "--lr", "0.1")
 TRAIN = ("--", "python", "train.py", "--lr", "0.1")
@@ -52,7 +52,9 @@ JOBS = {
     "olivia, modules": (*OLIVIA, "--runtime", "modules", "--launcher", "torchrun"),
     "isambard-ai, modules": ("--system", "isambard-ai", *OWN_PYTHON),
     "isambard-ai, apptainer": ("--system", "isambard-ai", "--runtime", "apptainer", "--image", "docker://nvcr.io/a:1"),
-    "isambard-ai, podman-hpc": ("--system", "isambard-ai", "--runtime", "podman-hpc", "--image", "nvcr.io/a:1"),
+    "isambard-ai, podman-hpc": (
+        "--system", "isambard-ai", "--runtime", "podman-hpc", "--image", "nvcr.io/a:1", "--env", "HF_TOKEN",
+    ),
     "lumi, masks": ("--system", "lumi", "--account", "p", "--launcher", "srun"),
     "lumi, torchrun": ("--system", "lumi", "--account", "p"),
     "frontier, sent": ("--system", "frontier", "--account", "p", "--image", "env.tar.gz"),
@@ -77,13 +79,14 @@ JOBS = {
     "beverin, the other node type": (*BEVERIN, "--partition", "mi200"),
     "pods, three of eight GPUs": (*PODS, "--nodes", "3", "--gpus", "8"),
     "pods, storage and user": (
-        *PODS, "--pvc", "scratch:/mnt/s", "--project", "p1", "--uid", "12:34", "--env", "A=$(x) b", "--workdir", "/s"
+        *PODS, "--pvc", "scratch:/mnt/s", "--project", "p1", "--uid", "12:34", "--env", "A=$(x) b", "--workdir", "/s",
+        "--env", "HF_TOKEN",
     ),
     "pods, interactive": (*PODS, "--interactive"),
     "pods, of a pool": (*PODS, "--node-type", "h100"),
     "pods, interactive, of a pool": (*PODS, "--interactive", "--node-type", "h200"),
     "uenv, interactive": (*UENV, "--interactive", "--option", "--mem=0"),
-    "ce, interactive": (*CE, "--interactive"),
+    "ce, interactive": (*CE, "--interactive", "--env", "HF_TOKEN"),
     "olivia, interactive": (*OLIVIA, "--interactive", "--", "jupyter", "lab", "a b"),
     "frontier, interactive": ("--system", "frontier", "--account", "p", "--image", "./env", "--interactive"),
 }  # fmt: skip
@@ -309,6 +312,20 @@ def test_a_job_on_this_machine_has_a_rank_for_each_gpu_that_it_has(
     text = script(cli, *LOCAL, *options, *TRAIN)
 
     assert f"--nproc-per-node={ranks} " in text
+
+
+def test_a_variable_without_a_value_is_taken_when_the_job_starts(cli: Cli) -> None:
+    """And the job ends where it is not set, before it waits for anything."""
+    text = script(cli, *LOCAL, "--launcher", "none", "--env", "HF_TOKEN", "--", "sh", "-c", 'echo "got $HF_TOKEN"')
+
+    def ran(environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        path = {"PATH": os.environ["PATH"]}
+        return subprocess.run(["bash"], input=text, env=path | environ, capture_output=True, text=True, check=False)
+
+    assert ran({"HF_TOKEN": "a $b"}).stdout == "got a $b\n"
+    without = ran({})
+    assert without.returncode != 0
+    assert without.stderr.endswith("HF_TOKEN: export it before you start the job\n")
 
 
 def test_the_manifest_has_the_scripts_whatever_a_word_is(cli: Cli) -> None:

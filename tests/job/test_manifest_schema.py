@@ -23,7 +23,7 @@ OF_KUBERNETES = re.compile(r"(object|str|int|bool|V1\w+|.*V1(ObjectMeta|PodTempl
 def manifest(cli: Cli) -> dict[str, Any]:
     """The manifest of a job of two pods, as a cluster reads it."""
     words = ("--system", "rcp", "--image", "registry/x:v1", "--nodes", "2", "-o", "train.sh", "--json", "--dry-run")
-    answer = cli("job", *words, "--", "python", "train.py", "--lr", "0.1")
+    answer = cli("job", *words, "--env", "A=b", "--env", "HF_TOKEN", "--", "python", "train.py", "--lr", "0.1")
     assert answer.code == 0, answer.stderr
     (text,) = [text for name, text in json.loads(answer.stdout)["files"].items() if name.endswith(".yaml")]
     loaded: dict[str, Any]

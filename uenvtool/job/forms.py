@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from uenvtool.core.errors import Problem
 from uenvtool.job.request import JobRequest
+from uenvtool.knowledge.secrets import has_secret
 
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
 _TIME = r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}"
@@ -47,9 +48,15 @@ def malformed(request: JobRequest) -> Iterator[Problem]:
         (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
         (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
         ([request.uid] if request.uid else [], r"\d+(:\d+)?", "uid", "1234:5678"),
-        (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),
+        ((*request.variables, *request.passed), _VARIABLE, "env", "HF_HOME=/data/hf"),
         (request.annotations, _ANNOTATION, "annotation", "com.hooks.ssh.enabled=true"),
     ):
         for word in words:
             if not re.fullmatch(form, word):
                 yield Problem(f"--{name} {word!r} cannot stand in a job", hint=f"for example --{name} {example}")
+    for name, value in request.variables.items():
+        if has_secret(f"{name}={value}"):
+            yield Problem(
+                f"--env {name}=...: the value looks like a secret, and whoever can read the job's files would have it",
+                hint=f"--env {name} alone takes what is set when the job starts, in pods a secret of the cluster",
+            )

@@ -12,7 +12,7 @@ from uenvtool.core.lines import aligned, bash_words
 from uenvtool.job.edf import job_edf
 from uenvtool.job.node import container_step, inside, loaded, made_for, srun_options, variables
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import exports, template
+from uenvtool.job.shell import exports, exports_of_start, template
 
 _OF_BATCH = ("launcher", "nccl_test", "requeue", "vet", "spare", "stage", "submit")
 """Options of a job that runs while nobody looks."""
@@ -45,7 +45,7 @@ def interactive_files(plan: JobPlan) -> dict[str, str]:
         AGAIN=quoting.comment(plan.again),
         MADE_FOR=made_for(plan),
         CONTAINER=loaded(plan),
-        SETTINGS="" if plan.use.variables == "edf" else exports(plan),
+        SETTINGS=exports_of_start(plan) if plan.use.variables == "edf" else exports(plan),
         VARIABLES=variables(plan),
         STEP=container_step(plan),
         INSIDE=inside(plan),

@@ -146,7 +146,7 @@ def container_step(plan: JobPlan) -> str:
     if not plan.use.step:
         return ""
     env = " ".join(f"--env {name}={quoting.sh_word(value)}" for name, value in plan.knowledge.env.items())
-    names = (*(setting.name for setting in plan.settings), *plan.request.variables)
+    names = (*(setting.name for setting in plan.settings), *plan.request.variables, *plan.request.passed)
     set_here = [*PASSED, *(name for name in dict.fromkeys(names) if not name.startswith(_PASSED_STARTS))]
     step = filled_where_marked(
         plan.use.step,

@@ -179,5 +179,9 @@ class JobPlan:
             "overlay": self.overlay.path if self.overlay else None,
             "command": list(self.command.words),
             "options": {directive.name: directive.value for directive in self.directives},
-            "variables": {**{setting.name: setting.value for setting in self.settings}, **self.request.variables},
+            "variables": {
+                **{setting.name: setting.value for setting in self.settings},
+                **self.request.variables,
+                **dict.fromkeys(self.request.passed),
+            },
         }

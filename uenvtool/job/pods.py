@@ -40,6 +40,7 @@ def pod_files(plan: JobPlan) -> dict[str, str]:
         template("runai-submit.sh"),
         AGAIN=again,
         PODS=str(plan.nodes),
+        SECRETS=_secrets(plan),
         SUBMIT=_submit_words(plan),
         FLAGS=_flags(plan),
         SCRIPT=quoting.sh_word(PurePath(file).name),
@@ -83,9 +84,26 @@ def _flags(plan: JobPlan) -> str:
         *(["--run-as-gid", group] if group else []),
         *(word for name, _, path in storage for word in ("--existing-pvc", f"claimname={name},path={path}")),
         *(word for name, value in request.variables.items() for word in ("-e", f"{name}={value}")),
+        *(word for name in request.passed for word in ("-e", f"{name}=SECRET:{_secret(name)['name']},{name}")),
         *(["--working-dir", request.workdir] if request.workdir else []),
     ]
     return " ".join(filter(None, [_network_flags(plan), bash_words(words)]))
+
+
+def _secret(variable: str) -> dict[str, str]:
+    """Return the secret of the cluster that has a variable: its name, as Kubernetes takes it (RFC 1123), and key."""
+    return {"name": f"env-{variable.lower().replace('_', '-')}".rstrip("-"), "key": variable}
+
+
+def _secrets(plan: JobPlan) -> str:
+    """Return the comments that say how secrets come into the cluster: by a pipe, since others see a command's words."""
+    project = f" -n runai-{plan.request.project}" if plan.request.project else ""
+    return "".join(
+        f"# {name} is in no file: it is of the cluster's secret {_secret(name)['name']}, which this makes, once:\n"
+        f'#   printf %s "${name}" | kubectl create secret generic {_secret(name)["name"]}{project}'
+        f" --from-file={name}=/dev/stdin\n"
+        for name in plan.request.passed
+    )
 
 
 def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
@@ -96,16 +114,21 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
     own = "".join(
         [
             f"            workingDir: {quoting.toml(request.workdir)}\n" if request.workdir else "",
-            "            env:\n" if request.variables else "",
+            "            env:\n" if request.env else "",
             *(
                 f"            - {{name: {key}, value: {quoting.toml(value.replace('$(', '$$('))}}}\n"
                 for key, value in request.variables.items()
+            ),
+            *(
+                f"            - {{name: {key}, valueFrom: {{secretKeyRef: {yaml_mapping(_secret(key))}}}}}\n"
+                for key in request.passed
             ),
         ]
     )
     return filled(
         template("pytorchjob.yaml"),
         AGAIN=quoting.comment(plan.again),
+        SECRETS=_secrets(plan),
         RANKS=str(plan.ranks),
         FILE=quoting.comment(quoting.sh_word(name)),
         NAME=quoting.toml(_pod_name(plan)),

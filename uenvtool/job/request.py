@@ -122,7 +122,12 @@ class JobRequest:
     ] = ()
     env: Annotated[
         tuple[str, ...],
-        Option("--env", metavar="NAME=VALUE", help="A variable of the ranks.", rich_help_panel=WHAT),
+        Option(
+            "--env",
+            metavar="NAME[=VALUE]",
+            help="A variable of the ranks; NAME alone: as it is set when the job starts, for secrets.",
+            rich_help_panel=WHAT,
+        ),
     ] = ()
     workdir: Annotated[
         str,
@@ -220,5 +225,10 @@ class JobRequest:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables of the ranks. Raises BadInput for a word that names none."""
-        return named_texts(self.env, "--env", "OMP_NUM_THREADS=8")
+        """Return the variables of the ranks that have a value. Raises BadInput for a word that names none."""
+        return named_texts((word for word in self.env if "=" in word), "--env", "OMP_NUM_THREADS=8")
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """Return the names of the variables that are passed on as they are set when the job starts."""
+        return tuple(word for word in self.env if "=" not in word)

@@ -56,7 +56,7 @@ def other_settings(plan: JobPlan) -> list[Setting]:
 def exports(plan: JobPlan) -> str:
     """Return the lines that set the variables of a job, each with its reason."""
     rows = [*of_threads(plan), *((export(setting), reason_of(setting)) for setting in other_settings(plan))]
-    given = of_user(plan)
+    given = [*of_user(plan), *of_start(plan)]
     if not rows and not given:
         return ""
     head = (
@@ -76,6 +76,19 @@ def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
 def of_user(plan: JobPlan) -> list[tuple[str, str]]:
     """Return the lines that set what a user asks for, each with where it is from."""
     return [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
+
+
+def of_start(plan: JobPlan) -> list[tuple[str, str]]:
+    """Return the lines that pass on what is set when the job starts, and end it where nothing is."""
+    return [
+        (f'export {name}="${{{name}:?export it before you start the job}}"', "--env: its value is in no file")
+        for name in plan.request.passed
+    ]
+
+
+def exports_of_start(plan: JobPlan) -> str:
+    """Return the same as text, for a script whose other variables stand elsewhere."""
+    return "".join(f"{line}\n" for line in aligned(of_start(plan)))
 
 
 def tags(settings: Sequence[Setting]) -> list[str]:

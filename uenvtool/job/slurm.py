@@ -22,7 +22,7 @@ from uenvtool.job.node import (
     variables,
 )
 from uenvtool.job.plan import PATH_STARTS, JobPlan
-from uenvtool.job.shell import exports, launcher_line, mounted_overlay, template
+from uenvtool.job.shell import exports, exports_of_start, launcher_line, mounted_overlay, template
 from uenvtool.knowledge.jobs import Explained
 
 VET = ".vet.sh"
@@ -63,7 +63,7 @@ def _batch_script(plan: JobPlan) -> str:
         AGAIN=quoting.comment(plan.again),
         MADE_FOR=made_for(plan),
         CONTAINER=loaded(plan),
-        SETTINGS=shown if in_file else exports(plan),
+        SETTINGS=shown + exports_of_start(plan) if in_file else exports(plan),
         VARIABLES=variables(plan),
         STAGE=_staging(plan),
         MONITOR=_monitoring(plan),

@@ -53,6 +53,11 @@ def without_secrets(line: str) -> str:
     return line
 
 
+def has_secret(line: str) -> bool:
+    """Tell if a text has what looks like a secret, such as `NAME=VALUE` by the name or the value."""
+    return any(any(form.places(line)) for form in _forms())
+
+
 @functools.cache
 def tokens() -> Form:
     """Return the form of the tokens that are known by their start."""

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Made by uenvtool, again: @AGAIN@
 # @PODS@ pods: the master is not counted as a worker. The two scripts travel with the command.
-cd "$(dirname "$0")" || exit
+@SECRETS@cd "$(dirname "$0")" || exit
 scripts=$(tar -cz @SCRIPT@ @ACTIVATION@ | base64 | tr -d '\n')
 exec runai @SUBMIT@ \
   @FLAGS@ -- \

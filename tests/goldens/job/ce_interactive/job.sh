@@ -10,12 +10,13 @@ options=(
   --gpus-per-node=4   # each rank sees all; its own is device LOCAL_RANK
 )
 command=(bash)
-# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --account g123 --interactive
+# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --account g123 --env HF_TOKEN --interactive
 
 on_node() {
 set -e
 ulimit -c 0 # no core dumps
 
+export HF_TOKEN="${HF_TOKEN:?export it before you start the job}" # --env: its value is in no file
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
 export PYTHONUNBUFFERED=1 # whole lines, at once
 mkdir -p "$LOGS"

@@ -9,12 +9,13 @@
 #SBATCH --chdir=/a/w
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --account g123 --mount /data/a:/a --env HF_HOME=/a/x --workdir /a/w -- python train.py --lr 0.1
+# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --account g123 --mount /data/a:/a --env HF_TOKEN --env HF_HOME=/a/x --workdir /a/w -- python train.py --lr 0.1
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
 # job.toml has the container's variables: what is set here, srun would hand on into it.
+export HF_TOKEN="${HF_TOKEN:?export it before you start the job}" # --env: its value is in no file
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
 export PYTHONUNBUFFERED=1 # whole lines, at once
 mkdir -p "$LOGS"

@@ -8,7 +8,7 @@
 #SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
 #SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system isambard-ai --runtime podman-hpc --image nvcr.io/a:1 -- python train.py --lr 0.1
+# Made by uenvtool, again: uenvtool job --system isambard-ai --runtime podman-hpc --image nvcr.io/a:1 --env HF_TOKEN -- python train.py --lr 0.1
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
@@ -49,6 +49,7 @@ export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by rea
 export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [isambard]
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [isambard]
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [isambard]
+export HF_TOKEN="${HF_TOKEN:?export it before you start the job}" # --env: its value is in no file
 # export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
@@ -60,7 +61,7 @@ export NNODES="$SLURM_NNODES"
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none --mpi=pmi2 \
   podman-hpc run --rm --network=host --ipc=host --gpu --openmpi-pmi2 \
   --volume="$PWD:$PWD" --workdir="$PWD" "${binds[@]/#/--volume=}" \
-  -e "SLURM*" -e "NCCL_*" -e "FI_*" -e "TORCH_*" -e "MASTER_*" -e "NNODES" -e "LOGS" -e "PYTHONUNBUFFERED" -e "OMP_NUM_THREADS" -e "CUDA_CACHE_DISABLE" \
+  -e "SLURM*" -e "NCCL_*" -e "FI_*" -e "TORCH_*" -e "MASTER_*" -e "NNODES" -e "LOGS" -e "PYTHONUNBUFFERED" -e "OMP_NUM_THREADS" -e "CUDA_CACHE_DISABLE" -e "HF_TOKEN" \
   "$image" bash -c '
   export NODE_RANK="$SLURM_NODEID" TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="[rank \${rank}] "
   exec torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-backend=c10d \

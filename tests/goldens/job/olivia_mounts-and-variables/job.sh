@@ -11,7 +11,7 @@
 #SBATCH --chdir=/a/w
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system olivia --account g123 --mount /data/a:/a --env 'HF_HOME=/a/$x' --workdir /a/w -- python train.py --lr 0.1
+# Made by uenvtool, again: uenvtool job --system olivia --account g123 --mount /data/a:/a --env HF_TOKEN --env 'HF_HOME=/a/$x' --workdir /a/w -- python train.py --lr 0.1
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
@@ -61,6 +61,7 @@ export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages 
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [sigma2]
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [sigma2]
 export HF_HOME='/a/$x' # --env
+export HF_TOKEN="${HF_TOKEN:?export it before you start the job}" # --env: its value is in no file
 # export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank

@@ -1,7 +1,7 @@
 #!/bin/bash
 # 2 pods of 4 GPUs; this runs in each. Submit: sh train.submit.sh
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system rcp --image registry.example/mlo:v1 --env 'A=$(x) b' --workdir /s --pvc scratch:/mnt/s --project p1 --uid 12:34 --output train.sh -- python train.py --lr 0.1
+# Made by uenvtool, again: uenvtool job --system rcp --image registry.example/mlo:v1 --env 'A=$(x) b' --env HF_TOKEN --workdir /s --pvc scratch:/mnt/s --project p1 --uid 12:34 --output train.sh -- python train.py --lr 0.1
 
 source "${BASH_SOURCE[0]%/*}/train.activate.sh" # RoCE and NCCL, with a reason for each variable
 export NNODES="${PET_NNODES:-1}" NODE_RANK="${RANK:-0}" GPUS="${RUNAI_NUM_OF_GPUS:-4}"
