@@ -475,6 +475,8 @@ VERDICTS = [
     (["epoch 1\nOSERROR: strange\ndone\n"], "failed"),
     (["ud_ep.c:278 Fatal: UD endpoint to <no debug data>: unhandled timeout error\n"], "failed"),
     (["epoch 1\nodd_init failed, exceeded error retry count (35)\n"], "failed"),
+    # a warning is no failure where steps follow
+    (["[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98)\n" + STEPS], "went-on"),
     (["application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"], "ended"),
     (["epoch 1\nOSERROR: strange\n" + "done\n" * 9], "unclear"),
     (["cxil_map: write error\nsuccessfully sent\n"], "unclear"),

@@ -146,7 +146,8 @@ class _Held:
         if known.ends or not (known.fallback or known.severity == BROKEN):
             return False
         is_shell = known.id == FAILED or words.has(self.sighting.first.text, "shell")
-        went_on = self.went_on(ENOUGH if known.fallback and known.id != ENDED else MANY)
+        is_weak = (known.fallback and known.id != ENDED) or self.is_but_warned
+        went_on = self.went_on(ENOUGH if is_weak else MANY)
         went_on = went_on or (is_shell and all(tail.goes_on_after(at) for tail, at in self.ends))
         return went_on and not any(tail.last_words(at) for tail, at in self.ends)
 
