@@ -20,18 +20,23 @@ FORMS = {
     "a name that says secret": [
         f"password={S}", f"passwd: {S}", f"DB_PASSWORD={S},next", f"pass={S}", f"DB_PASS='{S}'", f"secret={S};x",
         f"client_secret={S}&grant=x", f"--password={S}", f"clientSecret: '{S}'", f"passwords=['{S}', 'x']",
-        rf"\"password\": \"{S}\"", f"MYSQL_PWD={S}", f"aws_secret_access_key = {S}", f"AWS_SECRET_ACCESS_KEY={S}/+x",
+        rf"\"password\": \"{S}\"", f"MYSQL_PWD={S}", rf'password="a\"{S}"',
+        f"os.environ['PGPASSWORD'] = '{S}'", f"aws_secret_access_key = {S}", f"AWS_SECRET_ACCESS_KEY={S}/+x",
     ],
     "a name that says token or key": [
         f"HF_TOKEN={S}", f"export HF_TOKEN='{S}'", f'export HF_TOKEN="{S}"', f"token=b'{S}'", f"SLURM_JWT={S}",
         f"WANDB_API_KEY={S}", f'"api_key": "{S}"', f"'apiKey': '{S}'", f"API-KEY = {S}", f"login(key='{S}')",
         f"--token={S}", f"AWS_SESSION_TOKEN={S}", f"AWS_ACCESS_KEY_ID={S}", f"EndpointSuffix=x;AccountKey={S}==;x=y",
         f"https://x.blob.example/c?sv=1&sig={S}%3D&se=2", f"X-Amz-Signature={S}", f"TOKEN=>{S}",
+        f'os.environ["WANDB_API_KEY"] = "{S}"', f'"SecretAccessKey": "{S}"', f"--export=ALL,HF_TOKEN={S},A=b",
     ],
-    "a name and a colon": [f"api_key: {S}", f"X-Api-Key: {S}", f"X-Auth-Token: {S}", f"invalid token: {S}"],
+    "a name and a colon": [
+        f"api_key: {S}", f"X-Api-Key: {S}", f"X-Auth-Token: {S}", f"invalid token: {S}",
+        f"Incorrect API key provided: {S}.",
+    ],
     "an option that says so": [
         f"--token {S}", f"-token {S}", f"--hf-token '{S}'", f"--api-key {S}", f"--password {S}", f"--passphrase {S}",
-        f"['--token', '{S}']", f"huggingface-cli login --token {S}",
+        f"['--token', '{S}']", f"setenv HF_TOKEN {S}", f"huggingface-cli login --token {S}",
     ],
     "a sentence": [f"the token is {S}", f"Password is: {S}", f"your key was '{S}'."],
     "what stands behind Bearer and Basic": [f"Bearer {S}", f"as Basic {S}=="],
@@ -78,7 +83,7 @@ def test_a_secret_is_hidden_in_each_of_its_forms() -> None:
         "JSONDecodeError: unexpected token: end of file", "    full_key: model.sizes", "the token is expired, log in",
         "Basic information about it", "login node nid001", "(using password: YES)", "wait for key: default_pg/0//cuda",
         "git+https://github.com/x/y@v1.0", 'put texts in quotes: key = "text"',
-        "ssh: Permission denied (publickey,gssapi)", "token-in-script", "x" * 3000,
+        "ssh: Permission denied (publickey,gssapi)", "token-in-script", '"${HF_TOKEN:?export it}"', "x" * 3000,
     ],
 )  # fmt: skip
 def test_what_is_no_secret_stays(text: str) -> None:
