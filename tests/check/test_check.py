@@ -242,6 +242,30 @@ FLAWS = {
     "old-name": ONE + "export NCCL_BLOCKING_WAIT=1\n",
     "old-name, of a cache": ONE + "export TRANSFORMERS_CACHE=/scratch/hf\n",
     "old-name, of torchrun": ONE + "python -m torch.distributed.launch --nproc_per_node=1 t.py\n",
+    "unread-setting, that is gone": ONE + "export NCCL_TREE_THRESHOLD=0\n",
+    "unread-setting": ONE + "export NCCL_DISABLE_IB=1\n",
+    "unread-setting, of a value": ONE + "export NCCL_DEBUG=DEBUG\n",
+    "unread-setting, an interface": ONE + "export NCCL_IB_HCA=ib0\n",
+    "network-off": FOUR + "export NCCL_IB_DISABLE=1\n",
+    "network-off, of a node": FOUR.replace("=2", "=1") + "export NCCL_P2P_DISABLE=1\n",
+    "no-gpu": "#!/bin/bash\n#SBATCH -N 1\ntorchrun --standalone t.py\n",
+    "nodes-by-name": ONE + "#SBATCH -w gpu[1-2]\n",
+    "devices-by-hand": FOUR + "export CUDA_VISIBLE_DEVICES=0,1,2,3\nsrun python t.py\n",
+    "port-random": ONE + "MASTER_PORT=$RANDOM\n",
+    "kill-by-pattern, by its name": ONE + "pkill python\n",
+    "kill-by-pattern, by its GPU": ONE + "for i in $(lsof /dev/nvidia0 | awk '{print $2}'); do kill -9 $i; done\n",
+    "conda-without-hook, its old form": ONE + "source activate x\n",
+    "conda-without-hook, behind a start-up file": ONE + "source ~/.bashrc\nconda activate x\n",
+    "option-as-comment, beside others": ONE + "# SBATCH --mem=1G\npython t.py\n",
+    "idle-gpus, as far as the script tells": ONE.replace("=1", "=4", 2).replace("nodes=4", "nodes=1") + "python t.py\n",
+    "failure-hidden, by another job": HEAD + "srun -c 8 python t.py || sbatch again.sh\n",
+    "rank-outside-step, of one task on each node": HEAD + "export RANK=$SLURM_PROCID\nsrun -c 8 python t.py\n",
+    "node-rank-for-all, in a variable": TWO
+    + 'L="accelerate launch \\\n --machine_rank $SLURM_PROCID"\nsrun $L --main_process_ip $M t.py\n',
+    "node-rank-for-all, by c10d": TWO
+    + 'L="accelerate launch --rdzv_backend c10d --machine_rank $SLURM_PROCID"\nsrun $L t.py\n',
+    "node-rank-for-all, by its name": TWO
+    + "NODE_RANK=$SLURM_NODEID\nsrun torchrun --node_rank=$NODE_RANK --master_addr=$M t.py\n",
     "environment-as-option, pyxis": ONE + "#SBATCH --container-image=x.sqsh\n",
     **{
         f"edf-variant, {image}": EDF.replace("nvcr.io#nvidia/pytorch:25.06-py3", image)
@@ -364,6 +388,8 @@ def test_a_program_that_takes_the_first_gpu_it_sees_may_see_one_alone(cli: Cli, 
 HINTS = {
     "srun-cores", "srun-cores, of the program", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
+    "conda-without-hook, its old form", "conda-without-hook, behind a start-up file", "node-rank-for-all, by c10d",
+    "option-as-comment, beside others", "idle-gpus, as far as the script tells",
     "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
 }  # fmt: skip
 """Flaws that are a hint alone: the file does not tell if they are one on its system."""
@@ -512,6 +538,11 @@ QUIET = {
     "nodes that a program starts itself": FOUR + "ray start --head\npython t.py\n",
     "counts that agree": FOUR + "#SBATCH --ntasks=8\nsrun -c 8 python t.py\n",
     "the first of several addresses": TWO + "ip=$(hostname -I | awk '{print $1}')\n" + f"srun {MEETS}\n",
+    "a number of the node, filled in by the step": TWO
+    + 'L="torchrun --nproc_per_node=4 --nnodes=2 --master_addr=$M --node-rank \\$SLURM_NODEID"\n'
+    + 'srun bash -c "$L t.py"\n',
+    "processes of its own that a job ends": ONE + "kill $(jobs -p)\npgrep -P $$ | xargs kill\n",
+    "levels of NCCL": ONE + "export NCCL_DEBUG=info NCCL_IB_HCA=mlx5_0:1\n",
     "outputs of their own": ONE + "#SBATCH --array=0-3 -o %x-%A_%a.out -e /dev/null\n",
     "an output that goes on": ONE + "#SBATCH --output=a.out --open-mode=append\n",
     "conda behind its script": ONE + "source /opt/conda/etc/profile.d/conda.sh\nconda activate x\n",

@@ -10,7 +10,7 @@ from uenvtool.check import tuned
 from uenvtool.check.blocks import AND, FUNCTION
 from uenvtool.check.context import Context
 from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
-from uenvtool.check.launchers import PYTHON_NAME, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
+from uenvtool.check.launchers import PYTHON_NAME, SRUN, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
@@ -159,14 +159,16 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     for launch in context.launches:
         shape = launch.shape
         is_one = launch.program in (PYTHON, TORCHRUN) and launch.ranks == 1 and (shape.tasks or 2) == 1
+        is_one &= launch.step is None or launch.step.name.endswith(SRUN)
         if not is_one or (shape.gpus or 1) < 2 or launch.part.background:
             continue
         line = " ".join(launch.words)
         if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
             continue
         _, text = context.program(launch)
-        if not _USES_ALL_GPUS.search(text) and (launch.program == TORCHRUN or "torch" in text):
-            yield at(launch.part, f"{shape.gpus} GPUs a node, and one process")
+        is_shown = launch.program == TORCHRUN or "torch" in text
+        if not _USES_ALL_GPUS.search(text) and (is_shown or not text):
+            yield replace(at(launch.part, f"{shape.gpus} GPUs a node, and one process"), is_certain=is_shown)
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -210,7 +212,9 @@ def _last_command(context: Context, step: int) -> Iterator[Hit]:
         return
     last, before = commands[-1], commands[-2:-1]
     is_own = any(part.offset <= last.offset < part.end for part in trained) or last.name in STARTERS
-    if is_own or _GIVES_ANOTHERS.fullmatch(last.name) or {AND, FUNCTION} & {kind for kind, _, _ in last.path}:
+    around = {kind for kind, _, _ in last.path}
+    is_instead = context.source.text[: last.offset].rstrip().endswith("||")
+    if is_own or _GIVES_ANOTHERS.fullmatch(last.name) or FUNCTION in around or (AND in around and not is_instead):
         return
     if last.name == "exit" and last.words[1:] == ("$?",):
         if before and before[0].path == last.path and _QUIET.fullmatch(before[0].name):
@@ -325,10 +329,18 @@ def options_as_comments(context: Context) -> Iterator[Hit]:
     """
     are_all = not any(context.source.of("directive"))
     lines = [part for part in context.source.of("ignored") if are_all or not part.text.startswith("#")]
+    is_certain = bool(lines)
+    lines = lines or list(context.source.of("ignored"))
     if lines:
         detail = f"{len(lines)} lines" if len(lines) > 1 else ""
         edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in lines)
-        yield Hit(offset=lines[0].offset, end=lines[0].end, detail=detail, edits=edits)
+        yield Hit(
+            offset=lines[0].offset,
+            end=lines[0].end,
+            detail=detail,
+            edits=edits if is_certain else (),
+            is_certain=is_certain,
+        )
 
 
 def dos_line_ends(context: Context) -> Iterator[Hit]:
