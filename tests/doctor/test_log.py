@@ -224,7 +224,7 @@ WARNING = "UserWarning: CUDA initialization: The NVIDIA driver on your system is
         ),
         (
             WARNING + "Traceback (most recent call last):\nKeyError: 'x'\n",
-            [("broken", "driver-too-old"), ("broken", "exception")],
+            [("broken", "exception"), ("risk", "driver-too-old")],
         ),
         (WARNING + "CUDA driver version is insufficient for CUDA runtime version\n", [("broken", "driver-too-old")]),
     ],
@@ -475,6 +475,11 @@ VERDICTS = [
     (["epoch 1\nOSERROR: strange\ndone\n"], "failed"),
     (["ud_ep.c:278 Fatal: UD endpoint to <no debug data>: unhandled timeout error\n"], "failed"),
     (["epoch 1\nodd_init failed, exceeded error retry count (35)\n"], "failed"),
+    # a crash, a lost server or disk at the end follows from what the program said before, and does not where it went on
+    ([TRACEBACK.format(3) + FIRES["segfault"][0]], "exception"),
+    ([TRACEBACK.format(3) + STEPS + FIRES["segfault"][0]], "segfault"),
+    ([FIRES["segfault"][0] + TRACEBACK.format(3)], "segfault"),
+    ([TRACEBACK.format(3) + next(log for log in FIRES["filesystem-failed"] if "Traceback" not in log)], "exception"),
     # a warning is no failure where steps follow
     (["[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98)\n" + STEPS], "went-on"),
     (["application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"], "ended"),

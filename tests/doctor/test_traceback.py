@@ -19,7 +19,7 @@ def labelled(label: str, text: str = PLAIN) -> str:
 def said(log: str) -> str:
     """What the first traceback of a log says."""
     start = log.rfind("\n", 0, log.index(HEADER)) + 1
-    return exception_text(log[start : log.index(HEADER)], log[start:])
+    return exception_text(log[start : log.index(HEADER)], log[start:])[0]
 
 
 @pytest.mark.parametrize(

@@ -172,13 +172,17 @@ def _targets(known: Known) -> Iterator[_Target]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Around:
-    """What stands around a text: before it in its line, the line, where that starts, and what lies behind that."""
+    """What stands around a text: before it in its line, the line, where that starts, and what lies behind that.
+
+    below: so many lines further down stands what it says, of a traceback its exception.
+    """
 
     text: str
     before: str
     line: str
     start: int
     behind: bytes
+    below: int = 0
 
     @property
     def moment(self) -> str:
@@ -227,9 +231,11 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     high = high if high >= 0 else min(end + AROUND, len(data))
     before, text = (data[one:other].decode("utf-8", "replace") for one, other in ((low, start), (start, end)))
     line = before + data[start:high].decode("utf-8", "replace").rstrip("\r")
+    below = 0
     if text == HEADER:
-        text = line = exception_text(before, data[low : start + AHEAD_BYTES].decode("utf-8", "replace"))
-    return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
+        text, below = exception_text(before, data[low : start + AHEAD_BYTES].decode("utf-8", "replace"))
+        line = text
+    return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR], below=below)
 
 
 def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int], beside: Tail) -> FirstLine:
@@ -241,7 +247,7 @@ def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int]
     named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
     return FirstLine(
         place=f"{beside.log}:{order[1]}",
-        order=order,
+        order=(order[0], order[1] + around.below),
         text=shortened(whole[first:], SHOWN) if at >= 0 or len(around.before) < AROUND else "",
         detail=groups.get("detail") or "",
         node=groups.get("node") or beside.words.node(around.before),

@@ -20,7 +20,8 @@ MOST_DETAILS = 8
 class FirstLine:
     """The line that shows a finding first.
 
-    order: the number of its log and of the line. moment: what it says of the time. around: what stands beside it.
+    order: the number of its log and of the line, of a traceback that of its exception. moment: what it says of the
+    time. around: what stands beside it.
     """
 
     place: str = ""

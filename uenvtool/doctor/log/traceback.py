@@ -45,33 +45,37 @@ class Raised:
         return f"{text} at {self.place}" if self.place else text
 
 
-def exception_text(before: str, text: str) -> str:
-    """Return what a traceback says in a line.
+def exception_text(before: str, text: str) -> tuple[str, int]:
+    """Return what a traceback says in a line, and how many lines below the header its last exception stands.
 
     before: what stands in front of its header. text: from the header's line on. Of exceptions that follow from each
     other the first and the last are named. Where the text ends before an exception it is the last frame, with its code.
     """
     words = before.split()
     named = words[-1] if words and _RAISED.match(words[-1]) else ""
-    first, last, place = None, None, ""
+    first, last, place, below = None, None, "", 0
     is_chain = any(words in text for words in _CHAINED)
-    for raised, at in _exceptions(_own_lines(before, text), named):
-        first, last, place = first or raised, raised or last, at
+    lines = enumerate(_own_lines(before, text), 1)
+    for raised, at, number in _exceptions(lines, named):
+        first, last, place, below = first or raised, raised or last, at, number
         if first and not is_chain:
             break
     if first is None or last is None:
-        return f"a traceback that is cut off{f' behind {place}' if place else ''}"
-    return str(first) if (first.type, first.message) == (last.type, last.message) else f"{first}; in the end {last}"
+        return f"a traceback that is cut off{f' behind {place}' if place else ''}", below
+    is_one = (first.type, first.message) == (last.type, last.message)
+    return str(first) if is_one else f"{first}; in the end {last}", below
 
 
-def _exceptions(lines: Iterator[str], named: str) -> Iterator[tuple[Raised | None, str]]:
-    """Yield the exceptions of a chain, each with where it came from; where the lines end before one, the place alone.
+def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[Raised | None, str, int]]:
+    """Yield the exceptions of a chain, each with where it came from, and the number of its line.
+
+    Where the lines end before one, it is the place alone.
 
     named: the type that IPython writes in front of the header. A frame of a library counts where no other one is.
     """
-    frame, own, is_open, between = "", "", True, 0
+    frame, own, is_open, between, number = "", "", True, 0, 0
     codes: dict[str, str] = {}
-    for line in lines:
+    for number, line in lines:
         between = 0 if is_open else between + 1
         if found := _FRAME.match(line) or _RICH.match(line):
             frame = f"{found['file'].rpartition('/')[2]}:{found['line']}"
@@ -86,16 +90,16 @@ def _exceptions(lines: Iterator[str], named: str) -> Iterator[tuple[Raised | Non
         elif is_open and (raised := _RAISED.match(line)) and raised["type"] == (named or raised["type"]):
             message = raised["message"] or ""
             if not message or message.endswith(":"):
-                message = f"{message} {next(lines, '').strip()}".strip()
+                message = f"{message} {next(lines, (0, ''))[1].strip()}".strip()
             if _AGAIN.search(f"{raised['type']}: {message}"):
                 continue
             place = own or frame
             stated = f"{place}: {codes[place]}" if not message and place in codes else place
-            yield Raised(type=raised["type"], message=message, place=stated), place
+            yield Raised(type=raised["type"], message=message, place=stated), place, number
             is_open = False
     if is_open:
         place = own or frame
-        yield None, f"{place}: {codes[place]}" if place in codes else place
+        yield None, f"{place}: {codes[place]}" if place in codes else place, number
 
 
 def _own_lines(before: str, text: str) -> Iterator[str]:

@@ -153,7 +153,8 @@ class _Held:
 
     def is_hidden_by(self, other: _Held) -> bool:
         """Tell if it follows from another finding; from a fallback a cause follows only if that came first."""
-        can_follow = self.known.fallback or not other.known.fallback or other.order < self.order
+        is_first = other.order < self.order and not other.went_on()
+        can_follow = self.known.fallback or not other.known.fallback or is_first
         return other.known.id in self.known.hidden_by and can_follow
 
 
@@ -197,10 +198,11 @@ def _as_warned(findings: list[Finding], warned: Collection[str], seen: Sightings
     """
     broken = [one for one in findings if one.known.severity == BROKEN]
     others = [one for one in broken if one.known.id not in warned]
+    says_why = any(one.known.id == EXCEPTION for one in others)
     if len(others) == len(broken):
         return findings
     last = last_words(seen.tails)
-    if all(one.known.fallback for one in others) and (others or (last and last.is_last)):
+    if all(one.known.fallback for one in others) and not says_why and (others or (last and last.is_last)):
         return [*(one for one in findings if one not in others), *others]
     lowered = [one for one in broken if one not in others]
     return [replace(one, known=replace(one.known, severity=RISK)) if one in lowered else one for one in findings]
