@@ -1,4 +1,4 @@
-"""A small change of an overlay: what stays comes from uv's cache, and with its bytecode."""
+"""A small change of an overlay: what stays is taken over from the old one, with its bytecode."""
 
 from __future__ import annotations
 
@@ -22,24 +22,36 @@ def of(overlay: Path, name: str) -> Path:
     return next(overlay.glob(f"lib/python3*/site-packages/{name}"))
 
 
-@pytest.mark.parametrize("mode", ["hardlink", "copy"])
-def test_what_stays_is_not_compiled_again(
-    overlay: Path, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch, mode: str
-) -> None:
-    """Bytes behind the code of a module's bytecode tell where it comes from."""
-    monkeypatch.setenv("UV_LINK_MODE", mode)
+@pytest.mark.parametrize("goes", [True, False])
+def test_what_stays_is_neither_written_nor_compiled_again(overlay: Path, wheels: Path, done: Cli, goes: bool) -> None:
+    """Bytes behind the code of bytecode tell where it comes from. An old overlay that is kept shares no file."""
     for name in ("stays", "changes"):
         with of(overlay, f"{name}/__pycache__/part.*.pyc").open("ab") as stream:
             stream.write(b"of before")
+    (overlay / "notes").write_text("mine") if not goes else None
+    before = of(overlay, "stays/part.py").stat()
     wheel(wheels, "changes", "2.0", files={"changes/part.py": "value = 2\n"})
     wheel(wheels, "tiny", "1.0")
 
     done("venv", "v", "tiny", "changes==2.0")
 
-    assert (of(overlay, "stays/part.py").stat().st_nlink > 1) == (mode == "hardlink")
+    after = of(overlay, "stays/part.py").stat()
+    assert (after.st_ino == before.st_ino, after.st_mtime_ns) == (goes, before.st_mtime_ns)
     assert of(overlay, "stays/__pycache__/part.*.pyc").read_bytes().endswith(b"of before")
     assert not of(overlay, "changes/__pycache__/part.*.pyc").read_bytes().endswith(b"of before")
     assert of(overlay, "tiny/__pycache__/__init__.*.pyc").is_file()
+    assert overlay.with_name("v.previous").exists() is not goes
+
+
+def test_what_is_not_as_it_was_installed_is_installed_again(overlay: Path, wheels: Path, done: Cli) -> None:
+    """A file that has gone, and a wheel of the same version with another content."""
+    of(overlay, "stays/part.py").unlink()
+    wheel(wheels, "changes", "1.0", files={"changes/part.py": "value = 3\n"})
+
+    done("venv", "v", "stays")
+
+    assert of(overlay, "stays/part.py").read_text() == "value = 1\n"
+    assert of(overlay, "changes/part.py").read_text() == "value = 3\n"
 
 
 def test_the_cache_lies_where_the_user_says_and_one_that_cannot_be_kept_is_not_missed(

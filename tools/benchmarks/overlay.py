@@ -1,7 +1,8 @@
-"""Packages of one's own over a base, beside uv and pip; and from requirements to an image, beside uv and mksquashfs.
+"""Packages of one's own over a base, one more of them, and from requirements to an image: beside uv, pip, mksquashfs.
 
 By hand is `uv venv`, `uv pip install` and the published guide's mksquashfs, on the same Python as the base. Each run
-begins with an empty cache, so that the index is in the time; with bytecode, as uenvtool's image has it.
+begins with an empty cache, so that the index is in the time; with bytecode, as uenvtool's image has it. One more
+package comes to what is there, with a warm cache.
 """
 
 from __future__ import annotations
@@ -23,15 +24,39 @@ GUIDE = ("-no-recovery", "-noappend", "-Xcompression-level", "3")
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield both."""
+    """Yield all."""
     packages = ["rich"] if place.small else ["transformers", "scipy", "pandas", "matplotlib"]
     base = place.folder / "base"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", base], check=True)
     uv, tool, pip, image = _ways(place, base / "bin/python", packages)
     about = f"{', '.join(packages)}; each run begins without a cache."
     yield Comparison("Packages over a base", [pip, uv, tool], about, rounds=3)
+    more = [*packages, *([] if place.small else ["datasets", "rich"])]
+    beside = f"einops, beside {', '.join(more)} and what they need; the old state comes back before each run."
+    yield Comparison("One more package", _one_more(place, base / "bin/python", more), beside, rounds=5)
     if place.has("mksquashfs", "apt-get install squashfs-tools"):
         yield Comparison("From requirements to an image", image, about, rounds=3)
+
+
+def _one_more(place: Place, base: Path, packages: list[str]) -> list[Way]:
+    uv, hand, made = os.fspath(find_uv_bin()), place.folder / "hand", place.folder / "made"
+    python, cache = hand / "bin/python", ("--cache-dir", place.folder / "cache")
+    places = list(read_settings(os.environ).arguments)
+    install: list[str | Path] = [uv, "pip", "install", "--link-mode=copy", "--compile-bytecode", "--python", python]
+    install += [*cache, *places]
+    for path in (hand, made):
+        shutil.rmtree(path, ignore_errors=True)
+    place.run(uv, "venv", "--system-site-packages", "--python", base, hand)()
+    place.run(*install, *packages)()
+    place.tool("venv", made, *packages, "einops", "--base", base)()
+
+    without = place.run(uv, "pip", "uninstall", "--python", python, "einops")
+    by_pip = place.run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "einops")
+    return [
+        Way("pip install", by_pip, without),
+        Way("uv pip install", place.run(*install, "einops"), without),
+        Way("uenvtool venv", place.tool("venv", made, "einops"), place.tool("venv", made, "--remove", "einops")),
+    ]
 
 
 def _ways(place: Place, base: Path, packages: list[str]) -> tuple[Way, Way, Way, list[Way]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -24,20 +24,20 @@ Compiled = list[tuple[Path, dict[bytes, int]]]
 """Each worker's data file, and the name and length of the bytecode of each module that it did, in order."""
 
 
-def compile_tree(python: Path, folder: Path, *, checked: bool, before: Path | None = None) -> int:
-    """Write the bytecode of every module below `folder` beside it; return the number of modules that have it.
+def compile_tree(python: Path, folder: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
+    """Write the bytecode of every module below `folder` beside it; return the number of modules that it did.
 
     checked: Python compares it with the source's time and size at each import, as it does with its
     own. Otherwise it is `unchecked-hash` (PEP 552) and the source is never looked at: for trees that
-    nobody changes. before: the environment in whose place this one comes; its bytecode is taken where the source is the
-    same. A file that is no Python is left alone, as compileall does. `folder` is an
-    environment or lies in one; `python` has the version of the one that will import it. Raises
-    ToolFailed if it does not run or cannot write.
+    nobody changes. done: modules that have theirs, relative to the environment. A file that is no Python is left alone,
+    as compileall does. `folder` is an environment or lies in one; `python` has the version of the one that will import
+    it. Raises ToolFailed if it does not run or cannot write.
     """
     root = next((parent for parent in (folder, *folder.parents) if (parent / "pyvenv.cfg").is_file()), folder)
     with scratch_folder() as scratch:
         kind = "checked" if checked else "unchecked"
-        compiled = _compile([python], root, sources(root, folder), scratch, kind, before=before)
+        modules = {name: size for name, size in sources(root, folder).items() if name not in done}
+        compiled = _compile([python], root, modules, scratch, kind)
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
@@ -94,7 +94,6 @@ def _compile(
     scratch: Path,
     kind: str,
     *,
-    before: Path | None = None,
     start: int | None = None,
 ) -> Compiled:
     """Compile modules, the large ones spread evenly over the workers.
@@ -108,7 +107,7 @@ def _compile(
 
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
         data = scratch / f"data-{number}"
-        words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind, before or ""]
+        words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
         words += [] if start is None else [data, str(start)]
         tag, *lengths = _output(python, *words).split()
         names = (_cache_name(name, os.fsencode(tag)) for name in shares[number])

@@ -60,7 +60,7 @@ def venv(request: VenvRequest) -> Result:
     from uenvtool.venv.where import on_named_base
 
     on_named_base(request, os.environ)
-    return make(request, os.environ, console.progress)
+    return make(request, os.environ, console.progress, console.warn)
 
 
 @app.command(cls=WithProgram)

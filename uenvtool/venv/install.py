@@ -17,6 +17,7 @@ from uenvtool.venv import overlay, pylock
 from uenvtool.venv.base import Distribution, installed, listing
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.fit import as_release, conflicts, is_version, marker_environment, protected
+from uenvtool.venv.kept import staying, take_over
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
 from uenvtool.venv.plan import OverlayPlan
@@ -130,7 +131,7 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
 def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tuple[PackageRow, ...]:
     """Make the overlay in an empty folder; what came of it. A dry run builds nothing from its source.
 
-    target: the place that it comes to; bytecode of the overlay there is taken where the source is the same.
+    target: the place that it comes to; what stays of the overlay there is taken over.
 
     Raises AnswerIsNo if what was installed does not fit the base, ToolFailed if uv fails.
     """
@@ -140,6 +141,8 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
     own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
     unbuilt = pylock.without_wheel(todo.lock) if plan.request.dry_run else frozenset[str]()
     text = pylock.stripped(todo.lock, unbuilt) if unbuilt else todo.lock
+    stays = staying(plan, todo.lock, target) - unbuilt
+    text = pylock.stripped(text, stays) if stays else text
     if "[[packages]]" in text:
         on_step("installing")
         files.fill(todo.uv.work, {pylock.LOCK: text})
@@ -147,6 +150,8 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
         todo.uv.run([*words, "--link-mode", plan.settings.link_mode, "-r", todo.uv.work / pylock.LOCK])
         (folder / ".lock").unlink(missing_ok=True)  # of uv, which gives everybody the right to write it
     _refuse_overwritten(folder, own)
+    kept = [name for package in stays for name in plan.there.whole[package]]
+    compiled = take_over(target, folder, kept, base.version, linked=not plan.keeps_old)
     new = installed(site)
     _refuse_misfits(todo, new, is_whole=not unbuilt)
     versions = {name: todo.resolution.versions.get(name) or "?" for name in unbuilt}
@@ -156,7 +161,7 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
     overlay.add_base_commands(folder, base)
     if plan.request.image is None:  # packing compiles on its own, for the image
         on_step("compiling bytecode")
-        compile_tree(folder / "bin" / "python", site, checked=True, before=target)
+        compile_tree(folder / "bin" / "python", site, checked=True, done=compiled)
     listed = manifest_text(folder)
     texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
     files.fill(folder / RECORD_FOLDER, texts)

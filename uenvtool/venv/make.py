@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Progress, Result, Step, Table, silent
 from uenvtool.core.session import STARTED_BY
-from uenvtool.core.words import size_text
+from uenvtool.core.words import canonical, size_text
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
@@ -23,7 +23,7 @@ from uenvtool.venv.base import Base, named
 from uenvtool.venv.image import packed_beside, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
-from uenvtool.venv.manifest import added_by_others, is_own
+from uenvtool.venv.manifest import is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.plan import OverlayPlan, planned, refuse_wrong_words
@@ -39,7 +39,8 @@ from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 class MadeOverlay:
     """What comes of a request, as it is gathered.
 
-    base: None if the overlay is only packed. image: as data. previous: where the old one is kept.
+    base: None if the overlay is only packed. told: warnings that were shown at once. image: as data. previous: where
+    the old one is kept.
     """
 
     request: VenvRequest
@@ -48,6 +49,7 @@ class MadeOverlay:
     changes: Sequence[PackageRow] = ()
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
     image: Mapping[str, Any] | None = None
     previous: Path | None = None
 
@@ -66,14 +68,19 @@ class MadeOverlay:
             },
             "packages": [change.data() for change in self.changes],
             "notes": self.notes,
-            "warnings": self.warnings,
+            "warnings": [*self.told, *self.warnings],
             "image": self.image,
             "previous": str(self.previous) if self.previous else None,
         }
 
 
-def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = silent) -> Result:
-    """Make the overlay, and pack it if that is asked for.
+def make(
+    request: VenvRequest,
+    environ: Mapping[str, str],
+    progress: Progress = silent,
+    warn: Callable[[str], None] = lambda _text: None,
+) -> Result:
+    """Make the overlay, and pack it if that is asked for. warn: tells at once what is known before the work.
 
     Raises BadInput if the path is not the tool's to write or an input is wrong, AnswerIsNo if the
     requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
@@ -93,7 +100,7 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     if request.image is not None and not request.changes_overlay and (target / CONFIG).is_file():
         _pack(made, environ, progress)
     else:
-        _make(made, environ, progress)
+        _make(made, environ, progress, warn)
     return _result(made, environ.get(STARTED_BY, ""))
 
 
@@ -121,13 +128,17 @@ def _refuse_foreign(request: VenvRequest, target: Path) -> None:
         raise BadInput(f"{shown} is a virtual environment that another tool made", hint=hint)
 
 
-def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> None:
+def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> None:
     request = made.request
     with contextlib.ExitStack() as stack:
-        on_step = stack.enter_context(progress(f"overlay {request.path}"))
         # The lock comes first: what another run has just made is then read, and a dead run's is restored.
         work = None if request.dry_run else stack.enter_context(files.workplace(made.target))
-        plan = planned(request, made.target, environ)
+        with progress(f"reading {request.path}"):
+            plan = planned(request, made.target, environ)
+        for text in _not_taken_over(plan):
+            warn(text)
+            made.told.append(text)
+        on_step = stack.enter_context(progress(f"overlay {request.path}"))
         refuse_package_name(plan)
         made.base = plan.base
         folder = work / "build" if work else stack.enter_context(files.scratch_folder())
@@ -151,6 +162,17 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
     if work is not None:
         _publish(made, todo.plan, new, on_step)
         _warn_of_older_image(made)
+
+
+def _not_taken_over(plan: OverlayPlan) -> Iterator[str]:
+    """Say what others put into the old overlay that the new one will not have."""
+    packages = {name: at for name, at in plan.there.packages.items() if canonical(name) not in plan.wanted.names}
+    lost, path = replace(plan.there, packages=packages), plan.request.path
+    if lost:
+        yield f"not by uenvtool, and so not in the new {path}: {', '.join(lost.shown())}; the old one is kept"
+    if packages:
+        again = shlex.join(["uenvtool", "venv", path, *(f"{name}=={at}" for name, at in sorted(packages.items()))])
+        yield f"`{again}` takes what others installed there in for good"
 
 
 def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
@@ -185,20 +207,12 @@ def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> 
             replacements.append(replacement)
             made.notes += editable_notes(plan.wanted.requirements)
         on_step(f"putting it at {request.path}")
-        foreign = added_by_others(target, new)
         packed_into = request.image or noted_image(target)
         if packed_into is not None:
             files.fill(new, image_note(target, packed_into))
-        if (request.update or foreign) and os.path.lexists(target):
+        if (request.update or plan.there) and os.path.lexists(target):
             made.previous = _previous_name(target)
         files.publish([files.Replacement(new=new, target=target, previous=made.previous), *replacements])
-    if foreign:
-        found = ", ".join(foreign.shown())
-        made.warnings.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
-        if foreign.packages:
-            pins = [f"{name}=={version}" for name, version in sorted(foreign.packages.items())]
-            again = shlex.join(["uenvtool", "venv", request.path, *pins])
-            made.warnings.append(f"`{again}` takes what others installed there in for good")
 
 
 def _warn_of_older_image(made: MadeOverlay) -> None:

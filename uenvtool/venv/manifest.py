@@ -11,9 +11,10 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
@@ -27,15 +28,21 @@ MAX_BYTES = 50_000_000
 READERS = 8
 """Files that are read at the same time: a parallel filesystem answers several as fast as one."""
 _CACHE = "__pycache__"
+_AT_TOP = {_CACHE, RECORD_FOLDER, ".lock"}
+"""Names that are not looked at: bytecode, the tool's records, what `uv pip` leaves."""
 _SITES = "lib/python3*/site-packages"
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What in an overlay is not the tool's: packages, by name, with their version; names below the overlay."""
+    """What in an overlay is not the tool's: packages, by name, with their version; names below the overlay.
 
-    packages: Mapping[str, str]
-    names: tuple[str, ...]
+    whole: the packages of the tool's own that are as they were installed, normalized name to files below the overlay.
+    """
+
+    packages: Mapping[str, str] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    whole: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
     def shown(self, most: int = 8) -> list[str]:
         """List all of it, or so many and how many more."""
@@ -46,6 +53,14 @@ class Foreign:
         return bool(self.packages or self.names)
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What is known of a file: its sum as a RECORD writes it, its size; -1 if nobody noted it."""
+
+    sum: str
+    size: int = -1
+
+
 def manifest_text(folder: Path) -> str:
     """Write the manifest of an overlay that the tool has just built."""
     records = (path for site in folder.glob(_SITES) for path in site.glob("*.dist-info"))
@@ -54,101 +69,107 @@ def manifest_text(folder: Path) -> str:
     return json.dumps(sums, indent=1, sort_keys=True) + "\n"
 
 
-def added_by_others(folder: Path, new: Path | None = None) -> Foreign | None:
-    """Find what is in an overlay and not by this tool: packages that pip brought, files and changes of the user's.
-
-    new: the overlay that takes its place. None if the folder is no overlay of this tool's.
-    """
-    record = read_record(folder)
-    return None if record is None else foreign(folder, record.versions, new)
-
-
 def is_own(folder: Path) -> bool:
     """Tell if all that is in a folder is an overlay of this tool's."""
     try:
-        found = added_by_others(folder) if folder.is_dir() and not folder.is_symlink() else None
+        record = read_record(folder) if folder.is_dir() and not folder.is_symlink() else None
+        return record is not None and not foreign(folder, record.versions)
     except BadInput:
         return False
-    return found is not None and not found
 
 
-def foreign(folder: Path, versions: Mapping[str, str], new: Path | None = None) -> Foreign:
-    """Find what in an overlay is not the tool's.
+def foreign(folder: Path, versions: Mapping[str, str]) -> Foreign:
+    """Find what is in an overlay and not by this tool: packages that pip brought, files and changes of the user's.
 
-    versions: the packages that the tool installed there. new: the overlay that takes its place; what it holds with
-    the same content is not lost.
+    versions: the packages that the tool installed there.
+    A package's file that is as large as it was, and older than the manifest, is taken for the one that was installed.
+    Of an overlay without a manifest, as one that was unpacked from its image, nobody can tell: the manifest is named.
     """
-    own = _manifest(folder)
+    own, made = _manifest(folder)
+    if not own:
+        return Foreign(names=(f"perhaps any file ({RECORD_FOLDER}/{MANIFEST} is missing or damaged)",))
     packages: dict[str, str] = {}
     theirs: set[str] = set()
-    sums: dict[str, str] = {}
+    known = {name: [_Row(text)] for name, text in own.items()}
+    of_package: dict[str, Sequence[str]] = {}
     for site in folder.glob(_SITES):
         for name, package in installed(site).items():
             record = os.path.relpath(os.path.join(package.metadata, "RECORD"), folder)
-            files = dict(_rows(folder, Path(package.metadata)))
-            if versions.get(name) == package.version and (not own or own.get(record) == _sum(folder / record)):
-                sums.update(files if own else {record: _sum(folder / record), **files})
+            rows = dict(_rows(folder, Path(package.metadata)))
+            if versions.get(name) == package.version and own.get(record) == _sum(folder / record):
+                of_package[name] = (record, *rows)
+                for file, row in rows.items():
+                    known.setdefault(file, []).append(row)  # two packages can have one file: it is the last one's
             else:
                 packages[package.name] = package.version
-                theirs.update((*files, record))
-    sums.update(own)
-    suspects = [name for name in _unknown(folder, {*sums, *theirs}, new) if name not in theirs]
+                theirs.update((*rows, record))
+    present = set(_files(folder))
+    whole = {name for name, rows in known.items() if name in present and _is_as_old(f"{folder}/{name}", rows, made)}
+    suspects = sorted((present & known.keys()) - whole)
     with ThreadPoolExecutor(READERS) as pool:
-        changed = pool.map(lambda name: _differs(folder, name, sums.get(name), new), suspects)
-        names = [name for name, differs in zip(suspects, changed, strict=True) if differs]
-    return Foreign(packages, tuple(sorted(names)))
+        same = pool.map(lambda name: _has_sum(folder / name, known[name]), suspects)
+        whole |= {name for name, has_sum in zip(suspects, same, strict=True) if has_sum}
+    unknown = _by_folder(present - whole - theirs, {*known, *theirs})
+    kept = {
+        name: tuple(file for file in files if file in whole)
+        for name, files in of_package.items()
+        if all(file in whole or _CACHE in file for file in files)
+    }
+    return Foreign(packages, tuple(sorted(unknown)), kept)
 
 
-def _manifest(folder: Path) -> dict[str, str]:
-    """Read the manifest of an overlay; empty if it has none, or none that can be read: the rest is compared then."""
+def _manifest(folder: Path) -> tuple[dict[str, str], int]:
+    """Read the manifest of an overlay, and when it was written, in ns; empty if it is not there or cannot be read."""
+    path = folder / RECORD_FOLDER / MANIFEST
     try:
-        found = json.loads(read_bytes(folder / RECORD_FOLDER / MANIFEST, MAX_BYTES))
-        return {str(name): str(value) for name, value in found.items()}
+        found = json.loads(read_bytes(path, MAX_BYTES))
+        return {str(name): str(value) for name, value in found.items()}, path.stat().st_mtime_ns
     except (FileNotFoundError, BadInput, ValueError, AttributeError, RecursionError):
-        return {}
+        return {}, 0
 
 
-def _rows(folder: Path, metadata: Path) -> Iterator[tuple[str, str]]:
+def _rows(folder: Path, metadata: Path) -> Iterator[tuple[str, _Row]]:
     try:
         text = read_bytes(metadata / "RECORD", MAX_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, BadInput):
         return
+    site = os.path.relpath(metadata.parent, folder)
     for row in csv.reader(text.splitlines()):
         if len(row) > 1 and row[1]:
-            yield os.path.relpath(os.path.normpath(metadata.parent / row[0]), folder), row[1]
+            size = int(row[2]) if row[2:] and row[2].isdecimal() else -1
+            yield os.path.normpath(f"{site}/{row[0]}"), _Row(row[1], size)
 
 
 def _files(folder: Path) -> Iterator[str]:
     """List every file and symlink of an overlay but the tool's records and bytecode, relative to it."""
     for here, folders, names in os.walk(folder):
+        below = os.path.relpath(here, folder)
+        hidden = _AT_TOP if below == "." else {_CACHE}
         links = [name for name in folders if os.path.islink(os.path.join(here, name))]
-        hidden = {_CACHE, *links, *([RECORD_FOLDER] if os.path.samefile(here, folder) else [])}
-        folders[:] = [name for name in folders if name not in hidden]
-        yield from (os.path.relpath(os.path.join(here, name), folder) for name in (*names, *links))
+        folders[:] = [name for name in folders if name not in {*hidden, *links}]
+        yield from (os.path.normpath(f"{below}/{name}") for name in (*names, *links) if name not in hidden)
 
 
-def _unknown(folder: Path, known: set[str], new: Path | None) -> Iterator[str]:
-    """List the files to look at; of a folder in which nothing is known the folder alone, and a slash."""
+def _by_folder(names: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """List names; of a folder in which nothing is known the folder alone, and a slash."""
     holding = {str(parent) for name in known for parent in Path(name).parents}
     reported: set[str] = set()
-    for name in _files(folder):
+    for name in names:
         parents = [str(parent) for parent in reversed(Path(name).parents)][1:]
-        alone = next((top for top in parents if top not in holding and not (new and (new / top).is_dir())), None)
-        if alone is None:
-            yield name
-        elif alone not in reported:
+        alone = next((f"{top}/" for top in parents if top not in holding), name)
+        if alone not in reported:
             reported.add(alone)
-            yield f"{alone}/"
+            yield alone
 
 
-def _differs(folder: Path, name: str, expected: str | None, new: Path | None) -> bool:
-    if name.endswith("/"):
-        return True
-    if new and (new / name).is_file() and (new / name).samefile(folder / name):  # by UV_LINK_MODE=hardlink
-        return False
-    if _sum(folder / name, (expected or "").partition("=")[0]) == expected:
-        return False
-    return new is None or not os.path.lexists(new / name) or _sum(new / name) != _sum(folder / name)
+def _is_as_old(path: str, rows: Sequence[_Row], made: int) -> bool:
+    status = os.lstat(path)
+    is_old = stat.S_ISREG(status.st_mode) and status.st_mtime_ns < made
+    return is_old and any(row.size == status.st_size for row in rows)
+
+
+def _has_sum(path: Path, rows: Sequence[_Row]) -> bool:
+    return any(_sum(path, row.sum.partition("=")[0]) == row.sum for row in rows)
 
 
 def _sum(path: Path, kind: str = "sha256") -> str:

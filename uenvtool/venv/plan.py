@@ -16,6 +16,7 @@ from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.conda import held_against
 from uenvtool.venv.info import read_image_record, require_mountable
+from uenvtool.venv.manifest import Foreign, foreign
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
@@ -31,8 +32,8 @@ NO_RUNTIME = "none"
 class OverlayPlan:
     """What a request comes to here.
 
-    wanted: the packages. previous: the record of the overlay that is made again. preferred: versions to stay with, by
-    name. What is built with the base's torch stands in the settings.
+    wanted: the packages. previous: the record of the overlay that is made again; there: what others put into it.
+    preferred: versions to stay with, by name. What is built with the base's torch stands in the settings.
     """
 
     request: VenvRequest
@@ -41,7 +42,13 @@ class OverlayPlan:
     settings: UvSettings
     overrides: tuple[str, ...] = ()
     previous: OverlayRecord | None = None
+    there: Foreign = field(default_factory=Foreign)
     preferred: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def keeps_old(self) -> bool:
+        """Tell if the overlay that is made again stays under another name."""
+        return self.request.update or bool(self.there)
 
     @property
     def override_names(self) -> tuple[str, ...]:
@@ -93,6 +100,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
     Raises BadInput if one of them is wrong, AnswerIsNo if the base that is meant is not here.
     """
     previous = read_record(target)
+    there = foreign(target, previous.versions) if previous else Foreign()
     if previous is None and request.update and request.image is not None and request.image.is_file():
         previous = read_image_record(request.image)  # the loose overlay is gone
     if request.update and previous is None and not (request.wants_packages or request.from_):
@@ -127,6 +135,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
         settings=settings,
         overrides=tuple(dict.fromkeys(request.override)),
         previous=previous,
+        there=there,
         preferred={} if before is None or request.update else before.versions,
     )
     plan = plan if before is None else _with_previous(plan, before)

@@ -18,7 +18,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.words import canonical
+from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT
 from uenvtool.venv.requirements import UserRequest, UserRequirement
@@ -202,6 +202,19 @@ def without_wheel(text: str) -> frozenset[str]:
     """List the packages of a lock that have to be built from their source."""
     tables = (table for table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
     return frozenset(canonical(table["name"]) for table in tables)
+
+
+def unchanged(text: str, before: str) -> frozenset[str]:
+    """List the packages that two locks have alike, in files of known content."""
+    old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (before, text))
+    return frozenset(
+        name for name, tables in new.items() if tables == old.get(name) and all(map(_is_of_known_content, tables))
+    )
+
+
+def _is_of_known_content(table: Mapping[str, Any]) -> bool:
+    places = _files_of(table, ("directory", "vcs", *SINGLE))
+    return bool(places) and all(place.get("hashes") for place in places)
 
 
 def uploaded(text: str) -> dict[str, datetime.datetime]:

@@ -30,3 +30,4 @@ from uenvtool.core.files.trees import fill_from as fill_from
 from uenvtool.core.files.trees import fill_start as fill_start
 from uenvtool.core.files.trees import link as link
 from uenvtool.core.files.trees import remove_tree as remove_tree
+from uenvtool.core.files.trees import take_files as take_files

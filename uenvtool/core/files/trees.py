@@ -41,6 +41,37 @@ def link(path: Path, target: str) -> None:
         path.symlink_to(target)
 
 
+def take_files(old: Path, new: Path, names: Iterable[str], *, linked: bool) -> set[str]:
+    """Give files of one folder, with their times, to another that nobody reads yet; return the names that came.
+
+    linked: each is a second name of its file where the filesystem gives one, else a copy. What is not in the old
+    folder, or already in the new one, does not come.
+    """
+    with write_errors(new):
+        return {name for name in names if _taken(f"{old}/{name}", f"{new}/{name}", linked=linked)}
+
+
+def _taken(source: str, target: str, *, linked: bool) -> bool:
+    import shutil
+
+    if not linked and (os.path.lexists(target) or not os.path.isfile(source)):
+        return False
+    try:
+        (os.link if linked else shutil.copy2)(source, target)
+    except FileExistsError:
+        return False
+    except FileNotFoundError:
+        if os.path.isdir(os.path.dirname(target)) or not os.path.isfile(source):
+            return False
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        return _taken(source, target, linked=linked)
+    except OSError:  # another user's file, or a filesystem without links between folders
+        if not linked:
+            raise
+        return _taken(source, target, linked=False)
+    return True
+
+
 def remove_tree(path: Path) -> None:
     """Remove a file or a whole folder that is the tool's own, also what is read-only in it."""
     import shutil

@@ -1,11 +1,11 @@
 """Gives the bytecode of many modules; runs in the base's Python, whose bytecode it is.
 
-    python bytecode.py ROOT LIST checked|unchecked BEFORE [DATA START]
+    python bytecode.py ROOT LIST checked|unchecked [DATA START]
 
 LIST holds paths relative to ROOT; a NUL ends each. Without DATA every module's bytecode is written
 beside it; with DATA all of it is written there, from the byte START on. Prints what this Python calls
 its bytecode, and the length of each module's (0: none). Bytecode that this script wrote before is used
-again if it is still that of its source: in ROOT, or in BEFORE, a tree with the same paths, beside the same source.
+again if it is still that of its source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
 """Python has one object for each of these, and marshal writes whether it is interned: now all of them are."""
 
 
-def main(root: str, list_path: str, kind: str, before: str, data: str = "", start: str = "0") -> None:
+def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
     """Go through the list."""
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
@@ -36,8 +36,7 @@ def main(root: str, list_path: str, kind: str, before: str, data: str = "", star
         for name in names:
             path = os.path.join(os.fsencode(root), name)
             cached = cache_path(path)
-            old = os.path.join(os.fsencode(before), name) if before else b""  # a bare name is the current folder's
-            content = bytecode(path, os.fsdecode(name), old, kind == "checked")
+            content = bytecode(path, os.fsdecode(name), kind == "checked")
             lengths.append(len(content))
             if data:
                 gathered.write(content)
@@ -53,15 +52,11 @@ def cache_path(path: bytes) -> bytes:
     return os.path.join(folder, b"__pycache__", name[: -len(b".py")] + tag)
 
 
-def bytecode(path: bytes, name: str, before: bytes, checked: bool) -> bytes:
+def bytecode(path: bytes, name: str, checked: bool) -> bytes:
     """Return the bytecode of a module; nothing if it is no Python: as compileall, this leaves such files alone."""
     try:
         source, stamp, digest = read(path)
         body = reusable(cache_path(path), NAMED_AT + name, {stamp, *hashed(digest)})
-        if body is None and os.path.isfile(before):
-            old_source, old_stamp, _ = read(before)
-            if old_source == source:
-                body = reusable(cache_path(before), NAMED_AT + name, {old_stamp, *hashed(digest)})
         if body is None:
             code = compile(source, NAMED_AT + name, "exec", dont_inherit=True, optimize=0)
             body = marshalled(code)
