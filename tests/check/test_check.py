@@ -250,7 +250,7 @@ FLAWS = {
     "network-off, of a node": FOUR.replace("=2", "=1") + "export NCCL_P2P_DISABLE=1\n",
     "no-gpu": "#!/bin/bash\n#SBATCH -N 1\ntorchrun --standalone t.py\n",
     "nodes-by-name": ONE + "#SBATCH -w gpu[1-2]\n",
-    "devices-by-hand": FOUR + "export CUDA_VISIBLE_DEVICES=0,1,2,3\nsrun python t.py\n",
+    "devices-by-hand": FOUR + "#SBATCH --gpu-bind=closest\nexport CUDA_VISIBLE_DEVICES=0,1,2,3\nsrun python t.py\n",
     "port-random": ONE + "MASTER_PORT=$RANDOM\n",
     "kill-by-pattern, by its name": ONE + "pkill python\n",
     "kill-by-pattern, by its GPU": ONE + "for i in $(lsof /dev/nvidia0 | awk '{print $2}'); do kill -9 $i; done\n",
@@ -258,6 +258,8 @@ FLAWS = {
     "conda-without-hook, behind a start-up file": ONE + "source ~/.bashrc\nconda activate x\n",
     "option-as-comment, beside others": ONE + "# SBATCH --mem=1G\npython t.py\n",
     "idle-gpus, as far as the script tells": ONE.replace("=1", "=4", 2).replace("nodes=4", "nodes=1") + "python t.py\n",
+    "idle-gpus, of several processes": ONE.replace("gpus=1", "gpus=4") + "torchrun --nproc-per-node=2 t.py\n",
+    "failure-hidden, of a function": HEAD + "run() {\n  srun python $1\n}\nrun a.py &\nrun b.py &\nwait\n",
     "failure-hidden, by another job": HEAD + "srun -c 8 python t.py || sbatch again.sh\n",
     "rank-outside-step, of one task on each node": HEAD + "export RANK=$SLURM_PROCID\nsrun -c 8 python t.py\n",
     "node-rank-for-all, in a variable": TWO
@@ -389,7 +391,7 @@ HINTS = {
     "srun-cores", "srun-cores, of the program", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "conda-without-hook, its old form", "conda-without-hook, behind a start-up file", "node-rank-for-all, by c10d",
-    "option-as-comment, beside others", "idle-gpus, as far as the script tells",
+    "option-as-comment, beside others", "idle-gpus, of several processes", "idle-gpus, as far as the script tells",
     "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
 }  # fmt: skip
 """Flaws that are a hint alone: the file does not tell if they are one on its system."""

@@ -152,23 +152,25 @@ _ONE_DEVICE = re.compile(r"\d|\$\{?SLURM_(LOCALID|PROCID)\}?")
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:
-    """Yield one process on a node with several GPUs, where its program shows that it takes one, as torchrun's do.
+    """Yield fewer ranks than GPUs on a node; a hint where the program is not read, which may start more.
 
     No row: the training program is read.
     """
     for launch in context.launches:
-        shape = launch.shape
-        is_one = launch.program in (PYTHON, TORCHRUN) and launch.ranks == 1 and (shape.tasks or 2) == 1
-        is_one &= launch.step is None or launch.step.name.endswith(SRUN)
-        if not is_one or (shape.gpus or 1) < 2 or launch.part.background:
+        shape, gpus = launch.shape, launch.shape.gpus or 0
+        ranks = (launch.ranks or 0) * ((shape.tasks or 0) if launch.step else 1)
+        is_ours = launch.step is None or launch.step.name.endswith(SRUN) or launch.program != PYTHON
+        if not ranks or not is_ours or launch.part.background or not ranks < gpus:
             continue
         line = " ".join(launch.words)
         if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
             continue
         _, text = context.program(launch)
-        is_shown = launch.program == TORCHRUN or "torch" in text
-        if not _USES_ALL_GPUS.search(text) and (is_shown or not text):
-            yield replace(at(launch.part, f"{shape.gpus} GPUs a node, and one process"), is_certain=is_shown)
+        is_shown = ranks == 1 and (launch.program == TORCHRUN or "torch" in text)
+        is_only = len(context.launches) == 1
+        if not _USES_ALL_GPUS.search(text) and (is_shown or is_only):
+            count = "one process" if ranks == 1 else f"{ranks} processes"
+            yield replace(at(launch.part, f"{gpus} GPUs a node, and {count}"), is_certain=is_shown)
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -254,11 +256,14 @@ def _outer(launch: Launch) -> Part:
 def _bare_wait(context: Context) -> Iterator[Hit]:
     """Yield `wait` without a process, behind programs in the background."""
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
-    started = [other for other in context.launches if _outer(other).background and other.part.scope == BATCH]
+    started = [_outer(other) for other in context.launches if _outer(other).background and other.part.scope == BATCH]
+    if any(FUNCTION in {kind for kind, _, _ in _outer(other).path} for other in context.launches):
+        calls = (part for part in context.commands if part.background and re.fullmatch(r"\w+", part.name))
+        started += [part for part in calls if re.search(rf"\b{part.name}[ \t]*\(\)", context.source.text)]
     if not started or any(len(part.words) > 1 for part in waits):
         return
     for part in waits[-1:]:
-        if started[0].part.offset < part.offset:
+        if started[0].offset < part.offset:
             yield at(part, "wait without a process forgets it", 'pid=$! behind the program, and then wait "$pid"')
 
 

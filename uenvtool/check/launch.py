@@ -88,7 +88,7 @@ def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
             found[name] = value
         elif re.match(r"-[A-Za-z]", word):
             name, value = SHORT_OPTIONS.get(word[1], word[1]), word[2:].removeprefix("=")
-            if not value and word[1] not in "luvqQkKOsXHEIZb" and i + 1 < len(words):
+            if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(words):
                 i += 1
                 value = words[i]
             found[name] = value

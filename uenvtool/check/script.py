@@ -26,6 +26,7 @@ SHORT_OPTIONS = {
     "n": "ntasks",
     "o": "output",
     "p": "partition",
+    "q": "qos",
     "t": "time",
     "w": "nodelist",
 }
