@@ -167,9 +167,14 @@ def test_the_variables_of_a_network_are_given_only_where_it_is() -> None:
 def test_what_is_broken_stands_in_the_order_in_which_it_happened() -> None:
     limit = "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00:00 DUE TO TIME LIMIT ***\n"
 
-    seen = read(FIRES["omp-default"][0] + WATCHDOG.format(0) + limit)
+    seen = read("cxil_map: write error\n" + STEPS + FIRES["omp-default"][0] + WATCHDOG.format(0) + limit)
 
-    assert [found.known.id for found in seen.findings] == ["watchdog-timeout", "time-limit", "omp-default"]
+    assert [found.known.id for found in seen.findings] == [
+        "watchdog-timeout",
+        "time-limit",
+        "cxil-map",
+        "omp-default",
+    ]
 
 
 def test_colours_carriage_returns_and_binary_garbage_hide_nothing() -> None:

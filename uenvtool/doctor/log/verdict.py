@@ -32,11 +32,11 @@ def examined(
 ) -> Examination:
     """Return the findings of what was seen, the worst and of those the first one first, and the facts.
 
-    reference, gpus: how fast the network of the system has been, and how many GPUs a node of it has. nodes: of the job,
-    if the log does not say so.
+    What the run went on behind stands after what it did not. reference, gpus: how fast the network of
+    the system has been, and how many GPUs a node of it has. nodes: of the job, if the log does not say so.
     """
     alternatives = _alternatives(seen)
-    shown = sorted(_shown(seen, known, alternatives), key=lambda one: one.order)
+    shown = sorted(_shown(seen, known, alternatives), key=lambda one: (one.went_on() and not one.known.ends, one.order))
     found = [_finding(_mendable(one.known, alternatives), one.sighting, seen) for one in shown]
     findings = _as_warned(found, [one.known.id for one in shown if one.is_but_warned], seen)
     facts = dict(_facts(seen, known))
