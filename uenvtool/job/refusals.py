@@ -40,8 +40,10 @@ REGISTRY = re.compile(
 )
 """An image of a registry: a host name with a dot, as docker knows it."""
 NEW_SITE = "docs/new-site.md has one for PBS"
-_UENV_PATH = re.compile(r"[A-Za-z0-9_./@%:-]+")
-"""What the uenv plugin takes as the name or path of an image; a comma would part two of them."""
+_NAME, _PATH = r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"[./][A-Za-z0-9_./-]*"
+_UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NAME})*)(:{_PATH})?")
+"""What uenv 9 and 10 read as one image (eth-cscs/uenv, src/uenv/parse.cpp, parse_uenv_description): a path or a label,
+and where it is mounted."""
 _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
 """What changes the shell that it is typed in, and does nothing in a process of its own."""
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
@@ -168,10 +170,10 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
         yield Problem(f"{named} is an image of a registry, and {case.plan.runtime.name} runs none", hint=hint)
     yield from _of_view(case)
     yield from on_another_image(case.plan, case.published if recipe else "")
-    for path in filter(None, (case.plan.image, overlay.path if overlay and overlay.mount else "")):
-        if not _UENV_PATH.fullmatch(path):
-            hint = "letters, digits and _ . / - @ % only: move it"
-            yield Problem(f"the uenv plugin cannot take the path {path!r}", hint=hint)
+    for image in filter(None, (case.plan.image, overlay.path if overlay and overlay.mount else "")):
+        if not _UENV.fullmatch(image):
+            hint = "a label is NAME/VERSION:TAG@SYSTEM%UARCH; a path has letters, digits and _ . / - only: move it"
+            yield Problem(f"uenv cannot read {image!r} as an image", hint=hint)
 
 
 def _of_view(case: Case) -> Iterator[Problem]:
