@@ -248,7 +248,7 @@ FLAWS = {
     "unread-setting, an interface": ONE + "export NCCL_IB_HCA=ib0\n",
     "network-off": FOUR + "export NCCL_IB_DISABLE=1\n",
     "network-off, of a node": FOUR.replace("=2", "=1") + "export NCCL_P2P_DISABLE=1\n",
-    "no-gpu": "#!/bin/bash\n#SBATCH -N 1\ntorchrun --standalone t.py\n",
+    "gpus-not-asked": "#!/bin/bash\n#SBATCH -N 1\ntorchrun --standalone t.py\n",
     "nodes-by-name": ONE + "#SBATCH -w gpu[1-2]\n",
     "devices-by-hand": FOUR + "#SBATCH --gpu-bind=closest\nexport CUDA_VISIBLE_DEVICES=0,1,2,3\nsrun python t.py\n",
     "port-random": ONE + "MASTER_PORT=$RANDOM\n",
