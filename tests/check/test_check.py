@@ -238,6 +238,7 @@ FLAWS = {
     "conda-without-hook": ONE + "conda activate train\n",
     "conda-without-hook, behind a module": ONE + "module load anaconda3\nconda activate train\n",
     "steps-side-by-side": FOUR + "srun -n1 python a.py &\nsrun -n1 python b.py &\nwait\n",
+    "sbatch-in-uenv": "#SBATCH --uenv=x/v2.9:v1 --time=1\nsrun python t.py\nsbatch next.sh\n",
     "squashfs-around-srun": ONE + "squashfs-mount env.sqfs:/env -- srun python t.py\n",
     "old-name": ONE + "export NCCL_BLOCKING_WAIT=1\n",
     "old-name, of a cache": ONE + "export TRANSFORMERS_CACHE=/scratch/hf\n",

@@ -329,23 +329,18 @@ _SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)
 def options_as_comments(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines that are comments to sbatch.
 
-    Behind a blank they always are; with one behind the `#` it can be a way to switch an option off beside others.
+    Behind a blank they always are; one behind the `#` can be a way to switch an option off beside others: a hint.
     No row: all lines of a file are one finding.
     """
     are_all = not any(context.source.of("directive"))
-    lines = [part for part in context.source.of("ignored") if are_all or not part.text.startswith("#")]
-    is_certain = bool(lines)
-    lines = lines or list(context.source.of("ignored"))
+    every = list(context.source.of("ignored"))
+    certain = [part for part in every if are_all or not part.text.startswith("#")]
+    lines = certain or every
     if lines:
         detail = f"{len(lines)} lines" if len(lines) > 1 else ""
-        edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in lines)
-        yield Hit(
-            offset=lines[0].offset,
-            end=lines[0].end,
-            detail=detail,
-            edits=edits if is_certain else (),
-            is_certain=is_certain,
-        )
+        edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in certain)
+        first, is_certain = lines[0], bool(certain)
+        yield Hit(offset=first.offset, end=first.end, detail=detail, edits=edits, is_certain=is_certain)
 
 
 def dos_line_ends(context: Context) -> Iterator[Hit]:
