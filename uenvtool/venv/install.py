@@ -26,6 +26,7 @@ from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requiremen
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.taken import made_from
+from uenvtool.venv.unbuilt import UNKNOWN, Unbuilt
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.where import RECORD_FOLDER
 
@@ -129,7 +130,7 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
 
 
 def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tuple[PackageRow, ...]:
-    """Make the overlay in an empty folder; what came of it. A dry run builds nothing from its source.
+    """Make the overlay in an empty folder; what came of it.
 
     target: the place that it comes to; what stays of the overlay there is taken over.
 
@@ -139,10 +140,8 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
     site = folder / overlay.site_packages(base.version)
     overlay.create(folder, base)
     own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
-    unbuilt = pylock.without_wheel(todo.lock) if plan.request.dry_run else frozenset[str]()
-    text = pylock.stripped(todo.lock, unbuilt) if unbuilt else todo.lock
-    stays = staying(plan, todo.lock, target) - unbuilt
-    text = pylock.stripped(text, stays) if stays else text
+    stays = staying(plan, todo.lock, target)
+    text = pylock.stripped(todo.lock, stays)
     if "[[packages]]" in text:
         on_step("installing")
         files.fill(todo.uv.work, {pylock.LOCK: text})
@@ -153,11 +152,8 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
     kept = [name for package in stays for name in plan.there.whole[package]]
     compiled = take_over(target, folder, kept, base.version, linked=not plan.keeps_old)
     new = installed(site)
-    _refuse_misfits(todo, new, is_whole=not unbuilt)
-    versions = {name: todo.resolution.versions.get(name) or "?" for name in unbuilt}
-    rows = outcome(base, new, plan.wanted, plan.override_names, versions)
-    if plan.request.dry_run:
-        return rows
+    _refuse_misfits(todo, new)
+    rows = outcome(base, new, plan.wanted, plan.override_names)
     overlay.add_base_commands(folder, base)
     if plan.request.image is None:  # packing compiles on its own, for the image
         on_step("compiling bytecode")
@@ -166,6 +162,19 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
     texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
     files.fill(folder / RECORD_FOLDER, texts)
     return rows
+
+
+def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
+    """Say what an installation comes to, and what is not known of it before something is built."""
+    plan, blind = todo.plan, todo.uv.unbuilt or Unbuilt()
+    found = pylock.versions_of(todo.lock)
+    versions = {name: version if version not in ("", UNKNOWN) else "?" for name, version in found.items()}
+    rows = outcome(plan.base, {}, plan.wanted, plan.override_names, versions, todo.resolution.askers)
+    notes = []
+    for name in sorted(pylock.without_wheel(todo.lock)):
+        needs = "; what it needs is not known before that" if name in blind.of_index | blind.elsewhere else ""
+        notes.append(f"{name} {versions[name]} has no wheel: it would be built{needs}")
+    return rows, notes
 
 
 def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) -> str:
@@ -204,10 +213,8 @@ def _refuse_overwritten(folder: Path, own: Mapping[Path, bytes]) -> None:
         raise ToolFailed(f"a package {deeds[0]}, which is the overlay's own", hint=hint)
 
 
-def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution], *, is_whole: bool) -> None:
-    plan = todo.plan
-    found = conflicts(plan.base, new, plan.wanted) if is_whole else []
-    problems = (
-        found or numpy_problems(plan.base.packages, new) or torch_problems(plan.base.packages, new, plan.override_names)
-    )
+def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution]) -> None:
+    plan, packages = todo.plan, todo.plan.base.packages
+    problems = conflicts(plan.base, new, plan.wanted) or numpy_problems(packages, new)
+    problems = problems or torch_problems(packages, new, plan.override_names)
     AnswerIsNo.raise_any(dict.fromkeys(problems))

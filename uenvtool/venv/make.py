@@ -22,7 +22,7 @@ from uenvtool.venv import howto
 from uenvtool.venv.base import Base, named
 from uenvtool.venv.image import packed_beside, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
-from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
+from uenvtool.venv.install import foretold, from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
@@ -31,6 +31,7 @@ from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.taken import with_files_here
+from uenvtool.venv.unbuilt import unbuilt
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 
@@ -147,7 +148,8 @@ def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress, war
 
 def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None, on_step: Step) -> None:
     new = (work or folder) / "new"
-    uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
+    dry = unbuilt(plan.wanted, plan.settings) if plan.request.dry_run else None
+    uv = Uv(program=find_uv(), settings=plan.settings, work=folder, unbuilt=dry)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
@@ -156,7 +158,11 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
     if not todo.plan.wanted.requirements and not plan.previous and (here := found_here()):
         command = f"uenvtool venv {shlex.quote(plan.request.path)} {option_of(here[0])}"
         made.notes.append(f"this folder says what it needs, and nothing of it was installed: `{command}`")
-    rows = install(todo, new, made.target, on_step)
+    if plan.request.dry_run:
+        rows, notes = foretold(todo)
+        made.notes += notes
+    else:
+        rows = install(todo, new, made.target, on_step)
     made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older)
     made.warnings += warnings(plan.base, rows)
     if work is not None:
@@ -265,7 +271,9 @@ def _result(made: MadeOverlay, started_by: str) -> Result:
         counts = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
         notes.append(f"not listed: {counts} (--verbose lists them)")
     if request.dry_run:
-        notes.append("nothing was made (--dry-run)")
+        has_torch = made.base is not None and "torch" in made.base.packages
+        unseen = ", and if compiled modules fit the base's torch only a run sees" if has_torch else ""
+        notes.append(f"nothing was made (--dry-run): this is by the metadata of wheels{unseen}")
     elif made.base is not None:
         notes.append(f"{shown_path(made.target)} lies on {made.base.described()}")
         notes += [f"the old one is {shown_path(made.previous)}"] if made.previous else []

@@ -22,20 +22,22 @@ def outcome(
     new: Mapping[str, Distribution],
     request: UserRequest,
     overrides: Sequence[str],
-    unbuilt: Mapping[str, str],
+    foretold: Mapping[str, str] | None = None,
+    askers_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[PackageRow, ...]:
     """List the packages that this overlay is about: what is new, and what new packages or the user take of the base.
 
-    unbuilt: versions of what a dry run does not install, since it has no wheel.
+    foretold, askers_of: of what a dry run does not install, the versions, and which packages ask for what.
     """
     environment = marker_environment(base)
     pairs = [(wanted.name, wanted.origin) for wanted in request.requirements]
     pairs += [(name, "--override") for name in overrides]
     for name, distribution in sorted(new.items()):
         pairs += [(canonical(found.name), name) for found in requirements(distribution, environment)]
+    pairs += [(name, who) for name, every in (askers_of or {}).items() for who in every]
     askers = grouped([*pairs, *_of_extras({**base.packages, **new}, new, request, environment)])
     counted = as_releases(base, new)
-    versions = {**unbuilt, **{name: package.version for name, package in new.items()}}
+    versions = {**(foretold or {}), **{name: package.version for name, package in new.items()}}
     rows = [_row(base.packages.get(name), name, version, askers.get(name, ())) for name, version in versions.items()]
     for name, who_asks in askers.items():
         package = base.packages.get(name)

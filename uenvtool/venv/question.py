@@ -7,6 +7,7 @@ import io
 import re
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core.errors import UenvtoolError
@@ -57,16 +58,22 @@ class Question:
 
     def newest(self) -> str:
         """Resolve what the user names without what it needs: the newest that is allowed, whatever the base has."""
-        return self._tried(self.uv.run_again, "pylock.newest.toml", "--no-deps")
+        asks_index = all(wanted.is_of_index for wanted in self.plan.wanted.requirements)
+        uv = replace(self.uv, unbuilt=None) if asks_index else self.uv  # whose answer needs no build
+        return self._tried(uv.run_again, "pylock.newest.toml", "--no-deps")
 
     def askers(self, name: str) -> str:
-        """Say who asks for a package that would be installed, from uv's comments in a requirements file."""
-        words = [*self._words(), "--annotation-style", "line", "--no-strip-extras"]
-        lines = self.uv.run_again(words).splitlines()
-        line = next((line for line in lines if re.match(rf"{name}\b(\[.*\])?\s*[=@]", line)), "")
-        via = [who.strip() for who in line.partition("# via ")[2].split(",")]
+        """Say who asks for a package that would be installed."""
         own = f"-r {self.folder / WANTED}"
-        return ", ".join("you" if who in (own, "") else who.removeprefix("-r ") for who in via)
+        every = self.annotations().get(name, [own])
+        return ", ".join("you" if who == own else who.removeprefix("-r ") for who in every)
+
+    def annotations(self) -> dict[str, list[str]]:
+        """Return who asks for each package, from uv's comments in a requirements file; `-r FILE` is the user."""
+        words = [*self._words(), "--annotation-style", "line", "--no-strip-extras"]
+        pairs = (line.partition("# via ") for line in self.uv.run_again(words).splitlines())
+        found = {re.split(r"[\s\[=@]", what, maxsplit=1)[0]: via for what, _, via in pairs if via}
+        return {canonical(name): [who.strip() for who in via.split(",")] for name, via in found.items()}
 
     def explained(self, error: UenvtoolError, older: Mapping[str, str]) -> UenvtoolError:
         """Add to uv's words what the base has of the packages that they name, and which versions fit.

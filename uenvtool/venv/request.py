@@ -88,7 +88,10 @@ class VenvRequest:
         str | None,
         Option("--mount", metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools."),
     ] = None
-    dry_run: Annotated[bool, Option("--dry-run", help="Resolve and print the outcome; make nothing.")] = False
+    dry_run: Annotated[
+        bool,
+        Option("--dry-run", help="Say what comes of it by the metadata of wheels; build, install and make nothing."),
+    ] = False
     verbose: Annotated[bool, Option("--verbose", "-v", help="List every package, not only those that change.")] = False
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from uenvtool.core.errors import AnswerIsNo, Problem
+from uenvtool.core.words import canonical
 from uenvtool.venv import pylock
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.fit import floor, marker_environment, newer, protected, satisfies
@@ -30,12 +31,14 @@ class Resolution:
     """What is installed.
 
     lock: as a pylock.toml. versions: by normalized name, empty for a project that has none. older: what the user named
-    and gets now in an older version than the newest that is allowed: name to the newest.
+    and gets now in an older version than the newest that is allowed: name to the newest. askers: which packages ask for
+    each, known in a dry run.
     """
 
     lock: str = pylock.EMPTY
     versions: Mapping[str, str] = field(default_factory=dict)
     older: Mapping[str, str] = field(default_factory=dict)
+    askers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
@@ -59,6 +62,8 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     named = _newest_named(plan, question, pylock.versions_of(text))
     newest = question.newest() if named else ""
     versions = {name: version for name, version in pylock.versions_of(newest).items() if name in named}
+    if uv.unbuilt is not None and uv.unbuilt.add(pylock.without_wheel(newest) & named):
+        text = question.answer()
     held = _held(plan, versions)
     if error is not None or _too_old(text, newest, held):
         if error is not None and not held:
@@ -152,7 +157,13 @@ def _resolution(plan: OverlayPlan, question: Question, text: str, newest: Mappin
         for name, version in versions.items()
         if name in newest and version != plan.preferred.get(name) and newer(newest[name], version)
     }
-    return Resolution(lock=pylock.stripped(text, question.pins), versions=versions, older=older)
+    askers = {}
+    if plan.request.dry_run:
+        for name, every in question.annotations().items():
+            packages = [who for who in every if not who.startswith("-")]  # the others are files of the user's
+            is_of_base = name in plan.base.packages  # else only an extra of a package there can ask for it
+            askers[name] = [who for who in packages if canonical(who) in versions or not is_of_base]
+    return Resolution(lock=pylock.stripped(text, question.pins), versions=versions, older=older, askers=askers)
 
 
 def _replaceable(plan: OverlayPlan) -> frozenset[str]:

@@ -9,12 +9,14 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import files, processes
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing, UenvtoolError
 from uenvtool.venv.base import Base
 from uenvtool.venv.requirements import UserRequest
 from uenvtool.venv.settings import ALL, UvSettings
+from uenvtool.venv.unbuilt import Unbuilt
 
 HOW_TO_GET = "`pip install uv` beside uenvtool, or see https://docs.astral.sh/uv/"
 _OUTSIDE = r"Skipping unsafe file name: (.*)"
@@ -87,6 +89,12 @@ _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
     ),
     (r"Failed to build", BuildFailed, "another version may have a wheel for this Python"),
     (
+        r"Building source distributions is disabled",
+        AnswerIsNo,
+        "a dry run builds nothing, and what you name has no name before that (a folder without pyproject.toml, a "
+        "repository): leave it out to see the rest, or give the command without --dry-run",
+    ),
+    (
         r"Hash mismatch",
         ToolFailed,
         "the file that came is not the one of the lock: somebody has changed it, or the lock; install it only if you "
@@ -109,13 +117,15 @@ Those of nvcc are torch's (torch/utils/cpp_extension.py, 2.6) and flash-attn's (
 class Uv:
     """uv with the user's settings, working in one folder of the tool's own.
 
-    build_path: folders of packages that sources without build isolation are built with.
+    build_path: folders of packages that sources without build isolation are built with. unbuilt: what would be built,
+    where nothing is.
     """
 
     program: str
     settings: UvSettings
     work: Path
     build_path: tuple[str, ...] = ()
+    unbuilt: Unbuilt | None = None
 
     def _environment(self) -> dict[str, str]:
         """Return uv's environment: its work is done here, and its cache is the user's if that can be kept."""
@@ -151,23 +161,25 @@ class Uv:
 
         folder = self.work / "settings"
         folder.mkdir(parents=True, exist_ok=True)
-        tool = {"uv": {**self.settings.project, "workspace": {}}}
+        tool: dict[str, Any] = {"uv": {**self.settings.project, "workspace": {}}}
+        if self.unbuilt and (metadata := self.unbuilt.metadata()):
+            tool["uv"]["dependency-metadata"] = [*tool["uv"].get("dependency-metadata", ()), *metadata]
         text = tomlkit.dumps({"project": {"name": "overlay", "version": "0"}, "tool": tool})
         files.fill(folder, {"pyproject.toml": text})
         return folder
 
     def run(self, arguments: Words, *, of_project: bool = False) -> str:
         """Run uv and return what it printed. of_project: its arguments name one. Raises what its failure means."""
-        built = self.settings.built_on_base
-        options = [word for name in built for word in ("--no-build-isolation-package", name, "--no-binary", name)]
         words = [
             *map(str, arguments),
             *self.settings.arguments,
-            *(["--no-build-isolation"] if ALL in built else options),
+            *(self._building() if self.unbuilt is None else self.unbuilt.words(of_project=of_project)),
             *([] if of_project else ["--project", str(self._project())]),
         ]
         completed = processes.run([self.program, *words], env=self._environment())
         if completed.code != 0:
+            if self.unbuilt and self.unbuilt.learn(completed.stderr):
+                return self.run(arguments, of_project=of_project)
             raise failure(completed.stderr, os.environ.get("MODULEPATH", ""))
         outside = re.search(_OUTSIDE, completed.stderr)
         if outside:
@@ -176,6 +188,11 @@ class Uv:
                 hint=f"do not install it, and report it where you got it from; {NOTHING_CHANGED}",
             )
         return completed.stdout
+
+    def _building(self) -> list[str]:
+        built = self.settings.built_on_base
+        options = [word for name in built for word in ("--no-build-isolation-package", name, "--no-binary", name)]
+        return ["--no-build-isolation"] if ALL in built else options
 
     def run_again(self, arguments: Words) -> str:
         """Run uv on what it has just resolved, from its cache: an index that mirrors feed can answer two ways.
@@ -196,7 +213,7 @@ class Uv:
         in a folder behind them and is no part of the overlay.
         """
         built = self.settings.built_on_base
-        if not built:
+        if not built or self.unbuilt is not None:
             return self
         folder = self.work / "tools"
         isolated = replace(self, settings=replace(self.settings, built_on_base=()))
