@@ -167,7 +167,7 @@ def test_the_variables_of_a_network_are_given_only_where_it_is() -> None:
 def test_what_is_broken_stands_in_the_order_in_which_it_happened() -> None:
     limit = "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00:00 DUE TO TIME LIMIT ***\n"
 
-    seen = read("cxil_map: write error\n" + STEPS + FIRES["omp-default"][0] + WATCHDOG.format(0) + limit)
+    seen = read("cxil_map: write error\n" + STEPS * 9 + FIRES["omp-default"][0] + WATCHDOG.format(0) + limit)
 
     assert [found.known.id for found in seen.findings] == [
         "watchdog-timeout",
@@ -482,7 +482,8 @@ VERDICTS = [
     (["epoch 1\nodd_init failed, exceeded error retry count (35)\n"], "failed"),
     # a crash, a lost server or disk at the end follows from what the program said before, and does not where it went on
     ([TRACEBACK.format(3) + FIRES["segfault"][0]], "exception"),
-    ([TRACEBACK.format(3) + STEPS + FIRES["segfault"][0]], "segfault"),
+    ([TRACEBACK.format(3) + STEPS * 9 + FIRES["segfault"][0]], "segfault"),
+    ([TRACEBACK.format(3) + STEPS * 9 + FIRES["cancelled"][0]], "cancelled"),
     ([FIRES["segfault"][0] + TRACEBACK.format(3)], "segfault"),
     ([TRACEBACK.format(3) + next(log for log in FIRES["filesystem-failed"] if "Traceback" not in log)], "exception"),
     # a warning is no failure where steps follow
