@@ -197,8 +197,9 @@ def test_what_views_cannot_tell_apart_is_refused(write: Write, old: str, new: st
     assert message in str(raised.value)
 
 
-def test_the_configuration_of_modules_is_passed_on_and_no_version_depends_on_it(write: Write) -> None:
-    text = "modules:  # ours\n  default: {enable: [lmod], lmod: {core_compilers: [gcc]}}\n"
+@pytest.mark.parametrize("kind", ["enable: [lmod]", "roots: {lmod: /m}", "tcl: {hash_length: 0}"])
+def test_the_configuration_of_modules_is_passed_on_and_no_version_depends_on_it(write: Write, kind: str) -> None:
+    text = f"modules:  # ours\n  default: {{{kind}, lmod: {{core_compilers: [gcc]}}}}\n"
     write("recipes/mine/modules.yaml", text)
     write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\n")
     before = fingerprint(render(planned("mine", "clariden", "gh200")))
@@ -213,8 +214,9 @@ def test_the_configuration_of_modules_is_passed_on_and_no_version_depends_on_it(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("modules: {default: {}}\n", "no one kind of module files is enabled"),
-        ("modules: {default: {enable: [lmod, tcl]}}\n", "no one kind of module files is enabled"),
+        ("modules: {default: {enable: [dotkit]}}\n", "no one kind of module files is made"),
+        ("modules: {default: {roots: {lmod: /l, tcl: /t}}}\n", "no one kind of module files is made"),
+        ("modules: {default: {enable: [lmod, tcl]}}\n", "no one kind of module files is made"),
         ("modules: [\n", "not YAML"),
         (None, "is not in the recipe's folder"),
     ],

@@ -144,8 +144,8 @@ def image_with_modules(place: Path, cli: Cli, kind: str, name: str) -> Path:
     store_of_hello(place / name)
     core = ", core_compilers: [none@1]" if kind == "lmod" else ""
     (place / f"environment-{name}" / "modules.yaml").write_text(
-        f"modules: {{default: {{enable: [{kind}], {kind}: {{exclude_implicits: true, hash_length: 0{core}, "
-        "projections: {all: '{name}/{version}'}}}}\n"
+        f"modules: {{prefix_inspections: {{bin: [ALSO]}}, default: {{roots: {{{kind}: /elsewhere}}, "
+        f"{kind}: {{exclude_implicits: true, hash_length: 0{core}, projections: {{all: '{{name}}/{{version}}'}}}}}}}}\n"
     )
     words = build_words("--store", place / name, "-o", f"{name}.squashfs")
     built = cli(*words[:2], place / f"environment-{name}", *words[3:])
@@ -163,7 +163,9 @@ def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
     image = str(one)
     listed = loaded(image, "default", "find", f"{MOUNT}/modules", "-type", "f").split()
     path = next(name for name in listed if re.fullmatch(f"{MOUNT}/modules/{file}", name))
-    assert f"{MOUNT}/linux-" in loaded(image, "default", "cat", path)
+    text = loaded(image, "default", "cat", path)
+    assert f"{MOUNT}/linux-" in text
+    assert "ALSO" in text
     assert loaded(image, "modules", "printenv", "MODULEPATH").startswith(f"{MOUNT}/modules")
     meta = json.loads(loaded(image, "default", "cat", f"{MOUNT}/meta/env.json"))
     assert meta["modules"] == {"root": f"{MOUNT}/modules"}

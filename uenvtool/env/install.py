@@ -24,6 +24,7 @@ from uenvtool.env.output import InstallOutput, explain_failed_install, explain_f
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, kept_output, user_cache, without_foreign, write_scope
 from uenvtool.knowledge.lock import installed_hashes
+from uenvtool.knowledge.recipe import module_kinds
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
@@ -289,10 +290,11 @@ def _make_modules(spack: Spack, environment: Installable, store: Path, options: 
     import yaml
 
     work, folder = store / WORK, f"{environment.mount}/{MODULE_FILES}"
-    default = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]["default"]
-    (kind,) = default["enable"]
-    own = {**default, "roots": {kind: folder}, "arch_folder": False}
-    write_scope(work / MODULE_FILES, {**configuration(environment, options), "modules": {"default:": own}})
+    modules = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]
+    default = modules.pop("default")
+    (kind,) = module_kinds(default)
+    own = {**default, "enable": [kind], "roots": {kind: folder}, "arch_folder": False}
+    write_scope(work / MODULE_FILES, {**configuration(environment, options), "modules": {**modules, "default:": own}})
     runner = sandboxed(spack, environment, store, work, staged_folder(environment, work), options)
     done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
     judged(done, spack, environment, store)

@@ -36,7 +36,12 @@ def list_(
 @new.command()
 def recipe(
     name: Name,
-    from_: Annotated[str | None, typer.Option("--from", metavar="RECIPE", help="Extend this recipe.")] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="RECIPE", help="Extend this recipe, or read this folder of a Stackinator recipe."
+        ),
+    ] = None,
     json_: Json = False,
 ) -> int:
     """Write recipes/NAME/recipe.yaml in the current folder."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, ExitCode, Problem
 from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.from_stackinator import LEFT_OUT, is_stackinator, read_stackinator
 from uenvtool.knowledge.here import SeenSystem
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
@@ -31,13 +32,47 @@ STARTER = "hello"
 
 IMAGES = {"uenv": "IMAGE", "container": "IMAGE", "environment": "ENVIRONMENT"}
 """What a first job names with --image, by what its runtime runs."""
+LARGEST = 10_000_000
+"""Bytes of a file beside a recipe: a package of Spack's, a patch."""
 NO_CORES = "    # cores: 64 # those of a node; without them jobs ask for no CPUs, and Slurm may give a task one\n"
 
 
 def new_recipe(name: str, extended: str | None = None) -> Result:
-    """Write `recipes/NAME/recipe.yaml`. Raises BadInput for a name that is none, or is taken in this folder."""
+    """Write `recipes/NAME/recipe.yaml`. extended: a recipe to extend, or the folder of one of Stackinator to read.
+
+    Raises BadInput for a name that is none, or is taken in this folder.
+    """
+    if extended and is_stackinator(Path(extended)):
+        return _imported(name, Path(extended))
     lines = extending(RECIPE, extended) if extended else _recipe_alone()
     return _written(RECIPE, name, lines, f"uenvtool build {name}")
+
+
+def _imported(name: str, folder: Path) -> Result:
+    """Write a recipe of ours for each environment of one of Stackinator: NAME, or of several NAME-ENVIRONMENT."""
+    starter = read_recipe(STARTER)
+    found = read_stackinator(folder, (starter.spack, starter.repos["builtin"]))
+    names = [name if len(found) == 1 else f"{name}-{environment}" for environment in found]
+    results = [
+        _written(RECIPE, one, recipe.lines, f"uenvtool build {one} --system SYSTEM", recipe.files)
+        for one, recipe in zip(names, found.values(), strict=True)
+    ]
+    problems: list[Problem] = []
+    for result in results:
+        try:
+            load_recipe(str(Path(result.data["file"]).absolute()))
+        except BadInput as error:  # as it is there: Spack may take what is refused here
+            problems += error.problems
+    marks = sum(line.lstrip().startswith(f"# {LEFT_OUT}") for recipe in found.values() for line in recipe.lines)
+    several = [f"uenvtool image build {' '.join(names)} --system SYSTEM"] if len(names) > 1 else []
+    return Result(
+        data={"file": results[0].data["file"], "files": [result.data["file"] for result in results], "left_out": marks},
+        text="\n".join(result.text for result in results),
+        problems=tuple(problems),
+        exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
+        notes=(f"{marks} things of it cannot be said: `grep -r '{LEFT_OUT}'` shows them",) if marks else (),
+        next=(*dict.fromkeys(step for result in results for step in result.next), *several),
+    )
 
 
 def new_system(name: str, extended: str | None = None, found: SeenSystem | None = None) -> Result:
@@ -55,7 +90,10 @@ def new_system(name: str, extended: str | None = None, found: SeenSystem | None 
     return replace(result, notes=(*([f"seen by {', '.join(found.seen)}"] if found and found.seen else []), *guessed))
 
 
-def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
+def _written(
+    kind: Kind, name: str, lines: Sequence[str], build: str, beside: Mapping[str, Path] | None = None
+) -> Result:
+    """Write a file of the user's. beside: of one that is read from another form, the files beside it."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name.endswith((".yaml", ".yml")):
         raise BadInput(f"{name!r} cannot be a name", hint="take letters, digits, `.`, `_` and `-`")
     path = Path(kind.file(name))
@@ -63,9 +101,11 @@ def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
         if os.path.lexists(path):
             raise BadInput(f"{path} exists", hint="choose another name, or edit that file")
         text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_further(kind, lines)]) + "\n"
-        read = load_recipe if kind is RECIPE else load_system
-        read(str(path.absolute()), text.encode())
-        files.write(path, text)
+        if beside is None:
+            read = load_recipe if kind is RECIPE else load_system
+            read(str(path.absolute()), text.encode())
+        copied = [(file, files.read_bytes(source, LARGEST)) for file, source in (beside or {}).items()]
+        files.write_all(path.parent, [*copied, (path.name, text)])
     return Result(
         data={"file": str(path)},
         text=str(path),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
@@ -295,20 +296,25 @@ def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
 
 
 def _modules(binder: Binder) -> str:
-    """Return the text of the file of module configuration; empty without one. Raises BadInput if it enables none."""
+    """Return the text of the file of module configuration; empty without one. Raises BadInput if it makes none."""
     node = binder.tree.get("modules")
     if node is None:
         return ""
     path = _inside(binder, node)
     tree = read(path, shown(path))
     try:
-        enabled = [str(kind.value) for kind in tree.at(("modules", "default", "enable")).value]
-    except (KeyError, TypeError):
-        enabled = []
-    if len(enabled) != 1 or enabled[0] not in MODULES:
+        made = module_kinds(tree.at(("modules", "default")).plain())
+    except (KeyError, TypeError, AttributeError):
+        made = []
+    if len(made) != 1 or made[0] not in MODULES:
         hint = "write `modules: {default: {enable: [lmod], ...}}`, as Spack's documentation has it"
-        raise BadInput(f"no one kind of module files is enabled; there are {', '.join(MODULES)}", tree.position, hint)
+        raise BadInput(f"no one kind of module files is made; there are {', '.join(MODULES)}", tree.position, hint)
     return Addition("modules.yaml", path).text()
+
+
+def module_kinds(default: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of module files that a configuration makes: without `enable` and `roots` tcl, as Stackinator."""
+    return [str(kind) for kind in default.get("enable") or default.get("roots") or ("tcl",)]
 
 
 def _inside(binder: Binder, node: Node) -> Path:
