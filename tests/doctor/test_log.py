@@ -421,6 +421,16 @@ def test_a_line_is_cut_after_it_was_cleaned(before: int) -> None:
         assert secret not in f"{found.text} {found.detail}"
 
 
+def test_a_line_that_is_longer_than_a_block_is_cut_where_no_secret_is() -> None:
+    secret = "Zq7xK9mP2vR8tB4nW6"
+    for behind in (0, 13, 20, 31):
+        found = read(f"token={secret} curl -u a:{secret} is refused " * 600 + "y" * behind)
+
+        shown = [one.detail for one in found.findings]
+        assert shown
+        assert not any(secret[at : at + 4] in text for text in shown for at in range(len(secret) - 3)), shown
+
+
 @pytest.mark.parametrize("name", ["watchdog-timeout", "nccl-tcp"])
 def test_explain_knows_a_finding(cli: Cli, name: str) -> None:
     answer = cli("explain", name)

@@ -42,7 +42,10 @@ FORMS = {
     "what stands behind Bearer and Basic": [f"Bearer {S}", f"as Basic {S}=="],
     "a login": [f"wandb login {S}", f"wandb login --relogin {S}", f"wandb.login('{S}')"],
     "a login to a registry": [f"docker login -u me -p {S}", f"podman login h.example -p'{S}'"],
-    "curl": [f"curl -s -u me:{S} https://h", f"curl --user 'me:{S}' https://h", f"curl -ume:{S} https://h"],
+    "curl": [
+        f"curl -s -u me:{S} https://h", f"curl --user 'me:{S}' https://h", f"curl -ume:{S} https://h",
+        f"curl -u a:{S} h; curl -u b:{S} h",
+    ],
     "mysql": [f"mysql -u me -p{S} db", f"mysqldump -p'{S}' db"],
     "sshpass": [f"sshpass -p {S} ssh h", f"sshpass -p'{S}' ssh h"],
     "netrc": [f"machine h.example login me password {S}", f"login me\n  password {S}"],

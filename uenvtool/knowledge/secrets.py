@@ -41,16 +41,17 @@ def table() -> dict[str, Any]:
     return found
 
 
-def without_secrets(line: str) -> str:
-    """Return a text with each secret that shows itself by its form or its name replaced; a longer text is cut."""
-    line = line[:MOST_CHARACTERS]
-    for form in _forms():
-        at, parts = 0, []
-        for start, end in form.places(line):
-            parts += [line[at:start], HIDDEN]
-            at = end
-        line = "".join((*parts, line[at:]))
-    return line
+def without_secrets(line: str, start: int = 0) -> str:
+    """Return a text with each secret that shows itself by its form or its name replaced; a very long one is cut.
+
+    start: where the part begins that is wanted; what is before it may be what tells a secret in it.
+    """
+    line, at, parts = line[:MOST_CHARACTERS], start, [""]
+    for begin, end in sorted(place for form in _forms() for place in form.places(line) if place[1] > start):
+        if begin > at or not parts[-1]:  # else it goes on from the last one
+            parts += [line[at:begin], HIDDEN]
+        at = max(at, end)
+    return "".join((*parts, line[at:]))
 
 
 def has_secret(line: str) -> bool:

@@ -29,7 +29,8 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0
 class Block:
     """A part of a log.
 
-    line, offset: the number of its first line, and of its first byte. start, end: whose places belong to it.
+    line, offset: the number of its first line, and of its first byte. start, end: whose places belong to it. is_cut: it
+    begins within a line.
     """
 
     data: bytes
@@ -37,6 +38,7 @@ class Block:
     offset: int
     start: int
     end: int
+    is_cut: bool = False
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:
@@ -44,7 +46,7 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
     Raises EOFError at the end of a gzip file that is cut off, and OSError where no more of a file can be read.
     """
-    data, line, offset, start = b"", 1, 0, 0
+    data, line, offset, start, is_cut = b"", 1, 0, 0, False
     failure: Exception | None = None
     try:
         for part in _parts(stream):
@@ -52,14 +54,16 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
             end = len(data) - AHEAD_BYTES
             if end <= start:
                 continue
-            yield Block(data=data, line=line, offset=offset, start=start, end=end)
-            kept = max(data.rfind(b"\n", 0, end) + 1, end - BEFORE_BYTES)
+            yield Block(data=data, line=line, offset=offset, start=start, end=end, is_cut=is_cut)
+            begun = data.rfind(b"\n", 0, end) + 1
+            kept = max(begun, end - BEFORE_BYTES)
+            is_cut = kept > begun
             line += data.count(b"\n", 0, kept)
             data, offset, start = data[kept:], offset + kept, end - kept
     except (OSError, EOFError) as error:
         failure = error
     if len(data) > start:
-        yield Block(data=data, line=line, offset=offset, start=start, end=len(data))
+        yield Block(data=data, line=line, offset=offset, start=start, end=len(data), is_cut=is_cut)
     if failure:
         raise failure
 

@@ -24,13 +24,17 @@ _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tail:
-    """The end of a log, or another part of it. log: its name. line, offset: the numbers of its first line and byte."""
+    """The end of a log, or another part of it.
+
+    log: its name. line, offset: the numbers of its first line and byte. is_cut: it begins within a line.
+    """
 
     log: str
     line: int
     offset: int
     data: bytes
     words: Words
+    is_cut: bool = False
 
     @classmethod
     def of(cls, log: str, last: Block, words: Words) -> Tail:
@@ -38,15 +42,16 @@ class Tail:
         start = max(len(last.data) - TAIL_BYTES, 0)
         start = last.data.find(b"\n", start) + 1 if start else 0
         line = last.line + last.data.count(b"\n", 0, start)
-        return cls(log=log, line=line, offset=last.offset + start, data=last.data[start:], words=words)
+        is_cut = last.is_cut and not start
+        return cls(log=log, line=line, offset=last.offset + start, data=last.data[start:], words=words, is_cut=is_cut)
 
     @classmethod
     def around(cls, log: str, block: Block, at: int, line: int, words: Words) -> Tail:
         """Return what stands around a place in a block, whose line has this number."""
         start = block.data.rfind(b"\n", 0, max(at - NEAR_BYTES, 0)) + 1
         line -= block.data.count(b"\n", start, at)
-        data = block.data[start : at + NEAR_BYTES]
-        return cls(log=log, line=line, offset=block.offset + start, data=data, words=words)
+        data, is_cut = block.data[start : at + NEAR_BYTES], block.is_cut and not start
+        return cls(log=log, line=line, offset=block.offset + start, data=data, words=words, is_cut=is_cut)
 
     def progress_after(self, offset: int) -> int:
         """Return how many lines of progress stand behind the line of a place."""
@@ -119,7 +124,10 @@ class Tail:
 
     def _lines_after(self, offset: int) -> list[str]:
         start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
-        return self.data[start:].decode("utf-8", "replace").splitlines()
+        lines = self.data[start:].decode("utf-8", "replace").splitlines()
+        if self.is_cut and not start:  # what told that it begins with a secret may be cut off
+            lines[:1] = [without_secrets(line, SHOWN) for line in lines[:1]]
+        return lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
