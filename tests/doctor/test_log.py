@@ -496,6 +496,12 @@ VERDICTS = [
     ([TRACEBACK.format(3) + STEPS * 9 + FIRES["cancelled"][0]], "cancelled"),
     ([FIRES["segfault"][0] + TRACEBACK.format(3)], "segfault"),
     ([TRACEBACK.format(3) + next(log for log in FIRES["filesystem-failed"] if "Traceback" not in log)], "exception"),
+    # without its module or environment a program meets another torch, or none
+    (["Could not find conda environment: x\n" + FIRES["no-kernel-image"][0]], "module-unknown"),
+    (
+        ["activate: line 3: Could not find conda environment: x\ny.sh: line 9: activate: No such file or directory\n"],
+        "module-unknown",
+    ),
     # a warning is no failure where steps follow
     (["[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98)\n" + STEPS], "went-on"),
     (["application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"], "ended"),
