@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Cli
 from tests.support.needs import need
+from tests.support.programs import program
 from tests.support.toml import loads
 from uenvtool.image.metadata import ENV, PACKED
 from uenvtool.venv import howto
@@ -62,16 +64,21 @@ def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
     }
 
 
-def test_of_a_container_without_a_name_the_lines_say_what_to_put_in() -> None:
-    found = lines("/s/my.squashfs", CONTAINER).values()
-
-    assert {line.caveat for line in found} == {"IMAGE stands for the container that this was made in"}
-    assert all("IMAGE" in line.text for line in found)
+def test_no_line_starts_a_container_without_a_name_or_a_client_that_is_not_here() -> None:
     assert not any(line.caveat for line in lines("/s/my.squashfs", {**CONTAINER, "image": "/s/a.sif"}).values())
-    assert not any(lines("/s/my.squashfs", {**CONTAINER, "kind": kind}) for kind in ("named", "plain"))
+    assert not any(lines("/s/my.squashfs", {**CONTAINER, "kind": kind}) for kind in ("container", "named", "plain"))
+    assert not lines("/s/my.squashfs", NAMED)
 
 
-def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:
+@pytest.fixture
+def client(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A uenv client on PATH."""
+    path = program(place / "client" / "uenv", "exit 1")
+    monkeypatch.setenv("PATH", f"{path.parent}:{os.environ['PATH']}")
+    return path
+
+
+def test_an_overlay_on_a_python_of_the_host_is_loaded_alone(client: Path) -> None:
     found = lines("/s/my.squashfs", NAMED)
 
     assert found["shell"].text == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
@@ -81,7 +88,7 @@ def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1))
 def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None:
     path = f"/s/x{name}.squashfs"
-    found = {**lines(path, NAMED), **lines(path, {**CONTAINER, "image": "/s/pytorch.sif"})}
+    found = {**lines(path, {"kind": "uenv"}), **lines(path, {**CONTAINER, "image": "/s/pytorch.sif"})}
 
     assert shlex.split(found["shell"].text)[2] == path
     assert shlex.split(found["Apptainer"].text)[4] == f"{path}:/user-tools:image-src=/"
@@ -91,7 +98,8 @@ def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", "a\nb"])
 def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
-    found = {**lines(f"/s/{name}.squashfs", NAMED), **lines(f"/s/{name}.squashfs", CONTAINER)}
+    image, of_container = f"/s/{name}.squashfs", {**CONTAINER, "image": "/s/pytorch.sif"}
+    found = {**lines(image, {"kind": "uenv"}), **lines(image, of_container)}
 
     assert all("rename or move the image" in line.caveat for line in found.values())
 

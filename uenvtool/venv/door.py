@@ -44,6 +44,9 @@ def opening_words(
         words: list[str] = []
     elif is_packed:
         words = _packed_words(path, data)
+        if not words:
+            hint = f"start that container with the image mounted at {folder}"
+            raise AnswerIsNo(f"{path} lies on a container whose name is not known", hint=hint)
     else:
         words = loading_words(base, folder)
         if not words and not is_here:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
 from uenvtool.knowledge.runtime import Runtime, all_runtimes
-from uenvtool.venv.where import ENVIRONMENT, NAMED, PLAIN
+from uenvtool.venv.where import ENVIRONMENT, UENV
 
 VIEW = "venv"
 
@@ -38,14 +39,16 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     """Say how to use an image. name: of the uenv that it is. base: what the overlay's record says of it.
 
     Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
-    container. Nothing mounts an image beside the host's modules: there a job unpacks it on each node. A Python that was
-    named, or taken without a base, says nothing of the container that it may lie in: no line starts one without a name.
+    container. No line starts a container without a name. Nothing mounts an image beside the host's modules, or where no
+    uenv client is: there a job unpacks it on each node.
     """
-    is_bare = base.get("kind") in (NAMED, PLAIN) and base.get("in_container") and not base.get("image")
-    if base.get("kind") == ENVIRONMENT or is_bare:
-        return
-    for runtime in all_runtimes():
-        if runtime.container == bool(base.get("in_container")):
+    inside = bool(base.get("in_container"))
+    if inside:
+        is_usable = bool(base.get("image"))
+    else:
+        is_usable = base.get("kind") == UENV or (base.get("kind") != ENVIRONMENT and shutil.which("uenv") is not None)
+    for runtime in all_runtimes() if is_usable else ():
+        if runtime.container == inside:
             yield from _of_runtime(runtime, os.path.abspath(image), name, mount, base)
 
 
@@ -73,14 +76,12 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
         "VIEWS": shlex.quote(f"{base_view},{own}" if base_image and base_view else own),
         "MOUNT_SH": shlex.quote(mounted),
         "MOUNT_TOML": quoting.toml(mounted),
-        "BASE_SH": shlex.quote(oci if base_image else "IMAGE"),
-        "BASE_TOML": quoting.toml(re.sub(r"^([^/]+\.[^/]+)/", r"\1#", base_image) or "IMAGE"),  # [REGISTRY#]IMAGE
+        "BASE_SH": shlex.quote(oci),
+        "BASE_TOML": quoting.toml(re.sub(r"^([^/]+\.[^/]+)/", r"\1#", base_image)),  # [REGISTRY#]IMAGE
         "COMMAND": f"{quoting.sh_word(f'{mount}/bin/python')} script.py" if runtime.container else "python script.py",
     }
     odd = runtime.paths.search(path) if runtime.paths else None
     caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename or move the image" if odd else ""
-    unnamed = runtime.container and not base_image
-    caveat = caveat or ("IMAGE stands for the container that this was made in" if unnamed else "")
     for use in runtime.use:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
         if "#SBATCH" in use.lines and not "".join(used.values()).isprintable():
