@@ -74,7 +74,7 @@ WAYS_OUT = {
     "venv v --group g": "add -r pyproject.toml",
     "venv v --view v": "--uenv IMAGE",
     "venv v --no-base ./deep.lock": "name a wheel, an archive or a project's folder",
-    "venv v --no-base -r nul.yaml": "mend it, or name another file",
+    "venv v --no-base -r nul.yaml": "it is no text: name another file",
     "venv v --no-base --squash deep.lock/v.squashfs": "name another place, or move it out of the way",
 }
 
