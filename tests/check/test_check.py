@@ -239,6 +239,18 @@ FLAWS = {
     "conda-without-hook, behind a module": ONE + "module load anaconda3\nconda activate train\n",
     "steps-side-by-side": FOUR + "srun -n1 python a.py &\nsrun -n1 python b.py &\nwait\n",
     "sbatch-in-uenv": "#SBATCH --uenv=x/v2.9:v1 --time=1\nsrun python t.py\nsbatch next.sh\n",
+    "nccl-preloaded": ONE + "export LD_PRELOAD=/opt/nccl/build/lib/libnccl.so.2\n",
+    "nodelist-cut": TWO + "export MASTER_ADDR=${SLURM_NODELIST:0:6}${SLURM_NODELIST:7:3}\n",
+    "nodelist-cut, by a program": TWO + "HEAD=$(echo $SLURM_JOB_NODELIST | cut -d, -f1)\n",
+    "port-unread": ONE + "export MASTER_PORT=$PORT\ntorchrun --nproc_per_node=1 t.py\n",
+    "tasks-without-step, of a launcher": ONE + "#SBATCH --ntasks-per-node=4\ntorchrun --standalone t.py\n",
+    "srun-cores, of a program of one's own": ONE + "#SBATCH -c 8\nsrun ./train.sh\n",
+    "placeholder, in a brace": ONE + "#SBATCH --account={FILL} --comment={FILL}\n",
+    "placeholder, your own": ONE + "#SBATCH --job-name=your_job_name\n",
+    "kill-by-pattern, on each node": TWO + "mpiexec -ppn 1 pkill python\n",
+    "unread-setting, no number": ONE + "export NCCL_IB_GID_INDEX=mlx5_0\n",
+    "failure-hidden, of a program that is not known": ONE
+    + "srun --kill-on-bad-exit ./train.sh\necho done\n",
     "squashfs-around-srun": ONE + "squashfs-mount env.sqfs:/env -- srun python t.py\n",
     "old-name": ONE + "export NCCL_BLOCKING_WAIT=1\n",
     "old-name, of a cache": ONE + "export TRANSFORMERS_CACHE=/scratch/hf\n",
@@ -393,6 +405,7 @@ HINTS = {
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "conda-without-hook, its old form", "conda-without-hook, behind a start-up file", "node-rank-for-all, by c10d",
     "option-as-comment, beside others", "idle-gpus, of several processes", "idle-gpus, as far as the script tells",
+    "tasks-without-step, of a launcher", "srun-cores, of a program of one's own",
     "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
 }  # fmt: skip
 """Flaws that are a hint alone: the file does not tell if they are one on its system."""
@@ -546,6 +559,13 @@ QUIET = {
     + 'srun bash -c "$L t.py"\n',
     "processes of its own that a job ends": ONE + "kill $(jobs -p)\npgrep -P $$ | xargs kill\n",
     "levels of NCCL": ONE + "export NCCL_DEBUG=info NCCL_IB_HCA=mlx5_0:1\n",
+    "a command's output in what a step runs": HEAD
+    + 'srun -c 8 bash -c "torchrun --nnodes=2 --master_addr $(scontrol show hostnames | head -n 1) \\\n'
+    + ' --node_rank \\$SLURM_NODEID t.py"\n',
+    "the default of a path": ONE + "ROOT=${STORAGE:-/path/to/storage}\n",
+    "a probe by srun, then a message": ONE + "srun nvidia-smi\necho done\n",
+    "a danger of another GPU": "#SBATCH -p standard-g -N 2\nmodule load rocm\n"
+    + "export NCCL_PROTO=LL128 FI_PROVIDER=cxi\n",
     "outputs of their own": ONE + "#SBATCH --array=0-3 -o %x-%A_%a.out -e /dev/null\n",
     "an output that goes on": ONE + "#SBATCH --output=a.out --open-mode=append\n",
     "conda behind its script": ONE + "source /opt/conda/etc/profile.d/conda.sh\nconda activate x\n",

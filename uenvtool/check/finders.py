@@ -208,8 +208,10 @@ def _last_command(context: Context, step: int) -> Iterator[Hit]:
     step: the offset of what starts the step, -1 for the script itself.
     """
     commands = [part for part in context.commands if part.step == step]
-    trained = [_outer(launch) if step == -1 else launch.part for launch in context.launches if _computes(launch, step)]
-    trained = [part for part in trained if part.step == step and FUNCTION not in {kind for kind, _, _ in part.path}]
+    launched = [_outer(launch) if step == -1 else launch.part for launch in context.launches if _computes(launch, step)]
+    launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
+    trained = [part for part in launched if part.step == step and FUNCTION not in {kind for kind, _, _ in part.path}]
+    trained.sort(key=lambda part: part.offset)
     if not trained or _keeps_exit_code(context, commands, trained[0].end):
         return
     last, before = commands[-1], commands[-2:-1]
@@ -227,6 +229,12 @@ def _last_command(context: Context, step: int) -> Iterator[Hit]:
 
 _GIVES_ANOTHERS = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
 """Last commands that say how training ended, or do not let it end."""
+
+
+_HELPS = re.compile(
+    r"[\s/](hostname|ip|[a-z]+-smi|mkdir|rm|cp|mv|tar|unzip|rsync|echo|cat|date|env|printenv|true|lscpu|pip3?|ray|p?kill(all)?)\b"
+)
+"""What srun starts beside training."""
 
 
 def _computes(launch: Launch, step: int) -> bool:

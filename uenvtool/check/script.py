@@ -133,7 +133,7 @@ def _template(parts: Sequence[Part]) -> str:
     options = [part for part in parts if part.kind == "directive"]
     filled = [found[0] for part in parts if part.kind == "sbatch" and (found := _FILLED.search(part.text))]
     too = [part.text for part in options if part.name not in ("output", "error") and _FILLED_TOO.fullmatch(part.text)]
-    return next(iter(filled), too[0] if len(too) > 1 else "")
+    return next(iter(filled), too[0] if len(set(too)) > 1 else "")
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:

@@ -13,18 +13,18 @@ from uenvtool.check.blocks import Blocks
 from uenvtool.check.parts import OUTER, Piece, ShellCommand
 
 _TOKEN = re.compile(
-    r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
+    rf"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
     |(?P<end>\n|&&|\|\||;;?&?|\|&?|[()])
     |(?P<heredoc><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>\w+)['"]?)
     |(?P<redirection>\d*(?:&>>?|<<<|[<>]&|>[>|]|<>|[<>]))
     |(?P<amp>&)
     |(?P<single>'[^']*(?:'|\Z))
-    |(?P<open>\$\(|"|`|\$\{)
+    |(?P<open>[${OUTER}]\(|"|`|[${OUTER}]\{{)
     |(?P<escape>\\.)
-    |(?P<plain>[^\s'"`$\\;&|()<>]+|.)""",
+    |(?P<plain>[^\s'"`${OUTER}\\;&|()<>]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
-_INSIDE = re.compile(r"\\.|\$\(|\$\{|[\"'`(){}]", re.DOTALL)
+_INSIDE = re.compile(rf"\\.|[${OUTER}]\(|[${OUTER}]\{{|[\"'`(){{}}]", re.DOTALL)
 _ESCAPES = {"double": re.compile(r"\\[$`\"\\\n]"), "escape": re.compile(r"\\.", re.DOTALL)}
 """What a backslash escapes, by the kind of piece; nothing in the others."""
 _MARKS = {
@@ -104,13 +104,13 @@ def _array_or_arithmetic(text: str, start: int, here: ShellCommand, word: list[P
 
 def closing(text: str, start: int, position: int) -> int:
     """Return the offset behind what was opened at `start`; the end of the text if nothing closes it."""
-    stack = [text[start:position]]
+    stack = [text[start:position].replace(OUTER, "$")]
     while stack:
         found = _INSIDE.search(text, position)
         if found is None:
             return len(text)
         position = found.end()
-        top, mark = stack[-1], found[0]
+        top, mark = stack[-1], found[0].replace(OUTER, "$")
         if mark == _CLOSING[top]:
             stack.pop()
         elif mark in _OPENING[top]:
