@@ -8,12 +8,13 @@ import json
 import os
 import random
 import subprocess
+import time
 import tracemalloc
 from pathlib import Path
 from threading import Thread
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Cli, Write
@@ -23,7 +24,8 @@ from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.blocks import BLOCK_BYTES
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined, with_last_words
-from uenvtool.doctor.report import settings_of
+from uenvtool.doctor.report import report, settings_of
+from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import load_findings
 
 KNOWN = load_findings()
@@ -288,6 +290,55 @@ CUT = {
 }
 """What a log can look like if what comes later in it is missing."""
 FALLBACKS = {"unclear", *(name for name, known in KNOWN.findings.items() if known.fallback)}
+
+
+def read_within(seconds: float, log: str) -> Examination:
+    """What a log says, which takes that much CPU time at most, and no page to say."""
+    before = time.process_time()
+    seen = read(log)
+    answer = report(seen, DoctorRequest(), what="the log", notes=())
+    assert time.process_time() - before < seconds
+    assert len(answer.text) + sum(len("".join(row)) for one in answer.tables for row in one.rows) < 10_000
+    return seen
+
+
+FRAMES = "Traceback (most recent call last)\n" + '  File "x", line 1\n'
+DENSE = {
+    "words of a finding along a line": ("FATAL:   " * 33_000, "log0 is looked at in part: "),
+    "one word along a line": ("ErrImagePull" * 25_000, "log0 is looked at in part: "),
+    "tracebacks without an end": (FRAMES * 6_000, "log0 is looked at in part: "),
+    "such of all ranks": ("".join(f"[rank{rank}]: {FRAMES}" for rank in range(5_000)), "log0 is looked at in part: "),
+    "lists of ranks": ("srun: error: n1: tasks 0-199999: Killed\n" * 7_500, "ended is looked at in part: its first 10"),
+    "every second node": (
+        "".join(f"n{2 * node}:1:1 [0] NCCL WARN Odd\n" for node in range(21_000)),
+        "failed is looked",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DENSE)
+def test_a_dense_log_takes_no_longer_than_others_and_what_was_left_out_is_said(case: str) -> None:
+    log, said = DENSE[case]
+
+    seen = read_within(4, log)  # a few tenths without load; 6 to 60 where each place was looked at
+
+    assert [line for line in seen.unseen if line.startswith(said)], seen.unseen
+
+
+LINES = [line for known in (*KNOWN.findings.values(), *KNOWN.facts.values()) for line in known.log]
+UNITS = st.sampled_from(LINES).flatmap(
+    lambda line: st.one_of(st.just(line.text), st.from_regex(line.match.text) if line.match else st.just(line.text))
+)
+
+
+@given(
+    st.lists(UNITS, min_size=1, max_size=4), st.sampled_from(["", " ", "\r", "\n", "\n[rank{0}]: ", "\nn{0}:1:1 [0] "])
+)
+@settings(max_examples=15)
+def test_no_log_of_known_lines_takes_long(units: list[str], between: str) -> None:
+    unit = "".join(f"{one}{between}" for one in units)
+
+    read_within(2, "".join(unit.replace("{0}", str(i)) for i in range(100_000 // len(unit) + 1)))
 
 
 @pytest.mark.slow

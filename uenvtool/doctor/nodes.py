@@ -11,6 +11,8 @@ _BRACKETS = re.compile(r"([^\[\],]+)(?:\[([\d,-]+)\])?([^\[\],]*)")
 MOST_NODES = 100_000
 """A list of more is not taken apart: no machine has so many."""
 MOST_DIGITS = 15
+MOST_SHOWN = 1_000
+"""Characters of a list that a person is shown."""
 
 
 def folded(names: Iterable[str]) -> str:
@@ -40,6 +42,13 @@ def ranges(numbers: Iterable[int], width: int = 1) -> str:
         else:
             runs.append([number, number])
     return ",".join("-".join(f"{number:0{width}d}" for number in dict.fromkeys(run)) for run in runs)
+
+
+def brief(text: str, count: int) -> str:
+    """Return a list of so many nodes or ranks as a reader is shown it: of a long one its beginning."""
+    if len(text) <= MOST_SHOWN:
+        return text
+    return f"{text[:MOST_SHOWN].rpartition(',')[0]}, ... ({count:,} in all)"
 
 
 def numbers_of(text: str) -> Iterator[int]:

@@ -17,7 +17,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
-from uenvtool.doctor.log.traceback import HEADER, exception_text
+from uenvtool.doctor.log.traceback import CUT_OFF, HEADER, exception_text
 from uenvtool.doctor.log.words import IGNORED, Words, moment
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.knowledge.finding import Known, LogLine
@@ -27,6 +27,10 @@ AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""
 NEAR = 4_000
 SHOWN, SHOWN_BEFORE = 300, 60
+MOST_IN_LINE, APART = 10, 256
+"""So many known texts of a line are looked at, and of a long line one more for so many bytes."""
+MOST_UNENDED = 32
+"""So many tracebacks without an end are read within AHEAD_BYTES of each other: each is looked for in as many bytes."""
 MOST_LOOKS = 100
 """So many lines of a finding give details; cleaning more of them takes long, and says nothing new."""
 MOST_DETAIL = 300
@@ -35,7 +39,7 @@ MOST_VARIABLES = 500
 TEST, DEVICES = "test", "devices"
 """The facts that say which test of the network prints, and a rank of it."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
-_PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
+_PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 
@@ -87,23 +91,31 @@ class Scanner:
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
         """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""
         seen.logs += 1
-        last = Block(data=b"", line=1, offset=0, start=0, end=0)
+        last, bounds = Block(data=b"", line=1, offset=0, start=0, end=0), _Bounds()
         try:
             for last in blocks(stream):
-                self._read(last, shown, seen)
+                self._read(last, shown, seen, bounds)
         except (OSError, EOFError) as error:
             seen.unread.append(f"{shown} is read in part: {getattr(error, 'strerror', None) or error}")
+        if bounds.passed:
+            why = f"{bounds.passed:,} known texts stand too close together, from line {bounds.first_line} on"
+            seen.unread.append(f"{shown} is looked at in part: {why}")
         seen.tails.append(Tail.of(shown, last, self.words))
         whole = last.data.rstrip(b"\n")
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
-    def _read(self, block: Block, shown: str, seen: Sightings) -> None:
+    def _read(self, block: Block, shown: str, seen: Sightings, bounds: _Bounds) -> None:
         line, counted, quiet = block.line, 0, 0
+        bounds.begin(block)
         floors: dict[int, int] = {}
         search, numbers = self._search(frozenset(seen.settled))
         for found_number, start, end in search(block.data):
             number = numbers[found_number]
             if number in seen.settled or not max(block.start, quiet) <= start < block.end:
+                continue
+            if not bounds.has_room(start, is_header=number == self._header):
+                bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
+                _pass_over(self._targets[number], block.offset + start, seen)
                 continue
             if number == self._header and _is_ignored(block.data, start):
                 quiet = _end_of_traceback(block.data, end)
@@ -116,8 +128,12 @@ class Scanner:
                         seen.findings[target.name].count += 1
                 continue
             around = _surroundings(block.data, start, end, floors.get(number, 0))
+            bounds.add(around)
             floors[number] = end
             for target in self._targets[number]:
+                if target.kind == FINDING and target.name in seen.findings and seen.findings[target.name].is_full:
+                    _pass_over([target], block.offset + start, seen)
+                    continue
                 found = around.found(target.line)
                 if found is None or (target.kind == FINDING and self.words.is_code(around.line)):
                     continue
@@ -135,6 +151,43 @@ class Scanner:
                         sighting.first = _line(around.cleaned(target.line), groups, (seen.logs, line), beside)
                     sighting.last[seen.logs] = block.offset + start
                 _note(target, groups, around, seen)
+
+
+def _pass_over(targets: Iterable[_Target], offset: int, seen: Sightings) -> None:
+    """Note that a text of findings that were seen before stands at a place that is not looked at."""
+    for target in targets:
+        if target.kind == FINDING and target.name in seen.findings:
+            seen.findings[target.name].last[seen.logs] = offset
+
+
+class _Bounds:
+    """Bounds how many known texts of a log are looked at where they stand close together."""
+
+    def __init__(self) -> None:
+        self.passed, self.first_line = 0, 0
+
+    def begin(self, block: Block) -> None:
+        """Go on with the next block."""
+        self._data = block.data
+        self._line, self._end, self._looks = 0, 0, 0
+        self._first, self._unended = 0, 0
+
+    def has_room(self, start: int, *, is_header: bool) -> bool:
+        """Tell if a text is looked at; it is passed over, and counted, where too many were just before it."""
+        if start >= self._end:
+            self._line, self._looks = start, 0
+            self._end = self._data.find(b"\n", start) + 1 or len(self._data)
+        if is_header and start - self._first >= AHEAD_BYTES:
+            self._first, self._unended = start, 0
+        has_room = self._looks < MOST_IN_LINE + (start - self._line) // APART
+        has_room = has_room and not (is_header and self._unended >= MOST_UNENDED)
+        self._looks += has_room
+        self.passed += not has_room
+        return has_room
+
+    def add(self, around: _Around) -> None:
+        """Count what was looked at and took long."""
+        self._unended += around.text.startswith(CUT_OFF)
 
 
 def _is_ignored(data: bytes, start: int) -> bool:
@@ -244,7 +297,7 @@ def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int]
     at = whole.find(" ".join(around.text.split()))
     first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
     first = whole.find(" ", first, max(at, first)) + 1 if first else 0
-    named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
+    named = next(numbers_of(groups.get("ranks") or groups.get("rank") or ""), None)
     return FirstLine(
         place=f"{beside.log}:{order[1]}",
         order=(order[0], order[1] + around.below),

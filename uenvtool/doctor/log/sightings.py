@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from uenvtool.doctor.log.tail import Tail
 from uenvtool.doctor.log.words import INFORMATION, Words
@@ -13,6 +14,8 @@ from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000
 """So many nodes or ranks are kept of one finding."""
+MOST_LINES = 20_000
+"""So many lines of a finding are looked at."""
 MOST_DETAILS = 8
 
 
@@ -38,7 +41,7 @@ class FirstLine:
 class Sighting:
     """A finding in logs: its first line, and of all of them how many, and what they say together.
 
-    level: the worst one. last: where the last line of each log begins.
+    level: the worst one. last: where the last line of each log begins. named: how many ranks its lines named.
     """
 
     first: FirstLine = field(default_factory=FirstLine)
@@ -48,6 +51,12 @@ class Sighting:
     details: dict[str, int] = field(default_factory=dict)
     level: int = INFORMATION
     last: dict[int, int] = field(default_factory=dict)
+    named: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Tell if no more lines of it are looked at."""
+        return self.count >= MOST_LINES or self.named >= 10 * MOST_NAMES
 
     def is_news(self, groups: Mapping[str, str | None], moment: str) -> bool:
         """Tell if a line is to be the first: none was yet, none with a detail, or it is the earlier."""
@@ -63,9 +72,10 @@ class Sighting:
         node = groups.get("node") or node
         if node and len(self.nodes) < MOST_NAMES:
             self.nodes.add(node)
-        if len(self.ranks) < MOST_NAMES:
-            named = set(numbers_of(groups.get("ranks") or groups.get("rank") or ""))
-            self.ranks |= named or ({rank} if rank is not None else set())
+        ranks = groups.get("ranks") or groups.get("rank") or ""
+        named = set(islice(numbers_of(ranks), MOST_NAMES)) or ({rank} if rank is not None else set())
+        self.ranks |= named
+        self.named += len(named)
         detail = groups.get("detail")
         if detail and (detail in self.details or len(self.details) < MOST_DETAILS):
             self.details[detail] = self.details.get(detail, 0) + 1

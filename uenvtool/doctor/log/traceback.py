@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 HEADER = "Traceback (most recent call last)"
 """Python's own words (Lib/traceback.py, all of 3.x); Rich and IPython print them too."""
+CUT_OFF = "a traceback that is cut off"
 MOST_LINES = 500
 LOOKED_AT = 20
 """Lines below a header that show if a label is repeated."""
@@ -61,7 +62,7 @@ def exception_text(before: str, text: str) -> tuple[str, int]:
         if first and not is_chain:
             break
     if first is None or last is None:
-        return f"a traceback that is cut off{f' behind {place}' if place else ''}", below
+        return (f"{CUT_OFF} behind {place}" if place else CUT_OFF), below
     is_one = (first.type, first.message) == (last.type, last.message)
     return str(first) if is_one else f"{first}; in the end {last}", below
 
