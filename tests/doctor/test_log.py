@@ -555,6 +555,8 @@ VERDICTS = [
     ),
     # a warning is no failure where steps follow
     (["[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98)\n" + STEPS], "went-on"),
+    (["epoch 1\nHSA exception: misaligned parameters\n"], "unclear"),
+    (["x.sh: line 9:  4711 User defined signal 1   srun python train.py\n"], "ended"),
     (["application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"], "ended"),
     (["epoch 1\nOSERROR: strange\n" + "done\n" * 9], "unclear"),
     (["cxil_map: write error\nsuccessfully sent\n"], "unclear"),
