@@ -187,7 +187,7 @@ def test_a_recipe_of_version_1_is_read_in_the_words_of_the_later_ones(imported: 
 
     own = yaml.safe_load(text)
     assert "left out: Spack releases/v0.23 of https://s: it is older than uenvtool needs" in text
-    assert "left out: packages of its own, py-x: Spack before 1.0 has another form of them" in text
+    assert "left out: repo/packages/py-x: packages of Spack before 1.0 have another form" in text
     assert 'left out: bootstrap: {"spec": "gcc@12"}' in text
     assert own["compiler"] == "gcc@13.2.0 build_type=Release +bootstrap +strip languages=c,c++,fortran"
     assert own["compilers"]["nvhpc"]["version"] == "24.11"

@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
+from uenvtool.core.yamltext import beside, comment, flow, indented, scalar
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.spec_lines import SpecLine, grouped_lines, lines_of, modern
+from uenvtool.knowledge.stackinator_view import LEFT_OUT, Data, left_out, ordered, rest_of, said, views_of
 from uenvtool.knowledge.system import GitPin
 from uenvtool.knowledge.yamltree import Node, content, decoded, parse, read
 
 REQUIRED = ("config", "compilers", "environments")
-LEFT_OUT = "left out:"
 FOUND = "Stackinator finds them on the machine that builds; here they are built but for those that the system has"
 PACKAGES = "packages"
 REFRAME = "extra/reframe"
 _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
-_PLACES = {"mount": "${mount}", "view_path": "${view_root}", "view_name": "${view}"}
-Data = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +110,7 @@ def _recipe(
     environment = _of_version_2(data) if source.version == 1 else data
     network, (text, node) = environment.get("network") or {}, place
     default = source.config.get("default-view")
-    views = _ordered(environment.get("views") or {}, default)
+    views = ordered(environment.get("views") or {}, default)
     unify, of_network = environment.get("unify", True), node.get("network")
     specs = {
         "network": lines_of(text, of_network.get("specs") if of_network and network.get("mpi") else None),
@@ -125,13 +122,13 @@ def _recipe(
         *_compilers(source, environment),
         *_mpi(network),
         *([] if unify is True else ["unify: when_possible"]),
-        *(_left_out("unify: false", "when_possible comes nearest") if unify is False else []),
-        *_rest(environment, known, f"of the environment {name}"),
+        *(left_out("unify: false", "when_possible comes nearest") if unify is False else []),
+        *rest_of(environment, known, f"of the environment {name}"),
         *_variants(lines_of(text, node.get("variants"))),
-        *(_left_out(_said("packages", found), FOUND) if (found := environment.get("packages")) else []),
+        *(left_out(said("packages", found), FOUND) if (found := environment.get("packages")) else []),
         *grouped_lines(specs, is_one=unify is True),
         *_pins(source),
-        *_views(views, default),
+        *views_of(views, default),
         *_beside(source, views[0][0] if views else ""),
     ]
 
@@ -143,20 +140,6 @@ def _of_version_2(old: Data) -> dict[str, Any]:
     spec, gpu = mpi.pop("spec", None), mpi.pop("gpu", None)
     network = {**mpi, "mpi": modern(f"{spec} +{gpu}" if gpu else spec) if spec else None}
     return {**new, "network": network, "compiler": [parse_spec(one["spec"]).package for one in old["compiler"]]}
-
-
-def _left_out(what: str, why: str) -> list[str]:
-    return comment(f"{LEFT_OUT} {what}: {why}")
-
-
-def _rest(fields: Data, known: Collection[str], whose: str) -> list[str]:
-    """Return a comment for each field that ours has no place for."""
-    unread = ((name, value) for name, value in fields.items() if name not in known and value is not None)
-    return [line for name, value in unread for line in _left_out(_said(name, value), f"no field has it here ({whose})")]
-
-
-def _said(name: str, value: object) -> str:
-    return f"{name}: {json.dumps(value, ensure_ascii=False)}"
 
 
 @functools.cache
@@ -171,7 +154,7 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
     read_from = f"Read from a recipe of Stackinator, version {source.version}, which calls its image {config['name']}."
     yield from comment(f"{read_from} What this file cannot say stands in comments, `{LEFT_OUT[:-1]}`.")
     known = ("name", "store", "spack", "description", "version", "modules", "default-view")
-    yield from _rest(config, known, "of config.yaml")
+    yield from rest_of(config, known, "of config.yaml")
     yield f"description: {scalar(str(config.get('description') or name))}"
     yield from comment("Stackinator is told the system when it builds, as `build --system` is.")
     yield from ("home: local", "uarchs: [any]")
@@ -180,7 +163,7 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
     pin, packages = _pin(config["spack"]), config["spack"].get("packages")
     if packages is None:
         why = "it is older than uenvtool needs, and had packages of its own: what resolves here is not the same"
-        yield from _left_out(f"Spack {pin.revision} of {pin.url}", why)
+        yield from left_out(f"Spack {pin.revision} of {pin.url}", why)
         pin, repos = starter[0], {"builtin": starter[1]}
     else:
         named = {"builtin": packages} if isinstance(packages.get("repo"), str) else packages
@@ -209,16 +192,16 @@ def _compilers(source: _Source, environment: Data) -> Iterator[str]:
     wanted: dict[str, tuple[str, str]] = {}
     for name, found in _versions(source):
         if wanted.setdefault(name, found) != found:
-            yield from _left_out(
+            yield from left_out(
                 f"{name}@{found[0]}", f"there is one version of a compiler; {wanted[name][0]} is the first"
             )
     main = environment["compiler"][0]
     if "bootstrap" in source.compilers:
-        yield from _left_out(_said("bootstrap", source.compilers["bootstrap"]), "the system's own gcc builds the first")
+        yield from left_out(said("bootstrap", source.compilers["bootstrap"]), "the system's own gcc builds the first")
     others = {name: value for name, value in source.compilers.items() if value and name not in ("bootstrap", "llvm")}
-    yield from _rest(others, wanted, "of compilers.yaml; it cannot be built first")
+    yield from rest_of(others, wanted, "of compilers.yaml; it cannot be built first")
     if main not in wanted:
-        yield from _left_out(_said("compiler", main), "it cannot be built first; gcc builds what names no other")
+        yield from left_out(said("compiler", main), "it cannot be built first; gcc builds what names no other")
         main = "gcc"
     lines: list[str] = []
     for name, (version, variants) in wanted.items():
@@ -248,7 +231,7 @@ def _versions(source: _Source) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _mpi(network: Data) -> Iterator[str]:
-    yield from _rest(network, ("mpi", "specs") if network.get("mpi") else ("mpi",), "of the network")
+    yield from rest_of(network, ("mpi", "specs") if network.get("mpi") else ("mpi",), "of the network")
     if text := network.get("mpi"):
         spec = parse_spec(text)
         words = " ".join(filter(None, [*spec.words.values(), spec.dependencies]))
@@ -274,7 +257,7 @@ def _pins(source: _Source) -> Iterator[str]:
         texts = [data["require"]] if isinstance(data.get("require"), str) else data.get("require", [])
         pin = None if name == "all" else _required(name, texts)
         pins += [f"  {name}: {_mapping(pin)}"] if pin else []
-        comments += _rest(data, ("require",) if pin else (), f"{name} of packages.yaml; the system's file may say it")
+        comments += rest_of(data, ("require",) if pin else (), f"{name} of packages.yaml; the system's file may say it")
     yield from comments
     yield from ("require:", *pins) if pins else ()
 
@@ -294,62 +277,6 @@ def _required(package: str, texts: Iterable[object]) -> dict[str, str] | None:
     return found if any(found.values()) else None
 
 
-def _views(views: Sequence[tuple[str, dict[str, Any]]], default: str | None) -> Iterator[str]:
-    """Yield the view that is loaded if none is named, and the further ones, which have its variables."""
-    if not views:
-        yield from (*comment("Stackinator makes no view of it."), "view: {link: roots}")
-        return
-    (first, main), *others = views
-    if default and default != first:
-        yield from _left_out(_said("default-view", default), f"{first} is loaded if none is named")
-    yield from ("view:", f"  name: {scalar(first)}", *indented([*_linked(main), *_variables(main["uenv"])], 2))
-    yield from ("views:",) if others else ()
-    for name, view in others:
-        own = [_said(key, value) for key, value in view["uenv"].items() if value != main["uenv"].get(key)]
-        why = f"it has the variables of {first} here, with paths of its own"
-        left = _left_out(f"its own {'; '.join(own)}", why) if own else []
-        yield from (f"  {scalar(name)}:", *indented([*_linked(view), *left], 4))
-
-
-def _ordered(views: Data, default: str | None) -> list[tuple[str, dict[str, Any]]]:
-    """Return the views, that first which is loaded if none is named."""
-    return sorted(((name, _view(view)) for name, view in views.items()), key=lambda view: view[0] != default)
-
-
-def _view(view: Data | None) -> dict[str, Any]:
-    """Return a view with all that Stackinator takes where it says nothing."""
-    uenv = {"add_compilers": True, "prefix_paths": {}, "env_vars": {}, **((view or {}).get("uenv") or {})}
-    return {"link": "roots", **(view or {}), "uenv": uenv}
-
-
-def _linked(view: Data) -> list[str]:
-    lists = [f"{name}: {flow(map(str, view[name]))}" for name in ("select", "exclude") if view.get(name)]
-    return [f"link: {view['link']}", *lists, *_rest(view, ("link", "select", "exclude", "uenv"), "of the view")]
-
-
-def _variables(uenv: Data) -> Iterator[str]:
-    variables = uenv["env_vars"]
-    yield from _rest(uenv, ("add_compilers", "prefix_paths", "env_vars"), "of the view")
-    yield from _rest(variables, ("set", "prepend_path"), "of the view's env_vars")
-    yield f"add_compilers: {'true' if uenv['add_compilers'] else 'false'}"
-    prepended: dict[str, list[str]] = {}
-    for name, path in (pair for one in variables.get("prepend_path", ()) for pair in one.items()):
-        prepended.setdefault(name, []).insert(0, _placed(path))  # the last one comes first there
-    for key, paths in (("prefix_paths", uenv["prefix_paths"]), ("prepend_path", prepended)):
-        yield from (f"{key}:", *(f"  {name}: {flow(folders)}" for name, folders in paths.items())) if paths else ()
-    values = {name: value for one in variables.get("set", ()) for name, value in one.items()}
-    unset = {name: value for name, value in values.items() if "${" in str(value)}
-    yield from _rest(unset, (), "of the view's env_vars; the shell's variables are not known here")
-    yield from ("env:",) if values.keys() - unset.keys() else ()
-    for name in (name for name in values if name not in unset):
-        yield f"  {name}: {'null' if values[name] is None else quoted(_placed(values[name]))}"
-
-
-def _placed(text: object) -> str:
-    """Return a text with the places of the image as ours names them."""
-    return re.sub(r"\$@(\w+)@", lambda found: _PLACES.get(found[1], found[0]), str(text))
-
-
 def _files(folder: Path, config: Data) -> Iterator[tuple[str, Path]]:
     """Yield the files that a recipe has beside it here: its name here, and the file there."""
     for name in ("modules.yaml", "post-install"):
@@ -363,7 +290,7 @@ def _files(folder: Path, config: Data) -> Iterator[tuple[str, Path]]:
 
 def _beside(source: _Source, view: str) -> Iterator[str]:
     """Yield what names the files beside the recipe, and which of those there have no place here."""
-    folder, packages = source.folder, source.folder / "repo" / "packages"
+    folder = source.folder
     read_here = {*source.files.values(), *(folder / f"{name}.yaml" for name in (*REQUIRED, PACKAGES))}
     if "modules.yaml" in source.files:
         yield "modules: modules.yaml"
@@ -374,22 +301,16 @@ def _beside(source: _Source, view: str) -> Iterator[str]:
         why = "of `build --format stackinator`; for an image `image build --post-install FILE`, without `{{ }}` in it"
         lines += beside("  post_install: post-install", why)
     yield from ("deployment:", *lines) if lines else ()
-    others = sorted({path for path in folder.rglob("*") if path.is_file()} - read_here)
-    old = sorted({path.relative_to(packages).parts[0] for path in others if path.is_relative_to(packages)})
-    if old:
-        why = (
-            "Spack before 1.0 has another form of them; port them"
-            if source.version == 1
-            else "links, or made by Python"
-        )
-        yield from _left_out(f"packages of its own, {', '.join(old)}", f"{why}; they belong into packages/")
-    rest = [path for path in others if not path.is_relative_to(packages)]
-    if folder / "pre-install" in rest:
-        rest.remove(folder / "pre-install")
-        yield from _left_out("pre-install", "no script runs before a build; a source mirror has what it fetches")
-    names = ", ".join(str(path.relative_to(folder)) for path in rest)
-    if names:
-        yield from _left_out(names, "no field names it; `image build --meta FILE` takes a file into the image")
+    others = {path for path in folder.rglob("*") if path.is_file()} - read_here
+    names = sorted({"/".join(path.relative_to(folder).parts[:3]) for path in others})  # a package of its own is one
+    for start, why in (
+        ("pre-install", "no script runs before a build; a source mirror has what it fetches"),
+        ("repo/", "packages of Spack before 1.0 have another form; port them into packages/"),
+        ("", "no field names it; `image build --meta FILE` takes a file into the image"),
+    ):
+        told = [name for name in names if name.startswith(start)]
+        names = [name for name in names if name not in told]
+        yield from left_out(", ".join(told), why) if told else ()
 
 
 def _reframe(entries: Data, view: str) -> list[str]:

@@ -15,13 +15,14 @@ from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.from_stackinator import LEFT_OUT, is_stackinator, read_stackinator
+from uenvtool.knowledge.from_stackinator import is_stackinator, read_stackinator
 from uenvtool.knowledge.here import SeenSystem
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.schema import SCHEMA_FOLDER, schema_text
+from uenvtool.knowledge.stackinator_view import LEFT_OUT
 from uenvtool.knowledge.system import load_system
 
 OWNED = "# Yours to change; made by uenvtool."
