@@ -31,39 +31,6 @@ _USES_ALL_GPUS = re.compile(
 )
 
 
-def fixed_port(context: Context) -> Iterator[Hit]:
-    """Yield rendezvous ports that are the same in each job, where jobs can share a node.
-
-    No row: the port stands in the words of a launcher, or in a variable that they use.
-    """
-    picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
-    if picks_its_own and all(picks_its_own):
-        return
-    is_told = False
-    used = {name for launch in context.launches for name in re.findall(r"\w+", " ".join(launch.words))}
-    for part in context.source.of("variable"):
-        if re.fullmatch(r"(?i)master_port|(rdzv|main_process|dist)_port|port", part.name):
-            number = re.fullmatch(r"(?:\$\{\w+:?[-=])?(\d{2,5})\}?", part.text)
-            if number and (part.name.upper() == "MASTER_PORT" or part.name in used):
-                is_told = True
-                fixed = f"{part.name}=$((10000 + SLURM_JOB_ID % 20000))"
-                yield Hit(offset=part.offset, end=part.end, fix=fixed)
-    for part in context.commands:
-        named = re.search(r"\$\{MASTER_PORT:=(\d+)\}", part.text) if part.name == ":" else None
-        if named:
-            yield at(part, fix="export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))")
-    for launch in context.launches:
-        for name in ("rdzv_endpoint", "master_port", "main_process_port"):
-            value = option_of(launch.words, name) or ""
-            number = re.fullmatch(r"(\S*:)?(\d{4,5})", value)
-            if number:
-                begin = context.source.text.find(value, launch.part.offset)
-                if begin < 0 and is_told:  # it came by a variable
-                    continue
-                place = (begin, begin + len(value)) if begin >= 0 else (launch.part.offset, launch.part.end)
-                yield Hit(offset=place[0], end=place[1], fix=f"{number[1] or ''}$((10000 + SLURM_JOB_ID % 20000))")
-
-
 def _first_node_only(context: Context) -> Iterator[Hit]:
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
@@ -129,26 +96,6 @@ def ends_at_once(context: Context) -> Iterator[Hit]:
             if all(_QUIET.fullmatch(part.name) for part in behind):
                 yield at(step)
                 return
-
-
-def one_gpu_for_all(context: Context) -> Iterator[Hit]:
-    """Yield a GPU that the batch script names for all ranks of a node.
-
-    No row: the whole line tells if a step gets the variable, and the launch its tasks.
-    """
-    several = [launch for launch in context.launches if launch.step is not None and (launch.shape.tasks or 1) > 1]
-    for part in context.source.of("variable") if several else ():
-        is_named = part.exported and part.scope == BATCH and not part.path
-        start = context.source.text.rfind("\n", 0, part.offset) + 1
-        is_named = is_named and bool(_FOR_STEPS.match(context.source.text, start))
-        if is_named and _DEVICES.fullmatch(part.name) and _ONE_DEVICE.fullmatch(part.text):
-            yield at(part, f"srun starts {several[0].shape.tasks} tasks a node")
-
-
-_FOR_STEPS = re.compile(r".*\b(export|srun)\b")
-"""A line whose variables a step gets: `export NAME=1`, or `NAME=1 srun ...`."""
-_DEVICES = re.compile("(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
-_ONE_DEVICE = re.compile(r"\d|\$\{?SLURM_(LOCALID|PROCID)\}?")
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:
@@ -441,7 +388,7 @@ def _of_tuning(search: tuned.Search) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    fixed_port, idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, one_gpu_for_all, lost_exit_code,
+    idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
     issued_tokens,
 )  # fmt: skip
