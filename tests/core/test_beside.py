@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -61,29 +59,6 @@ def test_a_link_is_neither_followed_nor_replaced(place: Path) -> None:
 
     assert (place / "job.sh").is_symlink()
     assert (place / "mine").read_text() == "mine\n"
-
-
-def test_a_pipe_gets_the_text_and_stays_a_pipe(place: Path) -> None:
-    os.mkfifo(place / "job.sh")
-    got: list[str] = []
-    reader = threading.Thread(target=lambda: got.append((place / "job.sh").read_text()))
-    reader.start()
-
-    write_beside(place, {"job.sh": "text\n"})
-
-    reader.join()
-    assert got == ["text\n"]
-    assert (place / "job.sh").is_fifo()
-    assert not (place / RECORD).exists()
-
-
-def test_a_device_takes_one_file_and_stays(place: Path) -> None:
-    write_beside(Path("/dev"), {"null": "text\n"})
-    with pytest.raises(BadInput, match=r"takes one file; these are null, null\.toml"):
-        write_beside(Path("/dev"), {"null": "text\n", "null.toml": ""})
-
-    assert Path("/dev/null").is_char_device()
-    assert not Path("/dev", RECORD).exists()
 
 
 def test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one(place: Path) -> None:

@@ -20,12 +20,18 @@ COMMANDS = """
 image show X | image verify X | diff X X | image sbom X | show X | venv v --from X
 venv v --no-base -r X | check X | validate X | diff hello X | show ./X
 """
+OF_JOBS = """
+doctor X | doctor --log X | job -s clariden -A a --image u -o X -- true | activate -s clariden --venv X
+job -s clariden -A a --image X -- true | job -s clariden -A a --image u --venv X -- true
+"""
 CASES = [case.strip() for line in COMMANDS.strip().splitlines() for case in line.split(" | ")]
+CASES_OF_JOBS = [case.strip() for line in OF_JOBS.strip().splitlines() for case in line.split(" | ")]
 EMPTY_IS_FINE = {"venv v --no-base -r X"}
 KINDS = [
     "pipe.squashfs",
     "/dev/zero",
     "/dev/null",
+    "/proc/kmsg",
     "folder.squashfs",
     "loop.squashfs",
     "gone.squashfs",
@@ -44,7 +50,7 @@ def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_bas
     (place / "loop.squashfs").symlink_to("loop.squashfs")
     (place / "empty.squashfs").write_text("")
     for kind in KINDS:
-        if (kind.startswith("/dev") and "./X" in line) or (kind == "empty.squashfs" and line in EMPTY_IS_FINE):
+        if (kind.startswith("/") and "./X" in line) or (kind == "empty.squashfs" and line in EMPTY_IS_FINE):
             continue
         answer = cli(*shlex.split(line.replace("X", kind)))
 
@@ -56,6 +62,16 @@ def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_bas
             answer.stderr,
         )
         assert not any(path.name in ("v", "out") for path in place.iterdir())
+
+
+@pytest.mark.parametrize("line", CASES_OF_JOBS)
+def test_what_may_be_a_folder_or_new_is_no_pipe_and_no_device(cli: Cli, place: Path, line: str) -> None:
+    os.mkfifo(place / "pipe")
+    for kind in ("./pipe", "/dev/null", "/proc/kmsg"):
+        answer = cli(*shlex.split(line.replace("X", kind)))
+
+        assert_is_an_answer(answer, (line, kind))
+        assert answer.code == 2, (line, kind, answer.stderr)
 
 
 @pytest.mark.parametrize("name", ["uenvtool.json", "pylock.toml", "image", "files.json"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,9 @@ def activate(request: ActivateRequest) -> Result:
         return _write(request.output or FOLDER, force=request.force)
     if request.output:
         raise BadInput("-o names the folder of --write and --check", hint="one script goes to stdout: > FILE keeps it")
+    if request.venv and os.path.exists(request.venv) and not os.path.isdir(request.venv):
+        hint = "name the folder of a virtual environment; `uenvtool job --venv` takes a packed one too"
+        raise BadInput(f"--venv {request.venv}: this is not a folder", hint=hint)
     facts = known_facts(request.facts)
     settings = settings_for(
         request.system,

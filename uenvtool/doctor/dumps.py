@@ -13,7 +13,8 @@ from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
 
-from uenvtool.core import processes
+from uenvtool.core import files, processes
+from uenvtool.core.errors import BadInput
 
 READER = Path(__file__).parent / "scripts" / "dump.py"
 MOST_MEMORY = 4 << 30
@@ -80,11 +81,9 @@ def _is_empty(path: Path) -> bool:
 
 def _is_dump(path: Path) -> bool:
     try:
-        if not path.is_file():
-            return False
-        with path.open("rb") as stream:
+        with files.opened(path) as stream:
             start = stream.read(1 << 12)
-    except OSError:
+    except (OSError, BadInput):
         return False
     return start.startswith(_PICKLE) or (start.startswith(_JSON) and b'"entries":[' in start)
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.files import is_stream, opened_named
 from uenvtool.doctor.dumps import dumps_among
 from uenvtool.doctor.finding import Examination, joined
 from uenvtool.doctor.hang import examine_dumps
@@ -34,13 +33,16 @@ FRESH_SECONDS = 60
 
 def refuse_no_log(paths: Sequence[Path]) -> None:
     """Raise BadInput for a script, and if no log that a user names has a byte: that nothing is wrong would mislead."""
+    sizes = []
     for path in paths:
-        if path.suffix in SCRIPTS and path.is_file():
-            with contextlib.suppress(OSError), path.open("rb") as file:
-                if file.read(2) == b"#!":
-                    hint = "`uenvtool check` reads batch scripts; of a job give its output, by default slurm-ID.out"
-                    raise BadInput("this is a script, not what a job printed", Position(shown(path)), hint)
-    if all(path.is_file() and not path.stat().st_size for path in paths):
+        if path == STANDARD_INPUT or is_stream(path) or path.is_dir():
+            return
+        with _open(path) as stream:
+            if path.suffix in SCRIPTS and stream.read(2) == b"#!":
+                hint = "`uenvtool check` reads batch scripts; of a job give its output, by default slurm-ID.out"
+                raise BadInput("this is a script, not what a job printed", Position(shown(path)), hint)
+            sizes.append(os.fstat(stream.fileno()).st_size)
+    if not any(sizes):
         hint = "the job has written nothing yet, or writes elsewhere: `scontrol show job ID` names its StdOut"
         raise BadInput("the log is empty", Position(str(paths[0])), hint)
 
@@ -102,14 +104,14 @@ def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:
         if file == STANDARD_INPUT:
             yield "standard input", sys.stdin.buffer
             continue
-        with contextlib.ExitStack() as stack:
-            try:
-                kind = file.stat().st_mode
-                if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not os.path.samefile(file, os.devnull)):
-                    raise OSError(errno.EINVAL, "it is a device")
-                stream = stack.enter_context(file.open("rb"))
-            except OSError as error:
-                raise BadInput(
-                    f"cannot read it: {error.strerror}", Position(shown(file)), "name a job's output, or - for a pipe"
-                ) from error
+        with _open(file) as stream:
             yield shown(file), stream
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with opened_named(path) as stream:
+            yield stream
+    except FileNotFoundError:
+        raise BadInput("no such file", Position(shown(path)), "name a job's output, or - for a pipe") from None

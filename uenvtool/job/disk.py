@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from uenvtool.core.files import read_named
+from uenvtool.core.files import is_file, read_named
 from uenvtool.core.session import in_container, loaded_views
 from uenvtool.job.named_edf import EDF, NamedEdf, read_named_edf
 from uenvtool.job.request import JobRequest
@@ -62,6 +62,10 @@ class Disk:
     def home(self) -> str:
         """Return the path of the user's home."""
         return os.path.expanduser("~")
+
+    def is_image(self, path: str) -> bool:
+        """Tell if a path can be an image: a file, or a folder, as of conda and Apptainer."""
+        return is_file(Path(path)) or os.path.isdir(path)
 
     def exists(self, path: str) -> bool:
         """Tell if there is such a file or folder."""

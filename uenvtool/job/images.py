@@ -51,6 +51,8 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
     named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else file_of(plan.request.image)
     if file and "$" not in file and not disk.exists(file):
         yield Problem(f"--image {named}: there is no such file", hint="check the path, or name a label")
+    elif file and "$" not in file and not disk.is_image(file):
+        yield Problem(f"--image {named}: this is not a file", hint="name the file of an image, or a label")
     if file and plan.use.scheduler == KUBERNETES:
         yield Problem(f"--image {named}: pods run images of a registry", hint="push it to one, and name it there")
     if disk.edf and plan.edf is None:

@@ -9,14 +9,13 @@ few lines into gigabytes.
 from __future__ import annotations
 
 import functools
-import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.files import opened
 
 MAX_BYTES = 2_000_000
 """No recipe or system is as large; a larger file is a mistake (a lock, a log) or an attack."""
@@ -100,19 +99,12 @@ def content(path: Path, shown: str) -> bytes:
 
     Raises BadInput if it cannot be read; a pipe or a device, which may never end, is refused before it is.
     """
-    place = Position(shown)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
-        try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BadInput("this is not a regular file", place, "name a file")
-            with open(descriptor, "rb", closefd=False) as stream:
-                return stream.read(MAX_BYTES + 1)
-        finally:
-            os.close(descriptor)
+        with opened(path, shown) as stream:
+            return stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        why = getattr(error, "strerror", None) or error
-        raise BadInput(f"cannot read it: {why}", place, "check the name and the permissions") from error
+        why = "No such file or directory" if isinstance(error, FileNotFoundError) else error
+        raise BadInput(f"cannot read it: {why}", Position(shown), "check the name and the permissions") from error
 
 
 def decoded(data: bytes, shown: str) -> str:

@@ -18,9 +18,11 @@ from uenvtool.core.files.generated import write_generated as write_generated
 from uenvtool.core.files.places import scratch_folder as scratch_folder
 from uenvtool.core.files.places import working_folder as working_folder
 from uenvtool.core.files.places import workplace as workplace
+from uenvtool.core.files.reading import is_file as is_file
 from uenvtool.core.files.reading import is_stream as is_stream
 from uenvtool.core.files.reading import last_lines as last_lines
 from uenvtool.core.files.reading import opened as opened
+from uenvtool.core.files.reading import opened_named as opened_named
 from uenvtool.core.files.reading import read_bytes as read_bytes
 from uenvtool.core.files.reading import read_named as read_named
 from uenvtool.core.files.together import Replacement as Replacement

@@ -11,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.files.atomic import as_bytes, locked, write_all, write_errors
-from uenvtool.core.files.reading import is_open_ended, read_bytes
+from uenvtool.core.files.atomic import as_bytes, locked, write_all
+from uenvtool.core.files.reading import read_bytes
 
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
@@ -209,13 +209,10 @@ def write_generated(
 def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
     """Write files into a folder of the user's, beside whatever is there; the first one uses the others.
 
-    A pipe or device is written to. Raises BadInput, with what would change, for a file that the tool did not write or
-    that was changed since, and for a link. `force` replaces the changed ones and keeps a copy of each. Of several
+    Raises BadInput, with what would change, for a file that the tool did not write or that was changed since, and for
+    what is no file. `force` replaces the changed ones and keeps a copy of each. Of several
     files the first is gone until all are written, so that it never runs with old ones.
     """
-    if open_ended := [name for name in contents if is_open_ended(folder / name)]:
-        _write_through(folder, contents, open_ended)
-        return
     with locked(folder, below=False):
         record = read_record(folder)
         differing = [name for name, text in contents.items() if content_inside(folder, name) != as_bytes(text)]
@@ -235,15 +232,6 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
             first.append((next(iter(contents)), None))
         last_first = dict(reversed([*contents.items()]))
         write_generated(folder, last_first, keep=record.names - set(contents), first=first)
-
-
-def _write_through(folder: Path, contents: Mapping[str, str], open_ended: Sequence[str]) -> None:
-    """Write the one file there is to a pipe or device. Raises BadInput if there are more, which belong beside it."""
-    (name, *others) = contents
-    if others or name not in open_ended:
-        raise BadInput(f"{folder / open_ended[0]} takes one file; these are {', '.join(contents)}", hint="name a file")
-    with write_errors(folder / name), open(folder / name, "w", encoding="utf-8") as stream:
-        stream.write(contents[name])
 
 
 def _free_name(folder: Path, name: str) -> Path:

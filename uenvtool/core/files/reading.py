@@ -18,13 +18,13 @@ _STREAM = re.compile(r"/dev/std(in|out|err)|/dev/fd/\d+|/proc/self/fd/\d+")
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path, shown: str = "") -> Iterator[BinaryIO]:
     """Yield a regular file, open for reading.
 
-    Raises FileNotFoundError if there is none; BadInput for a pipe or device, which may never end, and for a file
-    that may not be read.
+    Raises FileNotFoundError if there is none; BadInput for what is no file, see `is_file`, and for one that may not
+    be read. shown: its name in what is said of it.
     """
-    place = Position(str(path))
+    place = Position(shown or str(path))
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
     except (FileNotFoundError, NotADirectoryError):
@@ -34,14 +34,42 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             f"cannot read it: {error.strerror}", place, "`ls -l` shows its permissions, and where it leads"
         ) from error
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        status = os.fstat(descriptor)
+        if not _is_file(status):
+            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise BadInput(f"this is {what}", place, "name a file")
         with open(descriptor, "rb", closefd=False) as stream:
             yield stream
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def opened_named(path: Path) -> Iterator[BinaryIO]:
+    """Yield what a user names, open for reading: a file, or a stream. Raises what `opened` does."""
+    if not is_stream(path):
+        with opened(path) as stream:
+            yield stream
+        return
+    try:
+        stream = path.open("rb")
+    except OSError as error:
+        hint = "is it open? name a file in its place"
+        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), hint) from error
+    with stream:
+        yield stream
+
+
+def is_file(path: Path) -> bool:
+    """Tell if a path leads to a regular file: no folder, no pipe or device, which may never end, nor one of /proc."""
+    with contextlib.suppress(OSError, ValueError):
+        return _is_file(path.stat())
+    return False
+
+
+def _is_file(status: os.stat_result) -> bool:
+    """Tell it from what the system says of a file; those of /proc are made when they are read, some without an end."""
+    return stat.S_ISREG(status.st_mode) and status.st_dev != os.stat("/proc").st_dev
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -55,26 +83,13 @@ def is_stream(path: Path) -> bool:
     return _STREAM.fullmatch(str(path)) is not None
 
 
-def is_open_ended(path: Path) -> bool:
-    """Tell if a path is a pipe, a terminal or another device: it takes what is written, and holds no file."""
-    with contextlib.suppress(OSError):
-        return is_stream(path) or not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode))
-    return False
-
-
 def read_named(path: Path, most: int) -> bytes:
     """Return the content of a file that the user names, which may be a pipe too; a pipe is read to its end.
 
     Raises what `read_bytes` does.
     """
-    if not is_stream(path):
-        return read_bytes(path, most)
-    try:
-        with open(path, "rb") as stream:
-            return _all(stream, path, most)
-    except OSError as error:
-        hint = "is it open? name a file in its place"
-        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), hint) from error
+    with opened_named(path) as stream:
+        return _all(stream, path, most)
 
 
 def _all(stream: BinaryIO, path: Path, most: int) -> bytes:
