@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from tests.faults import CASES
 from tests.faults.test_kills import torch_here
 from tests.support.disks import small_disk
 from tests.support.needs import need, skip_without
-from tests.support.overlays import BaseHere
+from tests.support.overlays import BaseHere, wheel
 from tests.support.trees import files
 
 __all__ = ["torch_here"]
@@ -230,6 +231,24 @@ def test_a_full_disk_keeps_what_was_written_before(name: str, place: Path) -> No
             assert {**files(disk), "filler": None} == {**was, "filler": None}
             os.truncate(filler, filler.stat().st_size - STEP)
         assert refused, "the disk was never full"
+
+
+@pytest.mark.slow
+def test_a_disk_that_an_overlay_fills_is_named(no_base: None, wheels: Path, place: Path) -> None:
+    """At its first file, in uv, while it compiles, while it packs."""
+    code = "".join(f"x{number} = {number}\n" for number in range(20_000))
+    wheel(wheels, "big", "1", files={"big/data": random.Random(7).randbytes(500_000), "big/code.py": code})
+    with small_disk(place / "disk", "4m") as disk:
+        filler, refused = disk / "filler", []
+        filler.write_bytes(bytes(shutil.disk_usage(disk).free))
+        while (done := started(("venv", "v", "--no-base", "big", "--squash"), cwd=disk)).returncode:
+            assert_told(done, 4)
+            refused.append(done.stderr.partition("error: ")[2])
+            assert os.listdir(disk) == ["filler"]
+            os.truncate(filler, filler.stat().st_size - (256 << 10))
+
+    assert all(re.search(rf"{disk}\S*: .*No space left|No space left .* {disk}", error) for error in refused), refused
+    assert {error.split()[0] for error in refused} >= {"cannot", "uv:"}
 
 
 @pytest.mark.parametrize("name", AGAIN)

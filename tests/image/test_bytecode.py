@@ -161,7 +161,7 @@ def test_what_is_no_python_is_left_alone(tree: Path) -> None:
 
 
 def test_a_python_that_does_not_run_and_a_folder_that_cannot_be_written_are_told(tree: Path) -> None:
-    for said, hint in (("no base here", "load the overlay's base"), ("Disk quota exceeded", "free space there")):
+    for said, hint in (("no base here", "load the"), ("Disk quota exceeded", "nothing was changed; your quota on")):
         broken = program(tree / "python", f"echo '{said}' >&2\nexit 127")
         with pytest.raises(ToolFailed, match=f"{said}\nhint: {hint}"):
             bytecode.compile_tree(broken, tree, checked=False)

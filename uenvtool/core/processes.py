@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import io
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -72,11 +71,6 @@ class Completed:
     def reason(self) -> str:
         """Return what it said last, most likely why it failed: a line of its errors, else of its output."""
         return (self.stderr.strip() or self.stdout.strip() or f"exit code {self.code}").splitlines()[-1]
-
-    @property
-    def is_out_of_space(self) -> bool:
-        """Tell if it says that a disk is full, or the user's quota there."""
-        return re.search(r"No space left|quota exceeded", self.stderr, re.IGNORECASE) is not None
 
 
 def run(

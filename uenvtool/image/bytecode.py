@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import fill, scratch_folder
+from uenvtool.core.files import fill, full_disk, scratch_folder
 from uenvtool.image.pseudo import header_bytes
 from uenvtool.image.tree import Bundle
 
@@ -109,7 +109,7 @@ def _compile(
         data = scratch / f"data-{number}"
         words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
         words += [] if start is None else [data, str(start)]
-        tag, *lengths = _output(python, *words).split()
+        tag, *lengths = _output(python, root if start is None else scratch, *words).split()
         names = (_cache_name(name, os.fsencode(tag)) for name in shares[number])
         return data, dict(zip(names, map(int, lengths), strict=True))
 
@@ -117,11 +117,12 @@ def _compile(
         return list(pool.map(compiled, range(count)))
 
 
-def _output(python: Sequence[str | Path], *words: str | Path) -> str:
-    """Run a Python without what changes how it starts; sets have one order (hash seed)."""
+def _output(python: Sequence[str | Path], place: Path, *words: str | Path) -> str:
+    """Run a Python without what changes how it starts; sets have one order (hash seed). place: where it writes."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     completed = processes.run([*python, "-S", "-B", *words], env={**env, "PYTHONHASHSEED": "0"})
     if completed.code != 0:
-        hint = "free space there" if completed.is_out_of_space else "load the overlay's base, and run it again"
-        raise ToolFailed(f"{python[-1]} cannot compile: {completed.reason}", hint=hint)
+        hint = "load the overlay's base, and run it again"
+        failed = ToolFailed(f"{python[-1]} cannot compile: {completed.reason}", hint=hint)
+        raise full_disk(place, completed.stderr) or failed
     return completed.stdout

@@ -80,8 +80,8 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
     completed = processes.run(words, env=_environ())
     if completed.code != 0 or not image.is_file():
         reason = _reason(completed)
-        remedy = "free space, or choose another place; " if "space" in reason or "quota" in reason else ""
-        raise ToolFailed(f"mksquashfs failed: {reason}", hint=f"{remedy}the old image, if any, is as it was")
+        failed = ToolFailed(f"mksquashfs failed: {reason}", hint="the old image, if any, is as it was")
+        raise files.full_disk(image, completed.stderr) or failed
 
 
 def options(programs: Programs, epoch: int) -> list[str]:

@@ -111,9 +111,8 @@ def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
     if completed.code != 0 or not folder.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line.strip()]
         reason = lines[0] if lines else f"exit code {completed.code}"
-        of_image = "the image is damaged: copy it again"
-        hint = f"free space on the disk of {folder.parent}" if completed.is_out_of_space else of_image
-        raise ToolFailed(f"unsquashfs failed: {reason}", hint=f"nothing was unpacked; {hint}")
+        hint = "nothing was unpacked; the image is damaged: copy it again"
+        raise files.full_disk(folder, completed.stderr) or ToolFailed(f"unsquashfs failed: {reason}", hint=hint)
 
 
 def require_image(image: Path) -> Superblock:

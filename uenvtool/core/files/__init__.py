@@ -1,5 +1,6 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
+from uenvtool.core.files.atomic import full_disk as full_disk
 from uenvtool.core.files.atomic import locked as locked
 from uenvtool.core.files.atomic import require_room as require_room
 from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode

@@ -143,6 +143,13 @@ def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFaile
     )
 
 
+def full_disk(path: Path, text: str) -> ToolFailed | None:
+    """Return the error for `path` if another program says in a text that its disk is full; None if it does not."""
+    said = {"no space left": errno.ENOSPC, "quota exceeded": errno.EDQUOT}
+    number = next((number for words, number in said.items() if words in text.lower()), None)
+    return None if number is None else write_error(path, OSError(number, os.strerror(number)))
+
+
 def require_room(folder: Path) -> None:
     """Raise BadInput if something else lies where the folder, or one around it, is or can be made."""
     for place in (*reversed(folder.parents), folder):
