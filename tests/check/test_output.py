@@ -64,7 +64,7 @@ def test_on_a_terminal_a_finding_has_its_place_a_sentence_the_line_with_carets_a
         "  6 | srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value ...\n"
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task a GPU\n"
-        "1 error and 1 warning in 1 file (1 hint: --all); --fix mends 1\n"
+        "1 error and 1 warning in 1 file (2 hints: --all); --fix mends 1\n"
     )
 
 
@@ -108,7 +108,7 @@ def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
     assert first.startswith("job.sh:5:1: warning[set-x-cat] set takes ")
     assert first.endswith(": set -x cat $0; fix: set -x; cat $0")
     assert second.startswith("job.sh:6:1: error[launcher-in-launcher] ")
-    assert (answer.code, answer.stderr) == (1, "1 error and 1 warning in 1 file (1 hint: --all); --fix mends 1\n")
+    assert (answer.code, answer.stderr) == (1, "1 error and 1 warning in 1 file (2 hints: --all); --fix mends 1\n")
 
 
 @pytest.mark.parametrize(
