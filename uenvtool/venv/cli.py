@@ -51,6 +51,9 @@ def venv(request: VenvRequest) -> Result:
     satisfies is used; what is missing is installed; what conflicts is an error
     that says who asks for what.
 
+    The work is done beside PATH and beside the image. With PATH on the node's
+    own disk only the image of --squash FILE is written to a shared one.
+
     `uenvtool show PATH` shows what one is made of.
     """
     import os
