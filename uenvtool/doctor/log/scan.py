@@ -135,7 +135,7 @@ class Scanner:
                     _pass_over([target], block.offset + start, seen)
                     continue
                 found = around.found(target.line)
-                if found is None or (target.kind == FINDING and self.words.is_code(around.line)):
+                if found is None or (target.kind == FINDING and self.words.is_no_sign(around.line)):
                     continue
                 groups, length = found
                 floors[number] = max(floors[number], around.start + length)

@@ -42,9 +42,9 @@ class Words:
         """Return what a line says of itself: that it is but a WARNING, or INFORMATION; else it may be an ERROR."""
         return INFORMATION if self.has(line[:LEVEL_WITHIN], "information") else WARNING * self.has(line, "warning")
 
-    def is_code(self, line: str) -> bool:
-        """Tell if a line is a statement of Python that would print what it holds."""
-        return self.has(self.without_label(line), "code")
+    def is_no_sign(self, line: str) -> bool:
+        """Tell if a line only shows a statement that would print what it holds, or is the remark of a helper."""
+        return self.has(self.without_label(line), "code") or self.has(line, "aside")
 
     def without_label(self, line: str) -> str:
         """Return a line without what stands in front of it to say who printed it."""
@@ -66,12 +66,12 @@ class Words:
 
     def speaks(self, line: str) -> bool:
         """Tell if a line speaks of a failure."""
-        return self.has(line, "error") and not self.has(line, "harmless") and not self.is_code(line)
+        return self.has(line, "error") and not self.has(line, "harmless") and not self.is_no_sign(line)
 
     def tells(self, line: str) -> bool:
         """Tell if a line says something of a failure, beyond that one was."""
         return self.has(line, "error", "tells") and not (
-            self.has(line, "harmless", "empty", "follows") or self.is_code(line)
+            self.has(line, "harmless", "empty", "follows") or self.is_no_sign(line)
         )
 
     def steps(self, line: str) -> int:
