@@ -168,8 +168,8 @@ def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
         and setting.name not in names
     ]  # fmt: skip
     if lacking:
-        file = f"activate/{tuned.system.name}.sh"
-        yield at(named, ", ".join(lacking), f"source {file}, which `uenvtool activate --write` writes")
+        name = tuned.system.name if len(tuned.systems) < 2 else "SYSTEM"
+        yield at(named, ", ".join(lacking), f"source activate/{name}.sh, which `uenvtool activate --write` writes")
 
 
 def _tuned_parts(source: CheckedFile, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
