@@ -25,8 +25,8 @@ from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.system import Bandwidth, load_system
 
 STANDARD_INPUT = Path("-")
-SCRIPTS = ("", ".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".py")
-"""What the names of scripts end in."""
+SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".py")
+"""What the names of scripts end in; one of another name may be executed."""
 FRESH_SECONDS = 60
 """A log that was written to in the last so many seconds may be that of a job that runs."""
 
@@ -38,7 +38,8 @@ def refuse_no_log(paths: Sequence[Path]) -> None:
         if path == STANDARD_INPUT or is_stream(path) or path.is_dir():
             return
         with _open(path) as stream:
-            if path.suffix in SCRIPTS and stream.read(2) == b"#!":
+            is_script = path.suffix in SCRIPTS or os.access(path, os.X_OK)
+            if is_script and stream.read(2) == b"#!":
                 hint = "`uenvtool check` reads batch scripts; of a job give its output, by default slurm-ID.out"
                 raise BadInput("this is a script, not what a job printed", Position(shown(path)), hint)
             sizes.append(os.fstat(stream.fileno()).st_size)
