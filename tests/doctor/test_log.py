@@ -710,6 +710,10 @@ QUOTES = {
         "epoch 1 loss 0.3\nsudo: a password is required\nsrun: error: n1: task 0: Exited with exit code 1\n",
         ["sudo: a password is required", "srun: error: n1: task 0: Exited with exit code 1"],
     ),
+    "what failed last, where much failed before": (
+        "".join(f"Odd{name}Error: the widget is gone\n" for name in "ABCDEFG") + "n1 crashed\n",
+        [f"Odd{name}Error: the widget is gone" for name in "BCDG"],
+    ),
     "a run that went on": (CRASH.partition("[n1")[0] + "epoch 1, loss 0.3\n" * 60, []),
 }
 

@@ -163,6 +163,9 @@ def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[LastWords, ...]
     """Return the few lines that say most of a failure, in their order; kinds: of the lines that are shown already."""
     lines = [words for tail in tails for words in tail.telling() if not is_told(words.text, kinds)]
     best = sorted(lines, key=lambda words: -words.weight)[:MOST_QUOTES]
+    last = next((words for words in reversed(lines) if words.weight > PLAIN), None)
+    if last and last not in best:  # what ended the run, where much was said before
+        best[-1] = last
     return tuple(words for words in lines if words in best)
 
 
