@@ -551,6 +551,10 @@ VERDICTS = [
         ["activate: line 3: Could not find conda environment: x\ny.sh: line 9: activate: No such file or directory\n"],
         "module-unknown",
     ),
+    (
+        ["ERROR: No matching distribution found for torch==9\nModuleNotFoundError: No module named 'torch'\n"],
+        "install-failed",
+    ),
     # a warning is no failure where steps follow
     (["[W socket.cpp:426] [c10d] The server socket has failed to bind to [::]:29500 (errno: 98)\n" + STEPS], "went-on"),
     (["epoch 1\nHSA exception: misaligned parameters\n"], "unclear"),
