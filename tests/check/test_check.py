@@ -239,6 +239,13 @@ FLAWS = {
     "conda-without-hook, behind a module": ONE + "module load anaconda3\nconda activate train\n",
     "steps-side-by-side": FOUR + "srun -n1 python a.py &\nsrun -n1 python b.py &\nwait\n",
     "sbatch-in-uenv": "#SBATCH --uenv=x/v2.9:v1 --time=1\nsrun python t.py\nsbatch next.sh\n",
+    "threads-over-cores": ONE + "#SBATCH -c 8\nexport OMP_NUM_THREADS=4\ntorchrun --nproc_per_node=4 t.py\n",
+    "tasks-without-step, in a container": ONE
+    + "#SBATCH --ntasks-per-node=4\nsingularity exec x.sif bash -c 'torchrun --standalone t.py'\n",
+    "unread-setting, but by the program": ONE + "export NCCL_TIMEOUT=1800\n",
+    "threads-over-cores, by Slurm": ONE
+    + "#SBATCH -c 8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\ntorchrun --nproc_per_node=4 t.py\n",
+    "rdzv-id-fixed": TWO + f"srun {MEETS.replace('t.py', '--rdzv_id=101 t.py')}\n",
     "nccl-preloaded": ONE + "export LD_PRELOAD=/opt/nccl/build/lib/libnccl.so.2\n",
     "nodelist-cut": TWO + "export MASTER_ADDR=${SLURM_NODELIST:0:6}${SLURM_NODELIST:7:3}\n",
     "nodelist-cut, by a program": TWO + "HEAD=$(echo $SLURM_JOB_NODELIST | cut -d, -f1)\n",
@@ -405,7 +412,8 @@ HINTS = {
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "conda-without-hook, its old form", "conda-without-hook, behind a start-up file", "node-rank-for-all, by c10d",
     "option-as-comment, beside others", "idle-gpus, of several processes", "idle-gpus, as far as the script tells",
-    "tasks-without-step, of a launcher", "srun-cores, of a program of one's own",
+    "tasks-without-step, of a launcher", "tasks-without-step, in a container", "unread-setting, but by the program",
+    "srun-cores, of a program of one's own",
     "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
 }  # fmt: skip
 """Flaws that are a hint alone: the file does not tell if they are one on its system."""
@@ -562,6 +570,8 @@ QUIET = {
     "a command's output in what a step runs": HEAD
     + 'srun -c 8 bash -c "torchrun --nnodes=2 --master_addr $(scontrol show hostnames | head -n 1) \\\n'
     + ' --node_rank \\$SLURM_NODEID t.py"\n',
+    "the cores of each task": FOUR
+    + "#SBATCH -c 8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\nsrun -c 8 python t.py\n",
     "the default of a path": ONE + "ROOT=${STORAGE:-/path/to/storage}\n",
     "a probe by srun, then a message": ONE + "srun nvidia-smi\necho done\n",
     "a danger of another GPU": "#SBATCH -p standard-g -N 2\nmodule load rocm\n"

@@ -76,13 +76,21 @@ class Context:
             "total": nodes * tasks if nodes and tasks else None,
             "cores_per_gpu": shape.cores // gpus if gpus and shape.cores else None,
             "tasks_apart": self._tasks_apart,
+            "threads_over": self._threads_over(part),
         }
         return {
             **{name: None if number is None else str(number) for name, number in numbers.items()},
             "image": self.images.get(part.offset),
-            "starter": launch.step.name if launch and launch.step else None,
+            "starter": launch.starter if launch else None,
             "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
         }
+
+    def _threads_over(self, part: Part) -> int | None:
+        """By how much the threads of a node's ranks are more than its cores, if a variable says how many a rank has."""
+        threads = self.values.number(part.text) if part.name.endswith("_NUM_THREADS") else None
+        ranks = max((launch.of_node for launch in self.launches), default=0)
+        cores = self.shape.cores
+        return max(threads * ranks - cores, 0) if threads and cores and ranks < MANY else None
 
     @functools.cached_property
     def _tasks_apart(self) -> int | None:

@@ -34,7 +34,7 @@ _USES_ALL_GPUS = re.compile(
 def _first_node_only(context: Context) -> Iterator[Hit]:
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
-        if launch.step is not None or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
+        if launch.starter or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
         if option_of(launch.words, "hostfile", "host") or context.mentions("hostfile"):
             continue
@@ -104,9 +104,8 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     No row: the training program is read.
     """
     for launch in context.launches:
-        shape, gpus = launch.shape, launch.shape.gpus or 0
-        ranks = (launch.ranks or 0) * ((shape.tasks or 0) if launch.step else 1)
-        is_ours = launch.step is None or launch.step.name.endswith(SRUN) or launch.program != PYTHON
+        gpus, ranks = launch.shape.gpus or 0, launch.of_node
+        is_ours = launch.starter in (None, SRUN) or launch.program != PYTHON
         if not ranks or not is_ours or launch.part.background or not ranks < gpus:
             continue
         line = " ".join(launch.words)

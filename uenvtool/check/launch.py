@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from uenvtool.check.launchers import (
     PYTHON_NAME,
+    SRUN,
     STARTERS,
     TORCHRUN,
     behind_python,
@@ -15,6 +16,7 @@ from uenvtool.check.launchers import (
     launcher_of,
     launchers,
     option,
+    program_name,
 )
 from uenvtool.check.parts import OUTER, CheckedFile, Part
 from uenvtool.check.script import SHORT_OPTIONS
@@ -56,7 +58,8 @@ class Shape:
 class Launch:
     """A program that computes, with what starts it.
 
-    words: from the program's name on. step: its srun, or whatever else starts it on the nodes. ranks: that the
+    words: from the program's name on. step: the command with its srun, or with the container that the batch script
+    runs. starter: srun, or whatever else starts it on the nodes; None if that is the batch script. ranks: that the
     launcher starts on a node. nodes: that it is told to wait for. shape: of its step.
     """
 
@@ -64,14 +67,20 @@ class Launch:
     program: str
     words: tuple[str, ...]
     step: Part | None
+    starter: str | None
     shape: Shape
     ranks: int | None
     nodes: int | None
 
+    @property
+    def of_node(self) -> int:
+        """Return the ranks of a node; 0 where they are not known."""
+        return (self.ranks or 0) * ((self.shape.tasks or 0) if self.starter else 1)
+
 
 def on_several_nodes(launch: Launch) -> bool:
     """Tell if what starts a program starts it on several nodes."""
-    return launch.step is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
+    return launch.starter is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
 
 
 def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
@@ -106,6 +115,7 @@ def job_shape(source: CheckedFile, values: Values) -> Shape:
         {
             "SLURM_NNODES": shape.nodes, "SLURM_JOB_NUM_NODES": shape.nodes, "SLURM_NTASKS_PER_NODE": shape.tasks,
             "SLURM_GPUS_PER_NODE": shape.gpus, "SLURM_GPUS_ON_NODE": shape.gpus,
+            "SLURM_CPUS_PER_TASK": values.number(requested.get("cpus-per-task", "")),
         }
     )  # fmt: skip
     return shape
@@ -160,13 +170,16 @@ def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch
         if _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
             continue
         words = values.expanded(part.words)
-        starter = next((i for i, word in enumerate(words[:_LEADING]) if word.rpartition("/")[2] in STARTERS), None)
-        step = part if starter is not None else steps.get(part.step)
+        index = next((i for i, word in enumerate(words[:_LEADING]) if program_name(word) in STARTERS), None)
+        step = part if index is not None else steps.get(part.step)
+        while step is not None and step.name not in STARTERS and step.step in steps:
+            step = steps[step.step]
+        name = program_name(words[index]) if index is not None else step.name if step is not None else ""
         own: dict[str, str] = {}
         behind = -1
-        if starter is not None and words[starter].endswith("srun"):
-            own, behind = options(words[starter + 1 :])
-            behind += starter
+        if index is not None and name == SRUN:
+            own, behind = options(words[index + 1 :])
+            behind += index
         found = _program(words[behind + 1 :])
         if found is None or _starts_script(words[behind + 1 :]):
             continue
@@ -179,6 +192,7 @@ def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch
             program=program,
             words=words[behind + 1 + start :],
             step=step,
+            starter=name if name in STARTERS else None,
             shape=shape,
             ranks=_ranks(program, words[behind + 1 + start :], shape, values),
             nodes=_told_nodes(program, words[behind + 1 + start :], values),
