@@ -36,18 +36,15 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("umask")
-def test_a_new_file_has_the_mode_of_the_umask_and_an_old_one_keeps_its_own_if_asked(place: Path) -> None:
-    for name in ("new", "kept", "replaced"):
+def test_a_new_file_has_the_mode_of_the_umask_and_an_old_one_keeps_its_own(place: Path) -> None:
+    for name in ("new", "kept"):
         if name != "new":
             (place / name).write_text("old")
             (place / name).chmod(0o701)
-        write(place / name, "text", **({"keep_mode": True} if name == "kept" else {}))
-    (place / "replaced").chmod(0o701)
-    write_all(place, [("replaced", "once more")])
+        write(place / name, "text")
+        write_all(place, [(name, "once more")])
 
-    assert [oct(mode(place / name)) for name in ("new", "kept", "replaced")] == ["0o644", "0o701", "0o644"]
-    write(place / "absent", "text", keep_mode=True)
-    assert oct(mode(place / "absent")) == "0o644"
+    assert [oct(mode(place / name)) for name in ("new", "kept")] == ["0o644", "0o701"]
     atomic.set_shared_mode(place / "kept")
     assert oct(mode(place / "kept")) == "0o644"
     for refused in (atomic.set_shared_mode, atomic.sync):

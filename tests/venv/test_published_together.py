@@ -57,6 +57,29 @@ def test_both_are_new_afterwards_and_the_old_ones_are_kept(here: BaseHere, done:
     assert sorted(path.name for path in place.iterdir()) == sorted([*names, *kept])
 
 
+@pytest.mark.parametrize(("own", "umask"), [(0o700, 0o022), (0o755, 0o077), (0o2750, 0o077)])
+def test_what_is_made_again_keeps_its_rights(
+    here: BaseHere, done: Cli, place: Path, wheels: Path, own: int, umask: int
+) -> None:
+    group = [*os.getgroups(), os.getgid()][0]
+    for path in (place / "v", *(place / "v").rglob("*"), place / "v.squashfs"):
+        if not path.is_symlink():
+            os.chown(path, -1, group)
+            path.chmod(own if path.is_dir() else own & (path.stat().st_mode | 0o666) & 0o777)
+    before = os.umask(umask)
+    try:
+        done("venv", "v", "small", "--squash")
+    finally:
+        os.umask(before)
+
+    found = {path: path.lstat() for path in (place / "v", *(place / "v").rglob("*")) if not path.is_symlink()}
+    folders = {status.st_mode & 0o7777 for path, status in found.items() if path.is_dir()}
+    assert folders == {own}
+    assert {status.st_mode & 0o666 for path, status in found.items() if path.is_file()} == {own & 0o666}
+    assert {status.st_gid for status in found.values()} == {group}
+    assert (place / "v.squashfs").stat().st_mode & 0o777 == own & 0o666
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("atomic", [True, False], ids=["exchanged", "one-after-the-other"])
 def test_a_rename_that_fails_leaves_both_and_the_kept_ones_as_they_were(

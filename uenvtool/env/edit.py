@@ -54,7 +54,7 @@ def edit(request: EditRequest) -> Result:
         after = edited(before, request, _inherited(path, before), _places(path, before, request.pin))
         changed = load_recipe(str(path.absolute()), after.encode())
         if not dry_run:
-            files.write(path, after, keep_mode=True)
+            files.write(path, after)
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
         file=_diff(was, after, path),

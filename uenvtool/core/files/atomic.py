@@ -24,14 +24,13 @@ UNCHANGED = "nothing was changed"
 PARTLY = "some of the files may be new or gone, and the next run writes all"
 
 
-def write(path: Path, content: str | bytes, *, keep_mode: bool = False) -> None:
-    """Write one file so that a reader sees the old content or the new one, never a part.
+def write(path: Path, content: str | bytes) -> None:
+    """Write one file so that a reader sees the old content or the new one, never a part; its permissions stay.
 
-    keep_mode: a file that is there keeps its permissions, as one of a user's that others may not read.
     Raises ToolFailed if the disk is full, the folder read-only or the quota spent; the old
     file is then unchanged.
     """
-    write_all(path.parent, [(path.name, content)], keep_modes=keep_mode)
+    write_all(path.parent, [(path.name, content)])
 
 
 def write_all(
@@ -39,17 +38,17 @@ def write_all(
     changes: Iterable[tuple[str, str | bytes | None]],
     *,
     emptied: Iterable[str] = (),
-    keep_modes: bool = False,
 ) -> None:
     """Write and remove files below `folder`, in this order.
 
     All of them are on disk beside their places before the first is replaced or removed: a disk that is full, has no
     inodes left or fails when it is synced has changed nothing then. Afterwards there are only names to give and to
-    take away, which btrfs refuses where a quota is spent. A file whose content is already right is not touched.
+    take away, which btrfs refuses where a quota is spent. A file whose content is already right is not touched, and
+    one that is replaced keeps its permissions.
 
     changes: relative name and content; None removes the file. A name may come twice, as a record that says first what
-    is being written. emptied: names whose folders go if nothing is left in them. keep_modes: as in `write`. Raises
-    ToolFailed, which says if anything was changed.
+    is being written. emptied: names whose folders go if nothing is left in them. Raises ToolFailed, which says if
+    anything was changed.
     """
     staged: list[tuple[Path | None, Path]] = []
     named: set[Path] = set()
@@ -63,7 +62,7 @@ def write_all(
                 staged.append((None, target))
             elif target in named or not _holds(target, as_bytes(content)):
                 made += make_folders(target.parent)
-                mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
+                mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask()
                 staged.append((_stage(target, as_bytes(content), mode), target))
             named.add(target)
         for temporary, target in staged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,8 @@ class Replacement:
 def publish(replacements: Sequence[Replacement]) -> None:
     """Give each its name; if one cannot have it, the others lose theirs again.
 
-    A reader finds the old one or the new one under each name. Raises ToolFailed if a rename fails; every
-    target and every `previous` is then what it was. The same is true after an interruption.
+    A reader finds the old one or the new one under each name; the new one has the rights of the old. Raises ToolFailed
+    if a rename fails; every target and every `previous` is then what it was. The same is true after an interruption.
     """
     moved: list[tuple[Path, Path, int]] = []
 
@@ -47,6 +48,7 @@ def publish(replacements: Sequence[Replacement]) -> None:
 
     try:
         for item in replacements:
+            _keep_rights(item.new, item.target)
             if not os.path.lexists(item.target):
                 rename(item.new, item.target)
             elif exchanged(item.new, item.target):
@@ -66,6 +68,36 @@ def publish(replacements: Sequence[Replacement]) -> None:
         if isinstance(error, OSError):
             raise write_error(replacements[0].target, error) from error
         raise
+
+
+def _keep_rights(new: Path, old: Path) -> None:
+    """Let those who could use the old file or folder, and they alone, use the new one: by its mode and its group.
+
+    Of a folder all that lies in it gets the rights of the folder; a file with several names may be a cache's too.
+    """
+    if not old.exists():
+        return
+    rights = old.stat()
+    for folder, _, names in os.walk(new):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            _share(path, rights)
+    if not new.is_dir():
+        _share(os.fspath(new), rights)
+
+
+def _share(path: str, rights: os.stat_result) -> None:
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode) or (status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)):
+        return
+    with contextlib.suppress(PermissionError):  # a group that the user is no member of
+        if status.st_gid != rights.st_gid:
+            os.chown(path, -1, rights.st_gid)
+    own = status.st_mode >> 6 & 0o7
+    wanted = own << 6 | (own << 3 & rights.st_mode) | (own & rights.st_mode)
+    if stat.S_ISDIR(status.st_mode):
+        wanted |= (status.st_mode | rights.st_mode) & stat.S_ISGID
+    if stat.S_IMODE(status.st_mode) != wanted:
+        os.chmod(path, wanted)
 
 
 def _move_back(source: Path, target: Path, inode: int) -> None:
