@@ -8,11 +8,15 @@ import pty
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Cli, Write
+from tests.conftest import ROOT, Answer, Cli, Write
+from tests.support.kills import MAIN, command
+from uenvtool.core.files import locked
 
 JOB = """\
 #!/bin/bash
@@ -151,6 +155,47 @@ def test_fix_mends_in_place_and_leaves_what_is_not_safe(cli: Cli, write: Write) 
     assert "[kill-by-pattern]" in answer.stdout
     assert "[set-x-cat]" not in answer.stdout
     assert cli("check", "--fix", file).stdout.count("@@") == 0
+
+
+def test_fix_takes_away_what_a_killed_one_left_and_nothing_else(cli: Cli, write: Write, place: Path) -> None:
+    file = write("job.sh", LATE)
+    killed = "import os; os.replace = lambda *names: os._exit(9)"
+    write(".mine.uenvtool-parts", "mine\n")
+
+    done = subprocess.run(command("check", "--fix", file, code=f"{killed}; {MAIN}"), check=False)
+    left = list(place.glob(".job.sh.*.uenvtool-part"))
+    cli("check", "--fix", file)
+
+    assert (done.returncode, len(left)) == (9, 1)
+    assert sorted(path.name for path in place.iterdir()) == [".mine.uenvtool-parts", "job.sh"]
+
+
+@pytest.mark.parametrize("kind", ["changed", "latin"])
+def test_a_script_that_cannot_be_mended_stays_and_the_true_reason_is_said(
+    kind: str, cli: Cli, write: Write, place: Path
+) -> None:
+    """Another run has the folder while it mends the script; this one waits for it."""
+    file = write("job.sh", LATE)
+    if kind == "latin":
+        file.write_bytes(LATE.encode() + b"# \xe9\n")
+        answer = cli("check", "--fix", file)
+    else:
+        with ThreadPoolExecutor() as pool, locked(place, below=False):
+            waiting = pool.submit(subprocess.run, command("check", "--fix", file), capture_output=True, text=True)
+            while not (waiting.done() or any(f":{place.stat().st_ino} " in line for line in waits())):
+                time.sleep(0.01)
+            file.write_text(LATE + "ls\n")
+        answer = Answer(waiting.result().returncode, waiting.result().stdout, waiting.result().stderr)
+
+    assert answer.code == 2
+    said = {"latin": "--fix takes files of UTF-8", "changed": "job.sh:1:1: it was changed while it was checked"}
+    assert said[kind] in answer.stderr
+    assert "#SBATCH --mem=4G # much\n" in file.read_text("latin-1")
+
+
+def waits() -> list[str]:
+    """The locks that somebody waits for (proc_locks(5))."""
+    return [line for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
 
 
 def test_an_option_that_stands_above_too_is_a_choice_and_not_mended(cli: Cli, write: Write) -> None:

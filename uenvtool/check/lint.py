@@ -17,7 +17,7 @@ from uenvtool.check.parts import CheckedFile
 from uenvtool.check.request import CheckRequest
 from uenvtool.check.show import difference, report, summary
 from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
-from uenvtool.core.files import is_stream, read_named, write
+from uenvtool.core.files import is_stream, locked, read_named, write
 from uenvtool.core.result import Result
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RECIPE, RULES
@@ -146,12 +146,20 @@ def _text(file: Path) -> str:
 
 
 def _rewrite(file: Path, old: str, new: str) -> None:
-    """Write a mended script in its place. Raises BadInput for one that would lose bytes by it."""
-    if is_stream(file) or read_named(file, MAX_BYTES) != old.encode():
-        raise BadInput(
-            "cannot mend it in place", Position(shown(file)), "--fix takes files of UTF-8, and EDFs with LF line ends"
-        )
-    write(file.resolve(), new, keep_mode=True)
+    """Write a mended script in its place.
+
+    Raises BadInput for one that would lose bytes by it, or that another program, such as this one, changed meanwhile.
+    """
+    place, hint = Position(shown(file)), "--fix takes files of UTF-8, and EDFs with LF line ends"
+    if is_stream(file):
+        raise BadInput("cannot mend it in place", place, hint)
+    path = file.resolve()
+    with locked(path.parent, wait=True, below=False):
+        if read_source(_text(file), place.file).text != old:
+            raise BadInput("it was changed while it was checked", place, "run it again")
+        if read_named(file, MAX_BYTES) != old.encode():
+            raise BadInput("cannot mend it in place", place, hint)
+        write(path, new)
 
 
 def _beside(folder: Path, name: str) -> str:
