@@ -239,11 +239,11 @@ FLAWS = {
     "conda-without-hook, behind a module": ONE + "module load anaconda3\nconda activate train\n",
     "steps-side-by-side": FOUR + "srun -n1 python a.py &\nsrun -n1 python b.py &\nwait\n",
     "sbatch-in-uenv": "#SBATCH --uenv=x/v2.9:v1 --time=1\nsrun python t.py\nsbatch next.sh\n",
-    "threads-over-cores": ONE + "#SBATCH -c 8\nexport OMP_NUM_THREADS=4\ntorchrun --nproc_per_node=4 t.py\n",
+    "more-threads-than-cores": ONE + "#SBATCH -c 8\nexport OMP_NUM_THREADS=4\ntorchrun --nproc_per_node=4 t.py\n",
     "tasks-without-step, in a container": ONE
     + "#SBATCH --ntasks-per-node=4\nsingularity exec x.sif bash -c 'torchrun --standalone t.py'\n",
     "unread-setting, but by the program": ONE + "export NCCL_TIMEOUT=1800\n",
-    "threads-over-cores, by Slurm": ONE
+    "more-threads-than-cores, by Slurm": ONE
     + "#SBATCH -c 8\nexport OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\ntorchrun --nproc_per_node=4 t.py\n",
     "rdzv-id-fixed": TWO + f"srun {MEETS.replace('t.py', '--rdzv_id=101 t.py')}\n",
     "nccl-preloaded": ONE + "export LD_PRELOAD=/opt/nccl/build/lib/libnccl.so.2\n",
