@@ -752,3 +752,7 @@ def test_what_ranks_say_alike_is_shown_once_without_secrets_and_few_lines_in_all
     assert len(shown) == 4
     assert sum("lost the widget" in line for line in shown) == 1
     assert not any("aaaa" in line for line in shown)
+
+
+def test_ranks_that_wait_in_vain_are_broken_though_they_only_warn() -> None:
+    assert [found.known.severity for found in read(FIRES["master-silent"][0]).findings] == ["broken"]

@@ -131,7 +131,9 @@ class _Held:
     def is_but_warned(self) -> bool:
         """Tell if all its lines are but warnings, or less; that something waits is information too."""
         level, known = self.sighting.level, self.known
-        return level == WARNING or (level == INFORMATION and not known.fault and not known.ends)
+        return (level == WARNING and known.fault != STALL) or (
+            level == INFORMATION and not known.fault and not known.ends
+        )
 
     def went_on(self, steps: int = ENOUGH) -> bool:
         """Tell if the run made so many steps behind it."""
