@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cli
+from tests.support.needs import need
 from tests.support.overlays import BaseHere, wheel
+from tests.venv.conftest import record
 
 
 @pytest.fixture
@@ -52,6 +55,17 @@ def test_what_is_not_as_it_was_installed_is_installed_again(overlay: Path, wheel
 
     assert of(overlay, "stays/part.py").read_text() == "value = 1\n"
     assert of(overlay, "changes/part.py").read_text() == "value = 3\n"
+
+
+def test_an_image_whose_overlay_has_gone_keeps_what_it_had(overlay: Path, wheels: Path, done: Cli) -> None:
+    need("mksquashfs", "unsquashfs")
+    done("venv", "v", "--squash")
+    shutil.rmtree(overlay)
+    wheel(wheels, "tiny", "1.0")
+
+    done("venv", "v", "tiny", "--squash")
+
+    assert [package["name"] for package in record("v")["packages"]] == ["changes", "stays", "tiny"]
 
 
 def test_the_cache_lies_where_the_user_says_and_one_that_cannot_be_kept_is_not_missed(

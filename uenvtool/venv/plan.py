@@ -101,7 +101,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
     """
     previous = read_record(target)
     there = foreign(target, previous.versions) if previous else Foreign()
-    if previous is None and request.update and request.image is not None and request.image.is_file():
+    if previous is None and request.image is not None and request.image.is_file():
         previous = read_image_record(request.image)  # the loose overlay is gone
     if request.update and previous is None and not (request.wants_packages or request.from_):
         raise BadInput(f"{request.path} is not there to be updated", hint="name its folder, or its image with --squash")
