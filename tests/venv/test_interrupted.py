@@ -16,9 +16,9 @@ import pytest
 from tests.conftest import Cli
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import command
+from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, run, wheel
 from tests.support.samples import sampled
-from uenvtool.core.files import places
 
 pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would count as its own
 
@@ -50,7 +50,7 @@ def dead_in_memory() -> list[str]:
 
 def _unlocked_in_memory() -> list[str]:
     found = []
-    for path in places.MEMORY.glob(f"{places.MEMORY_PREFIX}{os.getuid()}-*"):
+    for path in Path("/dev/shm").glob(f"uenvtool-{os.getuid()}-*"):
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -85,21 +85,25 @@ def test_a_run_that_is_interrupted_cleans_up_at_once(
     assert [path.name for path in place.iterdir()] == ["v"]
 
 
+@pytest.mark.parametrize(
+    ("step", "options", "made"), [("compiling", [], ["v"]), ("packing", ["--squash"], ["v", "v.squashfs"])]
+)
 def test_a_run_that_is_killed_leaves_nothing_in_memory_and_the_next_one_clears_the_rest(
-    here: BaseHere, place: Path, done: Cli
+    here: BaseHere, place: Path, done: Cli, step: str, options: list[str], made: list[str]
 ) -> None:
-    process = begin("v", "big==1.0")
+    need("mksquashfs")
+    process = begin("v", "big==1.0", *options)
     for line in process.stderr or ():
-        if "compiling" in line:
+        if step in line:
             break
     process.kill()
     process.communicate()
     assert dead_in_memory() == []
-    assert [path.name for path in place.iterdir()] == [".v.uenvtool-work"]
+    assert {path.name for path in place.iterdir()} <= {f".{name}.uenvtool-work" for name in made}
 
-    done("venv", "v", "big==1.0")
+    done("venv", "v", "big==1.0", *options)
 
-    assert [path.name for path in place.iterdir()] == ["v"]
+    assert sorted(path.name for path in place.iterdir()) == made
 
 
 def test_of_two_at_once_on_one_path_the_second_is_refused(here: BaseHere, place: Path) -> None:

@@ -41,8 +41,6 @@ from uenvtool.image.request import ImageRequest
 from uenvtool.image.store import image_tree
 from uenvtool.knowledge.system import GitPin
 
-SCRATCH_BYTES = 1 << 30
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImagePlan:
@@ -91,9 +89,9 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         make_modules(plan.spack, plan.environments, plan.store, plan.options)
         run_post_install(plan.environments[0], plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
-            with files.working_folder(SCRATCH_BYTES) as scratch:
-                tree = image_tree(plan.environments, plan.store, scratch)
-                packed = pack(programs, tree, work / "new", scratch)
+            (scratch := work / "scratch").mkdir()
+            tree = image_tree(plan.environments, plan.store, scratch)
+            packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
     used = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))

@@ -78,7 +78,7 @@ def read_texts(
         raise BadInput(f"{image} has {total / 1e6:.0f} MB of descriptions; it is not opened", hint=_HINT)
     if not small:
         return {}
-    with files.working_folder(total) as scratch:
+    with files.scratch_folder() as scratch:
         copy = scratch / "copy"
         _extract(image, copy, small)
         return {name: text for name in small if (text := _text(copy / name, largest)) is not None}

@@ -17,7 +17,6 @@ from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
 from uenvtool.core.files.generated import write_beside as write_beside
 from uenvtool.core.files.generated import write_generated as write_generated
 from uenvtool.core.files.places import scratch_folder as scratch_folder
-from uenvtool.core.files.places import working_folder as working_folder
 from uenvtool.core.files.places import workplace as workplace
 from uenvtool.core.files.reading import is_file as is_file
 from uenvtool.core.files.reading import is_stream as is_stream

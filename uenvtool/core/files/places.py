@@ -1,10 +1,9 @@
-"""Where work is done before it has its place: beside the target, in memory, in the temporary folder."""
+"""Where work is done before it has its place: beside the target, or in the temporary folder."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +13,7 @@ from uenvtool.core.files.atomic import make_folders, remove_empty, take_lock, wr
 from uenvtool.core.files.trees import remove_tree
 
 WORK_SUFFIX = ".uenvtool-work"
-MEMORY = Path("/dev/shm")  # the folder inside gets a name of its own and mode 0700
-MEMORY_PREFIX = "uenvtool-"
+PREFIX = "uenvtool-"
 
 
 @contextlib.contextmanager
@@ -57,20 +55,9 @@ def scratch_folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def working_folder(least_bytes: int) -> Iterator[Path]:
-    """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
-    with contextlib.ExitStack() as stack:
-        folder = None
-        with contextlib.suppress(OSError):
-            if min(shutil.disk_usage(MEMORY).free, _memory_available()) >= least_bytes:
-                folder = stack.enter_context(_own_folder(MEMORY))
-        yield folder or stack.enter_context(scratch_folder())
-
-
-@contextlib.contextmanager
 def _own_folder(place: Path) -> Iterator[Path]:
     """Yield a new folder that is locked while it is used; what killed runs of this user left is removed first."""
-    owner = f"{MEMORY_PREFIX}{os.getuid()}-"
+    owner = f"{PREFIX}{os.getuid()}-"
     _remove_dead(place, owner)
     folder, descriptor = _new_and_held(place, owner)
     try:
@@ -86,14 +73,6 @@ def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         with contextlib.suppress(ToolFailed):  # another run took it for what a killed one left, and removes it
             return folder, _held(folder, folder)
-
-
-def _memory_available() -> int:
-    """Return bytes of memory that can be used without swapping; a tmpfs takes from them."""
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def _held(folder: Path, shown: Path) -> int:
