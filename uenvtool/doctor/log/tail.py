@@ -93,7 +93,7 @@ class Tail:
         lines, words = self._lines_after(-1), self.words
         for number, line in enumerate(lines):
             is_own = words.frame(line)
-            is_reason = bool(line.strip() and number and words.has(lines[number - 1], "head"))
+            is_reason = bool(number and words.has(lines[number - 1], "head") and not words.has(line, "empty"))
             kind = "a frame" if is_own else kind_of(line)
             if kind not in seen and (is_reason or (words.tells(line) if is_own is None else is_own)):
                 seen.add(kind)
