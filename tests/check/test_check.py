@@ -635,6 +635,11 @@ BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
 @pytest.mark.parametrize(
     ("rule", "text", "system", "severity"),
     [
+        ("few-cores", ONE + "python t.py\n", None, "hint"),
+        ("few-cores", ONE + "#SBATCH --ntasks=8\npython t.py\n", None, None),  # cores by the name of tasks
+        ("few-cores", ONE + "python t.py\n", "clariden", None),  # a node is the job's
+        ("port-fixed", ONE + "export MASTER_PORT=29500\npython t.py\n", "clariden", None),
+        ("port-fixed", ONE + "export MASTER_PORT=29500\npython t.py\n", "isambard-ai", "warning"),
         ("required-option", ONE + "python train.py\n", None, None),
         ("required-option", ONE + "python train.py\n", "clariden", "warning"),
         ("srun-cores", ASKED.format(""), "clariden", None),

@@ -64,6 +64,7 @@ class Context:
         launch = self._launch_at.get(part.offset)
         shape = launch.shape if launch else self.shape
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
+        cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm gives each task one
         ranks = launch.ranks if launch else None
         if "edf" in self.source.kinds:
             nodes = self.nodes
@@ -74,7 +75,7 @@ class Context:
             "ranks": ranks,
             "without_gpu": max(ranks - gpus, 0) if gpus and ranks and ranks != MANY else None,
             "total": nodes * tasks if nodes and tasks else None,
-            "cores_per_gpu": shape.cores // gpus if gpus and shape.cores else None,
+            "cores_per_gpu": cores // gpus if gpus and cores else None,
             "tasks_apart": self._tasks_apart,
             "threads_over": self._threads_over(part),
         }
