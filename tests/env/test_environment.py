@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,11 @@ from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import Environment
 from uenvtool.env.folder import fingerprint
+from uenvtool.env.install import InstallOptions, configuration
+from uenvtool.env.installable import read_installable
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.plan import plan_environment
+from uenvtool.env.resolve import places
 from uenvtool.env.stackinator import render_recipe
 from uenvtool.env.table import compared
 from uenvtool.image.build import install_options
@@ -351,7 +355,7 @@ def test_infinibands_transports_are_in_ucx_and_open_mpi_uses_it(write: Write, re
     environment = planned(recipe, "mine", "a100")
 
     roots = {root.package: root.text for root in environment.roots}
-    assert all(word in roots["ucx"].split() for word in ("+verbs", "+rc", "+dc", "+ud", "+rdmacm", "+mlx5_dv"))
+    assert "+dc +ib_hw_tm +mlx5_dv +rc +rdmacm +ud +verbs" in data(environment)["packages"]["ucx"]["require"]
     assert "rdma-core" in roots
     assert "fabrics=ucx" in data(environment)["packages"]["openmpi"]["require"]
     assert "+ucx" in roots.get("nvshmem", "+ucx")
@@ -372,6 +376,14 @@ def test_an_image_searches_it_there(write: Write, place: Path, source: str) -> N
     request = ImageRequest(sources=(source,), system="clariden", repo=("alps=checkout",))
 
     assert install_options(request).repos == {"alps": place / "checkout/site/spack_repo/alps"}
+
+
+def test_resolving_and_installing_share_the_index_of_spacks_packages(tmp_path: Path) -> None:
+    for_node = places(planned("hello", "clariden", "gh200"), tmp_path)["misc_cache"]
+    on_node = configuration(read_installable(Path(HELLO)), InstallOptions())["config"]
+
+    assert str(for_node).endswith("/cache-aarch64-v2026.06.0")
+    assert str(for_node).replace("aarch64", platform.machine()) == on_node["misc_cache"]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,11 @@ def size_text(size: float) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.0f} kB"
 
 
+def counted(number: int, thing: str) -> str:
+    """Return `1 package`, `2 packages`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def listed(words: Sequence[str], most: int) -> str:
     """Return words in a line; of many the first ones, and how many there are more."""
     more = len(words) - most

@@ -11,7 +11,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
-from uenvtool.core.words import grouped
+from uenvtool.core.words import counted, grouped
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, Root
 from uenvtool.env.folder import LOG, TABLE, build_again, usual_folder
@@ -30,7 +30,15 @@ from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.locate import data_root
-from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
+from uenvtool.knowledge.lock import (
+    LOCK,
+    Lock,
+    read_lock,
+    require_installable,
+    require_network,
+    without_network,
+    without_wrapper,
+)
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.version import Version
 
@@ -65,9 +73,13 @@ class Outcome:
         )
 
     def _summary(self) -> str:
-        lines = [f"{self.folder / MANIFEST}: {len(self.environment.roots)} root packages; --verbose lists them"]
+        lines = [
+            f"{self.folder / MANIFEST}: {counted(len(self.environment.roots), 'root package')}; --verbose lists them"
+        ]
         if self.lock:
-            lines.append(f"{self.folder / LOCK}: {len(self.lock.packages)} packages; {TABLE} beside it lists them")
+            lines.append(
+                f"{self.folder / LOCK}: {counted(len(self.lock.packages), 'package')}; {TABLE} beside it lists them"
+            )
         return "\n".join(lines)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -180,7 +192,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         env_folder.write_environment(folder, texts, purpose=environment.purpose)
         spack_here = _that_resolves(spack, environment)
         is_made = env_folder.lock_is_of(folder, texts) and not request.concretize
-        if is_made and not (spack_here and without_wrapper(read_lock(folder / LOCK))):  # that would not install
+        if is_made and not (spack_here and [*_unusable(environment, folder / LOCK)]):
             lock, state = _kept_lock(environment, folder)
         elif spack_here is None:
             lock, state = _unresolved(environment, folder, spack, request)
@@ -212,6 +224,7 @@ def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str
     path = folder / LOCK
     lock = read_lock(path)
     require_installable(lock, str(path))
+    require_network(lock, environment.needs, str(path))
     table = {TABLE: render_table(environment, lock)}
     files.write_generated(folder, table, keep=files.read_record(folder).names)
     return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
@@ -285,19 +298,26 @@ def check_environment(environment: Environment, folder: Path) -> None:
         {**expected, **table},
         again=again,
         kept=(LOCK, TABLE),
-        remarks=[*_remarks_on_lock(folder, expected, again)],
+        remarks=[*_remarks_on_lock(environment, folder, expected, again)],
     )
 
 
-def _remarks_on_lock(folder: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
+def _remarks_on_lock(environment: Environment, folder: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
     path = folder / LOCK
     if not path.is_file():
         yield f"{path} is missing; `{again} --concretize` makes it"
         return
     if not env_folder.lock_is_of(folder, texts):
         yield f"{path} is of other inputs, or was changed; `{again}` makes it again"
-    if unwrapped := without_wrapper(read_lock(path)):
+    yield from _unusable(environment, path)
+
+
+def _unusable(environment: Environment, path: Path) -> Iterator[str]:
+    """Yield why what is installed from a lock would be of no use."""
+    lock = read_lock(path)
+    if unwrapped := without_wrapper(lock):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
+    yield from (f"{path} does not reach the network: {lack}" for lack in without_network(lock, environment.needs))
 
 
 def _file_and_line(position: Position) -> str:

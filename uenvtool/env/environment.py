@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
@@ -62,13 +63,16 @@ class Preference:
 class PackageSettings:
     """What the environment says of one package.
 
-    virtual: what provides it has the architecture, it has none itself.
+    virtual: what provides it has the architecture, it has none itself. variants, strongly: what
+    is taken if nothing stands against it, to Spack `variants` and `prefer`.
     """
 
     name: str
     virtual: bool = False
     require: tuple[Constraint, ...] = ()
     preferred: Preference | None = None
+    variants: str = ""
+    strongly: tuple[str, ...] = ()
     buildable: bool | None = None
     externals: tuple[External, ...] = ()
     reason: str = ""
@@ -78,8 +82,9 @@ class PackageSettings:
 class Environment:
     """A Spack environment, ready to be written down.
 
-    compilers: the first builds what names no other. prepended: folders of the view's path variables, beside its own;
-    output: the folder that a user names for it, "" for the usual.
+    compilers: the first builds what names no other. needs: package to the variants without which it does not reach the
+    network, by the system's fabric. prepended: folders of the view's path variables, beside its own. output: the folder
+    that a user names for it, "" for the usual.
     """
 
     recipe: Recipe
@@ -88,6 +93,7 @@ class Environment:
     groups: tuple[RootGroup, ...]
     variants: tuple[Constraint, ...]
     packages: tuple[PackageSettings, ...]
+    needs: Mapping[str, tuple[str, ...]]
     compilers: tuple[Compiler, ...]
     variables: tuple[Variable, ...]
     prepended: dict[str, tuple[str, ...]]

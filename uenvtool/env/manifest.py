@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from uenvtool import __version__
 from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
@@ -131,11 +132,13 @@ def header_lines(environment: Environment, *options: str) -> list[str]:
     """Return what every generated file says first: its generator, its inputs, how to make it again."""
     recipe, system = environment.recipe, environment.system
     pins = ", ".join(f"{name} {pin.revision}" for name, pin in sorted(recipe.repos.items()))
+    commit = f", commit {recipe.spack.commit}" if recipe.spack.tag and recipe.spack.commit else ""
     return [
-        f"{GENERATED}. Change the inputs and make it again; what is changed here is lost then.",
+        f"{GENERATED} {__version__}. Change the inputs and make it again; what is changed here is lost then.",
         f"  recipe: {_chain(recipe.chain)}",
         f"  system: {_chain(system.chain)}; node type {environment.node.uarch}",
-        f"  Spack {recipe.spack.revision}; packages: {pins}",
+        f"  Spack {recipe.spack.revision}{commit}",
+        f"  packages: {pins}",
         f"  again:  {again(environment, *options)}",
     ]
 
@@ -202,8 +205,11 @@ def _config(environment: Environment) -> list[str]:
     lines, mount = [], environment.system.mount
     if environment.cves:
         listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
-        reason = "Spack deprecates versions with known vulnerabilities and refuses them otherwise. Pinned here: "
-        lines += [*comment(reason + listed, 2), "  deprecated: true"]
+        reason = (
+            "Spack deprecates versions with known vulnerabilities and old patch releases, and refuses them otherwise"
+        )
+        known = f"{reason}. Of what is pinned here, the recipe (`cves`) names these, and no others: {listed}"
+        lines += [*comment(known, 2), "  deprecated: true"]
     if mount:
         where = f"where the image is mounted on {environment.system.name}"
         lines += ["  install_tree:", *beside(f"    root: {scalar(mount)}", where)]
@@ -231,7 +237,8 @@ def _package(settings: PackageSettings, architecture: str, only_these: bool = Fa
     What a package requires replaces what `all` requires, so the architecture stands there too.
     only_these: no other externals, such as the compilers that Spack finds on this machine.
     """
-    only_version = not (settings.require or settings.externals) and settings.buildable is None
+    more = settings.require or settings.externals or settings.variants or settings.strongly
+    only_version = not more and settings.buildable is None
     if only_version:
         if settings.preferred:
             line = f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
@@ -249,6 +256,10 @@ def _package(settings: PackageSettings, architecture: str, only_these: bool = Fa
     if settings.preferred:
         line = f"version: {flow(settings.preferred.versions)}"
         yield from indented(beside(line, settings.preferred.reason), 2)
+    if settings.variants:
+        yield f"  variants: {scalar(settings.variants)}"
+    if settings.strongly:
+        yield f"  prefer: {flow(settings.strongly)}"
     if settings.buildable is not None:
         yield f"  buildable: {'true' if settings.buildable else 'false'}"
     if settings.externals:

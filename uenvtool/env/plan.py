@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.errors import BadInput
+from uenvtool.env.brought import brought_here, filled, had_by_nobody, network_needs, preferences
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
-from uenvtool.knowledge.checks import coupled_pins, load_recipe, load_tuning
+from uenvtool.knowledge.checks import coupled_pins, load_recipe, load_tuning, unbuildable
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
 from uenvtool.knowledge.settings import recipe_facts
-from uenvtool.knowledge.spec import parse_spec
-from uenvtool.knowledge.system import External, System, SystemPackage
+from uenvtool.knowledge.system import System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
 from uenvtool.knowledge.version import Version, Versions, versions
 
@@ -23,8 +23,8 @@ UENV = "uenv"
 VIRTUAL = ("mpi", *LANGUAGES)
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
 """Packages that Spack makes of the compiler in use: a preference for another version is an error or has no effect."""
-
-_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+OF_SEVERAL = "Spack takes the first for what names none, and another where a spec names it or the first cannot build it"
+"""The order of `any_of` is a preference (Spack v1.1.0, packages_yaml.rst, requirements syntax)."""
 
 
 def named_environment(recipe_name: str, system: str | None, uarch: str | None) -> Environment:
@@ -42,20 +42,28 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     """
     if recipe.mount and system.mount:
         system = replace(system, mount=recipe.mount)
-    facts = system.facts(uarch)
-    brought = _brought(system, facts)
+    facts = facts_with_mpi(recipe, system, uarch)
+    mpi = choose_mpi(recipe, system, facts)
+    needs = network_needs(system, mpi, facts)
+    brought = brought_here(system, mpi, needs, facts)
+    BadInput.raise_any([*unbuildable(recipe, facts), *had_by_nobody(recipe, system, mpi, brought, facts)])
     compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
-    mpi = _mpi_root(recipe, system)
     hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, brought)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
+    variants = tuple(_global_variants(recipe, facts))
+    roots = {root.package: root for group in groups for root in group.roots}
+    preferred = {
+        name: preferences(package, variants, roots.get(name), hard.get(name)) for name, package in brought.items()
+    }
     return Environment(
         recipe=recipe,
         system=system,
         node=system.nodes[uarch],
         groups=groups,
-        variants=tuple(_global_variants(recipe, facts)),
-        packages=tuple(_packages(recipe, system, mpi, compilers, brought, hard, soft)),
+        variants=variants,
+        packages=tuple(_packages(recipe, system, mpi, compilers, brought, preferred, hard, soft)),
+        needs={name: need.require for name, need in needs.items() if need.require},
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         prepended=_prepended(recipe, system, facts),
@@ -85,25 +93,6 @@ def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
             yield from (Constraint(filled(value, facts, group.position), group.reason) for value in group.values)
 
 
-def filled(text: str, facts: Facts, position: Position) -> str:
-    """Return the text with each ${fact} replaced by its value. Raises BadInput if there is none."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in facts:
-            raise BadInput([unknown("fact", name, facts, position)])
-        found = facts[name]
-        if found is None:
-            raise BadInput(
-                f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
-                position,
-                "give the entry a condition, for example `when: gpu == nvidia`",
-            )
-        return found
-
-    return _PLACEHOLDER.sub(value, text)
-
-
 def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     """Return every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
     pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
@@ -114,27 +103,18 @@ def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     return {name: replace(pin, variants=filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
 
 
-def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
-    return {
-        name: replace(
-            package,
-            externals=tuple(
-                _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
-            ),
-            require=tuple(filled(requirement, facts, package.position) for requirement in package.require),
-        )
-        for name, package in system.packages.items()
-    }
-
-
-def _filled_external(external: External, facts: Facts) -> External:
-    text = filled(external.spec.text, facts, external.position)
-    return external if text == external.spec.text else replace(external, spec=parse_spec(text))
-
-
-def _groups(recipe: Recipe, mpi: Root | None, facts: Facts, hard: dict[str, Pin]) -> Iterator[RootGroup]:
+def _groups(recipe: Recipe, mpi: ChosenMpi | None, facts: Facts, hard: dict[str, Pin]) -> Iterator[RootGroup]:
     if mpi:
-        yield RootGroup(name="mpi", reason="the MPI that this system's network is made for", roots=(mpi,))
+        pin = hard.get(mpi.package)
+        root = Root(
+            package=mpi.package,
+            text=mpi.text,
+            reason=mpi.reason,
+            origin=mpi.position,
+            version=mpi.version or (pin.version if pin else None),
+        )
+        whose = "the recipe's own MPI" if mpi.is_own else "the MPI that this system's network is made for"
+        yield RootGroup(name="mpi", reason=whose, roots=(root,))
     for group in recipe.groups:
         roots = tuple(_root(entry, hard, facts) for entry in group.specs if entry.when.holds(facts))
         if roots:
@@ -154,58 +134,30 @@ def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
     )
 
 
-def _mpi_root(recipe: Recipe, system: System) -> Root | None:
-    """Return the system's MPI; None for a recipe or a system without MPI.
-
-    Of the versions that the system has and the recipe can be built with, the published one is taken,
-    else the first. Raises BadInput if there is none.
-    """
-    mpi = system.mpi
-    if recipe.mpi is None or mpi is None:
-        return None
-    pin = recipe.mpi.get(mpi.package)
-    bound = pin.version if pin else None
-    fitting = [version for version in mpi.versions if bound is None or bound.contains(version)]
-    if mpi.versions and not fitting:
-        raise BadInput(
-            f"{recipe.name} needs {mpi.package}@{bound}; {system.name} has {', '.join(map(str, mpi.versions))}",
-            mpi.position,
-            f"add a version under `mpi: versions:` of the system, or change the bound at {pin.position if pin else ''}",
-        )
-    table = recipe.published.table.versions_of() if recipe.published and recipe.published.prefer else {}
-    published = [version for version in fitting if str(version) in table.get(mpi.package, ())]
-    wanted = versions(f"={[*published, *fitting][0]}") if fitting else bound
-    return Root(
-        package=mpi.package,
-        text=f"{mpi.package}@{wanted}" if wanted else mpi.package,
-        reason=mpi.reason or (pin.reason if pin else ""),
-        origin=mpi.position,
-        version=wanted,
-    )
-
-
 def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Constraint]:
     """Return which compilers provide a language: the recipe's own, and the further ones where a spec names them."""
     found = {}
     for language in LANGUAGES if recipe.compiler else ():
         if fitting := having(compilers, language):
             first, *others = (one.root.spec.text if len(fitting) == 1 else one.plain for one in fitting)
-            found[language] = Constraint(first, fitting[0].reason, tuple(others))
+            reason = f"{fitting[0].root.reason or fitting[0].plain}: {OF_SEVERAL}" if others else fitting[0].reason
+            found[language] = Constraint(first, reason, tuple(others))
     return found
 
 
 def _packages(
     recipe: Recipe,
     system: System,
-    mpi: Root | None,
+    mpi: ChosenMpi | None,
     compilers: Sequence[Compiler],
     brought: Mapping[str, SystemPackage],
+    preferred: Mapping[str, tuple[str, tuple[str, ...]]],
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
 ) -> Iterator[PackageSettings]:
     virtual = _languages(recipe, compilers)
     if mpi:
-        virtual["mpi"] = Constraint(mpi.text, f"the MPI of {system.name}")
+        virtual["mpi"] = Constraint(mpi.text, f"the MPI of {recipe.name if mpi.is_own else system.name}")
     settings = {**brought, **{compiler.name: _of_compiler(compiler) for compiler in compilers}}
     for name in sorted({*hard, *soft, *settings, *virtual}):
         package = settings.get(name) or SystemPackage(name=name, position=system.tree.position)
@@ -213,12 +165,15 @@ def _packages(
         require = [virtual[name]] if name in virtual else []
         require += _reasoned(package.require, package.reason)
         require += _reasoned(_requirements(pin), pin.reason) if pin else []
+        variants, strongly = preferred.get(name, ("", ()))
         settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
             name=name,
             virtual=name in VIRTUAL or bool(pin and pin.provider),
             require=tuple(require),
             preferred=None if settled else soft.get(name),
+            variants=variants,
+            strongly=strongly,
             buildable=package.buildable,
             externals=package.externals,
             reason=package.reason if not package.require else "",

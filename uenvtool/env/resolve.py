@@ -14,8 +14,8 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import MANIFEST, render_manifest
 from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, kept_output, user_cache, write_scope
-from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
+from uenvtool.env.runner import Runner, index_cache, kept_output, write_scope
+from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable, require_network
 from uenvtool.knowledge.place import supports_target, this_operating_system, unknown_targets
 
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
@@ -107,20 +107,16 @@ def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
             hint="the packages' requirements must name the architecture; please report this with the recipe",
         )
     require_installable(lock, f"what Spack {spack.version} resolved")
+    require_network(lock, environment.needs, f"what Spack {spack.version} resolved")
     return lock
 
 
 def places(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Return where Spack keeps what it would otherwise write beside itself.
-
-    Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
-    of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
-    """
+    """Return where Spack keeps what it would otherwise write beside itself."""
     packages = environment.recipe.repos.get("builtin")
-    state = (packages.commit or packages.revision)[:12].replace("/", "-") if packages else "unpinned"
     return {
         "install_tree": {"root": str(scratch / "store")},
-        "misc_cache": str(user_cache() / f"cache-{machine(environment)}-{state}"),
+        "misc_cache": index_cache(machine(environment), packages.revision if packages else ""),
     }
 
 

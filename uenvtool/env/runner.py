@@ -110,6 +110,15 @@ def user_cache() -> Path:
     return Path(os.environ.get("SPACK_USER_CACHE_PATH") or "~/.spack").expanduser()
 
 
+def index_cache(machine: str, revision: str) -> str:
+    """Return the folder of Spack's indexes of packages. machine: of the nodes; revision: of Spack's packages.
+
+    Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
+    of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
+    """
+    return str(user_cache() / f"cache-{machine}-{revision[:12].replace('/', '-') or 'unpinned'}")
+
+
 def remove_half_made_clones() -> None:
     """Remove the clones of package repositories that a run left which was killed, or lost its network.
 

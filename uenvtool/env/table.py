@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from uenvtool.core.words import counted
 from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import header_lines
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.lock import Lock
+from uenvtool.knowledge.mpi import facts_with_mpi
 from uenvtool.knowledge.published import Published, Row
 
 
@@ -36,7 +38,9 @@ def render_table(environment: Environment, lock: Lock) -> str:
     recipe = environment.recipe
     lines = ["<!--", *header_lines(environment), "-->"]
     lines += [f"# {recipe.name} on {environment.node.uarch}", "", _escaped(recipe.description), ""]
-    lines.append(f"Concretized by Spack {lock.spack}: {len(lock.packages)} packages for {environment.architecture}.")
+    lines.append(
+        f"Concretized by Spack {lock.spack}: {counted(len(lock.packages), 'package')} for {environment.architecture}."
+    )
     published = compared(environment, lock)
     if published:
         lines += ["", *_summary(environment, published), *_published(published)]
@@ -109,7 +113,7 @@ def _escaped(text: str) -> str:
 
 def _reasons(environment: Environment, published: Published, row: Row, present: bool) -> Iterator[str]:
     system = environment.system
-    facts = system.facts(environment.node.uarch)
+    facts = facts_with_mpi(environment.recipe, system, environment.node.uarch)
     if row.package in published.differences:
         yield published.differences[row.package].reason
     brought = system.packages.get(row.package)

@@ -76,6 +76,20 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
     return found
 
 
+def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
+    """Yield what the recipe has on a place by a coupling that says it cannot be built."""
+    here = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
+    for rule in applied_couplings(recipe, facts):
+        for package, what in rule.lacks.items():
+            if package in here:
+                yield Problem(
+                    f"{package}, which goes with {rule.when}, would not build: {what}",
+                    rule.position,
+                    f"take another version, or give a recipe of your own the addition (packages/) and the rule "
+                    f"`when: {rule.when}` without `lacks`",
+                )
+
+
 def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     """Return the recipe of that name or path, checked. unwritten: what stands for a file that is not there yet.
 

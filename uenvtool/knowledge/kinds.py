@@ -93,6 +93,12 @@ SYSTEM = Kind(
     reader="uenvtool.knowledge.system:load_system",
     heading="nodes",
 )
+FABRIC = Kind(
+    name="fabric",
+    folder="fabrics",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.fabric:load_fabric",
+)
 TUNING = Kind(
     name="tuning",
     folder="tuning",
@@ -154,7 +160,7 @@ COMPONENT = Kind(
     heading="versions",
 )
 
-KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
+KINDS = (RECIPE, SYSTEM, FABRIC, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
 WORKAROUNDS = "workarounds"
 """The title under which `uenvtool list` has those of all tuning files, which are no kind of file."""
 LISTED = tuple(kind for kind in KINDS if kind.heading)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
 from uenvtool.core.words import grouped, listed
+from uenvtool.knowledge.spec import parse_spec
 
 LOCK = "spack.lock"
 WRAPPER = "compiler-wrapper"
@@ -32,7 +33,8 @@ class Package:
 
     external: its folder if the system brings it, else "". dependencies: the hashes of what it needs; build_only: those
     of them that it needs only while it is built.
-    compiled: a compiler builds it; wrapped: through Spack's compiler-wrapper.
+    compiled: a compiler builds it; wrapped: through Spack's compiler-wrapper. variants: each with its values; those of
+    a switch are "True" or "False".
     """
 
     name: str
@@ -45,6 +47,7 @@ class Package:
     build_only: tuple[str, ...] = ()
     compiled: bool = False
     wrapped: bool = False
+    variants: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,26 @@ def require_installable(lock: Lock, shown: str) -> None:
         )
 
 
+def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield what packages of a lock lack to reach the network. needs: package to variants without which it does not."""
+    for package in lock.packages:
+        for need in needs.get(package.name, ()):
+            for name, word in parse_spec(need).words.items():
+                values = word.partition("=")[2].split(",") if "=" in word else [str(word.startswith("+"))]
+                has = package.variants.get(name, frozenset())
+                if not has.issuperset(values):
+                    yield f"{package.name} has {name}={','.join(sorted(has)) or 'none'}, and needs {word}"
+
+
+def require_network(lock: Lock, needs: Mapping[str, Sequence[str]], shown: str) -> None:
+    """Raise AnswerIsNo if packages of a lock would not reach the network. needs: as for `without_network`."""
+    for lack in without_network(lock, needs):
+        raise AnswerIsNo(
+            f"{shown} does not reach the network: {lack}",
+            hint="make it again (`uenvtool build RECIPE --concretize`); the spec of an external says how it was built",
+        )
+
+
 def is_build_only(edge: Mapping[str, Any]) -> bool:
     """Tell if a package is needed only while another is built, by its edge in a lock or in Spack's database.
 
@@ -138,7 +161,13 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
         build_only=tuple(hash for hash, only in edges if only),
         compiled=not external and bool(virtuals & LANGUAGES),
         wrapped=any(edge["name"] == WRAPPER for edge in needed),
+        variants={str(name): _values(value) for name, value in (spec.get("parameters") or {}).items()},
     )
+
+
+def _values(value: object) -> frozenset[str]:
+    values = value if isinstance(value, list) else [value]
+    return frozenset(text_of_spack(str(one), empty=True) for one in values)
 
 
 def name_of_spack(value: object) -> str:

@@ -79,10 +79,14 @@ class VariantGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coupling:
-    """If the recipe asks for `when`, the packages of `then` must be at their versions."""
+    """If the recipe asks for `when`, the packages of `then` must be at their versions.
+
+    lacks: package of these to what its build would end at.
+    """
 
     when: Spec
     then: tuple[Pin, ...]
+    lacks: dict[str, str] = field(default_factory=dict)
     position: Position
     reason: str
     source: str = ""
@@ -204,7 +208,7 @@ class Recipe:
 
     compiler: builds what names no other; compilers: further ones, for specs that name them. mount: where its image is
     mounted, if not where the system mounts one.
-    mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
+    mpi: MPI provider to the versions that the recipe can be built with, none: any; None for a recipe without MPI.
     global_variants: the variant groups that every package prefers. unify: `when_possible` if there may be several
     versions of a package. modules: the text of a file with Spack's configuration of module files, or empty.
     """

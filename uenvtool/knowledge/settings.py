@@ -18,6 +18,7 @@ from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import RECIPE, WORKAROUNDS
 from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.mpi import facts_with_mpi
 from uenvtool.knowledge.place import system_name
 from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.recognise import this_system
@@ -245,11 +246,13 @@ def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
 def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None) -> Facts:
     """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
 
+    Beside them its MPI, if that is not the one which the system prefers.
     lock: what it resolved to, package to versions, if that is known; nothing else counts then, unless it is not what
     the recipe asks for, and so of another state of it. Else what the system brings decides, before what the recipe asks
     for.
     """
-    facts = system.facts(uarch)
+    facts = facts_with_mpi(recipe, system, uarch)
+    own_mpi = {"mpi": facts["mpi"]} if facts["mpi"] != system.facts(uarch)["mpi"] else {}
     wanted: dict[str, Versions | None] = {}
     for root in recipe.roots:
         if root.when.holds(facts):
@@ -267,8 +270,8 @@ def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, 
     }
     named = {fact: software.package for fact, software in SOFTWARE.items()}
     if lock is not None and all(_is_met(wanted[name], lock.get(name)) for name in named.values() if name in wanted):
-        return {fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}
-    return {fact: _version(wanted[name]) if name in wanted else None for fact, name in named.items()}
+        return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
+    return {**own_mpi, **{fact: _version(wanted[name]) if name in wanted else None for fact, name in named.items()}}
 
 
 def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
@@ -89,7 +89,8 @@ class SystemPackage:
     """What the system says of one package.
 
     buildable: False if only the externals will do. require: constraints that the package must meet. prefer:
-    versions to take if nothing stands against them, the best first.
+    versions to take if nothing stands against them, the best first. prefer_strongly: constraints to meet if possible.
+    variants: those of the fabric, taken if it has them and nothing stands against it.
     """
 
     name: Key
@@ -98,6 +99,8 @@ class SystemPackage:
     buildable: bool | None = None
     require: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
+    prefer_strongly: tuple[str, ...] = ()
+    variants: str = ""
     reason: str = ""
     source: str = ""
 
@@ -105,6 +108,16 @@ class SystemPackage:
     def decides_version(self) -> bool:
         """Tell if the system says which version to take, so that a published one does not count."""
         return bool(self.externals or self.prefer) or self.buildable is False
+
+    def over(self, need: SystemPackage) -> SystemPackage:
+        """Return this laid over what the fabric needs of the package: both are required."""
+        return replace(
+            self,
+            require=(*need.require, *(text for text in self.require if text not in need.require)),
+            buildable=need.buildable if self.buildable is None else self.buildable,
+            variants=need.variants,
+            reason=self.reason or need.reason,
+        )
 
     def allows(self, version: str) -> bool:
         """Tell if a version meets what the system requires of the package."""
@@ -114,7 +127,7 @@ class SystemPackage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """The MPI of a system. versions: those that it has, the preferred first; none: whatever Spack knows."""
+    """An MPI that a system offers. versions: those that it has, the preferred first; none: whatever Spack knows."""
 
     shorthand: ClassVar[str] = "package"
     package: str
@@ -171,8 +184,8 @@ class GitPin:
 class System:
     """A system with everything that it inherits.
 
-    libraries: folders where the system's NCCL may lie, beside the usual ones. notes: what its users should know.
-    bandwidth: how fast its network has been.
+    mpi: what it offers, the preferred first. libraries: folders where the system's NCCL may lie, beside the usual ones.
+    notes: what its users should know. bandwidth: how fast its network has been.
     """
 
     name: str
@@ -180,7 +193,7 @@ class System:
     site: str
     fabric: Literal["slingshot", "roce", "infiniband", "ethernet", "none"]
     nodes: dict[str, NodeType]
-    mpi: Mpi | None = None
+    mpi: tuple[Mpi, ...] = ()
     packages: dict[str, SystemPackage] = field(default_factory=dict)
     repos: dict[str, GitPin] = field(default_factory=dict)
     runtimes: tuple[str, ...] = ()
@@ -212,7 +225,7 @@ class System:
             "target": node.target,
             "os": node.os,
             "fabric": self.fabric,
-            "mpi": self.mpi.package if self.mpi else None,
+            "mpi": self.mpi[0].package if self.mpi else None,
             "scheduler": self.scheduler.name,
             "gpu": node.gpu.vendor if node.gpu else None,
             "cuda_arch": arch.get("nvidia"),
@@ -228,6 +241,8 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
     Raises BadInput with every problem found, each with its position.
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
+    one_or_more: type = tuple[Mpi, ...]
+    binder.special = {one_or_more: lambda node, _: tuple(binder.fill(Mpi, one) for one in _listed(node))}
     system = binder.whole(
         System,
         name=binder.chain[0].name,
@@ -257,3 +272,7 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
                 binder.problems += error.problems
     binder.finish()
     return system
+
+
+def _listed(node: Node) -> list[Node]:
+    return node.value if isinstance(node.value, list) else [node]
