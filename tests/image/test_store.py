@@ -130,18 +130,18 @@ print(json.dumps([found, module.read_compiler_config(found["config-path"], 2)]))
 
 
 @pytest.mark.parametrize(
-    ("pin", "ref", "commit"),
+    ("pin", "ref", "commit", "header", "of_spack"),
     [
-        (f"commit: {'a' * 40}", "a" * 40, "a" * 40),
-        (f"tag: v2026.06.0  # commit {'b' * 40}", "v2026.06.0", "b" * 40),
-        ("tag: v2026.06.0", "v2026.06.0", "v2026.06.0"),
+        (f"commit: {'a' * 40}", "a" * 40, "a" * 40, "", "v1.1.0"),
+        (f"tag: v2026.06.0  # commit {'b' * 40}", "v2026.06.0", "b" * 40, f"v1.1.0, commit {'c' * 40}", "c" * 40),
+        ("tag: v2026.06.0", "v2026.06.0", "v2026.06.0", f"v1.2.0, commit {'c' * 40}", "v1.1.0"),
     ],
 )
 def test_real_uenv_spack_finds_spack_its_packages_and_the_compiler(
-    environment: Installable, tmp_path: Path, pin: str, ref: str, commit: str
+    environment: Installable, tmp_path: Path, pin: str, ref: str, commit: str, header: str, of_spack: str
 ) -> None:
     manifest = environment.folder / "spack.yaml"
-    manifest.write_text(manifest.read_text() + REPOS.format(pin=pin))
+    manifest.write_text(f"#   Spack {header}\n{manifest.read_text()}{REPOS.format(pin=pin)}")
     folder = unpacked(read_installable(environment.folder), tmp_path)
     values = json.loads((folder / "meta" / "env.json").read_text())["views"]["spack"]["env"]["values"]["scalar"]
     values = {**values, "UENV_SPACK_CONFIG_PATH": str(folder / "config")}
@@ -151,7 +151,7 @@ def test_real_uenv_spack_finds_spack_its_packages_and_the_compiler(
 
     found, compilers = json.loads(done.stdout)
     assert found["version"] == 2
-    assert found["spack"] == {"commit": "v1.1.0", "ref": "v1.1.0", "url": "https://github.com/spack/spack.git"}
+    assert found["spack"] == {"commit": of_spack, "ref": "v1.1.0", "url": "https://github.com/spack/spack.git"}
     assert (found["packages"]["ref"], found["packages"]["commit"]) == (ref, commit)
     assert compilers == {"gcc": "gcc@12.2.0"}
 

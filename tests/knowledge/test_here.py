@@ -77,7 +77,7 @@ def test_a_login_node_has_its_gpus_of_sinfo_and_says_that_they_are_guessed() -> 
 
     assert found.gpus == Gpu(vendor="nvidia", model="A100", arch="80", count=4, memory=80)
     assert found.partition == "gpu"
-    assert {"gpu", "fabric", "target", "os", "packages"} == set(found.guessed)
+    assert {"gpu", "fabric", "mpi", "target", "os", "packages"} == set(found.guessed)
     assert found.runtimes[-2:] == ("modules", "conda")
 
 

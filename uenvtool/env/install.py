@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,10 @@ from uenvtool.core.files import fill, last_lines, remove_tree, scratch_folder, w
 from uenvtool.core.processes import Completed, run
 from uenvtool.core.result import Step
 from uenvtool.env.folder import MODULES
-from uenvtool.env.installable import Installable
+from uenvtool.env.installable import Installable, pins_of
 from uenvtool.env.output import InstallOutput, explain_failed_install, explain_failed_push
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, kept_output, user_cache, without_foreign, write_scope
+from uenvtool.env.runner import Runner, index_cache, kept_output, user_cache, without_foreign, write_scope
 from uenvtool.knowledge.lock import installed_hashes
 from uenvtool.knowledge.recipe import module_kinds
 
@@ -239,10 +240,12 @@ def _kept(completed: Completed, environment: Installable, store: Path) -> str:
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
     """Return Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
+    packages = pins_of(environment.manifest).get("builtin")
     places = {
         "install_tree": {"root": environment.mount},
         "build_stage": [f"{environment.mount}/{STAGE}"],  # its name gets into what is built: the same everywhere
         "source_cache": os.fspath(user_cache() / "downloads"),
+        "misc_cache": index_cache(platform.machine(), packages.revision if packages else ""),
     }
     return {"config": places, "mirrors": options.spack_mirrors}
 

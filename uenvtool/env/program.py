@@ -15,6 +15,7 @@ from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.knowledge.system import GitPin
 from uenvtool.knowledge.version import Version
+from uenvtool.knowledge.yamltree import read, text
 
 OLDEST = Version("1.1")
 """Earlier versions know neither a tag for a package repository nor the package API that recipes pin."""
@@ -71,11 +72,27 @@ def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
     for candidate in (path, *(path / folder for folder in inside)):
         if (candidate / "repo.yaml").is_file():
-            return candidate.resolve()
+            return _in_its_place(name, candidate.resolve())
     raise BadInput(
         f"{path} is no Spack package repository: it has no repo.yaml",
         hint=f"--repo {name}=PATH takes a checkout, or the folder with repo.yaml in it",
     )
+
+
+def _in_its_place(name: str, folder: Path) -> Path:
+    """Return the folder of a package repository. Raises BadInput for one of API 2 that is not below `spack_repo/`.
+
+    Spack 1.1 (repo.py, Repo.__init__) only warns of it, and then knows none of its packages.
+    """
+    file = folder / "repo.yaml"
+    api = text(read(file, str(file)).get("repo"), "api")
+    if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in folder.parts[:-1]:
+        raise BadInput(
+            f"{folder} is no place of a package repository: from API 2 on (it has {api}) Spack finds its packages by "
+            "the folder `spack_repo/` that it lies in",
+            hint=f"name the checkout that it is of, or move it: mkdir spack_repo && mv {folder} spack_repo/{name}",
+        )
+    return folder
 
 
 def repository_folders(named: Mapping[str, Path], pins: Mapping[str, GitPin]) -> dict[str, Path]:

@@ -14,7 +14,7 @@ from textwrap import indent
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
-from uenvtool.core.words import size_text
+from uenvtool.core.words import counted, size_text
 from uenvtool.env.build import build_environment
 from uenvtool.env.folder import EXTRA, usual_folder
 from uenvtool.env.install import (
@@ -84,7 +84,9 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             return Result(
                 data={"store": str(plan.store), "from_cache": list(installed.cached), "built": list(installed.built)},
                 text=str(plan.store),
-                notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
+                notes=(
+                    f"{len(installed.cached)} of the packages from a cache, {len(installed.built)} built by this run",
+                ),
             )
         make_modules(plan.spack, plan.environments, plan.store, plan.options)
         run_post_install(plan.environments[0], plan.store)
@@ -210,7 +212,7 @@ def as_url(place: str) -> str:
 def _install(plan: ImagePlan, progress: Progress) -> Installed:
     installed = Installed()
     for one in plan.environments:
-        with progress(f"installing {len(one.lock.packages)} packages of {one.name}") as on_step:
+        with progress(f"installing {counted(len(one.lock.packages), 'package')} of {one.name}") as on_step:
             installed += install(plan.spack, one, plan.store, plan.options, on_step=on_step)
     return installed
 
@@ -219,7 +221,7 @@ def _pushed(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
     """Fill a build cache. The image is complete by then, and stays if this fails."""
     with progress(f"filling {url}"):
         count = sum(push(plan.spack, one, plan.store, url, plan.options) for one in plan.environments)
-    return (f"{count} packages are new in {url}",)
+    return (f"new in {url}: {counted(count, 'package')}",)
 
 
 def _usual_store(environments: Sequence[Installable]) -> Path:

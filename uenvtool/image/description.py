@@ -10,7 +10,7 @@ from typing import Any
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.words import grouped
+from uenvtool.core.words import counted, grouped
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import EXTRA
 from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
@@ -94,7 +94,7 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
     with_modules = has_modules(environments)
     return Uenv(
         name=name,
-        description=first.description or f"{len(first.lock.roots)} packages, made by uenvtool",
+        description=first.description or f"{counted(len(first.lock.roots), 'package')}, made by uenvtool",
         mount=first.mount,
         views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: of_modules} if with_modules else {})},
         default_view=first.view,
@@ -105,19 +105,21 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
 def _spack_variables(environment: Installable) -> dict[str, str]:
     """Return where the Spack and its packages are that the environment was resolved with, as CSCS names them.
 
-    Source: Stackinator, etc/envvars.py; uenv-spack fetches what COMMIT names, and refuses an image without it. Where no
-    commit is on record, that is the tag, which git fetches too.
+    Source: Stackinator, etc/envvars.py; uenv-spack fetches what COMMIT names, and refuses an image without it: the
+    commit of the Spack that resolved, else that of the recipe, else the tag, which git fetches too.
     """
     builtin = environment.manifest.get("repos", {}).get("builtin")
     packages = builtin if isinstance(builtin, dict) else {}
     release = f"v{environment.lock.spack}"
     tag = packages.get("tag")
+    of_header = re.search(rf"#   Spack {re.escape(release)}, commit ([0-9a-f]{{40}})\n", environment.texts[MANIFEST])
+    commit = json.loads(environment.texts[LOCK]).get("spack", {}).get("commit") or (of_header and of_header[1])
     beside = re.search(rf"tag: {re.escape(str(tag))}  # commit ([0-9a-f]{{40}})", environment.texts[MANIFEST])
     named = {
         "UENV_SPACK_VERSION": environment.lock.spack,
         "UENV_SPACK_URL": SPACK_URL,
         "UENV_SPACK_REF": release,
-        "UENV_SPACK_COMMIT": json.loads(environment.texts[LOCK]).get("spack", {}).get("commit") or release,
+        "UENV_SPACK_COMMIT": commit or release,
         "UENV_SPACK_PACKAGES_URL": packages.get("git"),
         "UENV_SPACK_PACKAGES_REF": tag or packages.get("commit"),
         "UENV_SPACK_PACKAGES_COMMIT": packages.get("commit") or (beside[1] if beside else tag),
@@ -146,7 +148,7 @@ def _view(environment: Installable, name: str, folder: Path, own: Sequence[str])
             place = Position(str(environment.folder / MANIFEST))
             raise BadInput(f"{variable!r} is not the name of a variable", place, hint="letters, digits and _")
     return UenvView(
-        description=f"{len(environment.lock.roots)} packages with what they need",
+        description=f"{counted(len(environment.lock.roots), 'package')} with what they need",
         root=root,
         activate=f"{root}/activate.sh",
         lists=lists,

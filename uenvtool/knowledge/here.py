@@ -16,14 +16,17 @@ from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import this_operating_system, this_target
 from uenvtool.knowledge.system import Gpu
-from uenvtool.knowledge.yamltree import read, text
+from uenvtool.knowledge.yamltree import read
 
 GPUS = Path(__file__).parent / "gpus.yaml"
 """Models of GPUs with the architecture that compilers name, for what a scheduler says of nodes elsewhere."""
 FABRICS = ("slingshot", "infiniband", "roce", "ethernet")
 RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 """The runtimes whose program has their name."""
-OF_UBUNTU = {"packages": "those of Ubuntu 22.04; `uenvtool build` alone asks for them"}
+OF_UBUNTU = {
+    "mpi": "built with the rest, over this network; if the site has its own, name that, with its versions",
+    "packages": "those of Ubuntu 22.04; `uenvtool build` alone asks for them",
+}
 NOBODY_LOOKED = {**dict.fromkeys(("target", "os"), "nobody looked; `uenvtool build` alone asks for it"), **OF_UBUNTU}
 OF_THIS_NODE = "that of this node; nodes with GPUs may have another"
 
@@ -121,14 +124,26 @@ def fabric_of(providers: str, devices: str) -> str:
     return "infiniband" if "InfiniBand" in layers else "roce" if "Ethernet" in layers else ""
 
 
-def known_gpus(model: str, count: int) -> Gpu | None:
-    """Return the GPUs of a model that the table knows, by a part of its name; None of one that it does not."""
+def _row(model: str) -> tuple[str, dict[str, str]]:
+    """Return the name and the entry of a model in the table, by a part of its name; empty if it is not there."""
     table = read(GPUS, GPUS.name).value
     folded = re.sub(r"[^a-z0-9]", "", model.lower())
     name = next((name for name in sorted(table, key=len, reverse=True) if name and name in folded), "")
+    return name, {key: str(node.value) for key, node in table[name].value.items()} if name else {}
+
+
+def node_type(gpus: Gpu | None) -> str:
+    """Return what recipes call nodes with these GPUs."""
+    name, entry = _row(gpus.model) if gpus else ("", {})
+    slug = re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-") if gpus else "cpu"
+    return entry.get("node") or name or slug
+
+
+def known_gpus(model: str, count: int) -> Gpu | None:
+    """Return the GPUs of a model that the table knows, by a part of its name; None of one that it does not."""
+    name, entry = _row(model)
     if not name:
         return None
-    entry = {key: str(node.value) for key, node in table[name].value.items()}
     memory = int(entry.get("memory", 0))
     vendor = cast("Literal['nvidia', 'amd']", entry["vendor"])
     return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=memory)
@@ -205,7 +220,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
     guessed = {name: why for name, why in found.guessed.items() if not options.get(name)}
     gpus = gpus or found.gpus
-    cpu = text(read(GPUS, GPUS.name).get(gpus.model.lower()), "target") if gpus else ""  # in one module with the GPU
+    cpu = _row(gpus.model)[1].get("target", "") if gpus else ""  # in one module with the GPU
     return replace(
         found,
         fabric=fabric or found.fabric,

@@ -16,7 +16,7 @@ from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.from_stackinator import is_stackinator, read_stackinator
-from uenvtool.knowledge.here import SeenSystem
+from uenvtool.knowledge.here import SeenSystem, node_type
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
@@ -157,7 +157,7 @@ def _system_alone(found: SeenSystem) -> list[str]:
         SCHEDULER=found.scheduler,
         USUAL=f', defaults: {{{partition}nodes: 2, time: "01:00:00"}}' if gpus or found.seen else "",
         TUNING=", ".join([*fabric, *vendor, "pytorch", *(["nccl"] if vendor else [])]),
-        NODE=re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-") if gpus else "cpu",
+        NODE=node_type(gpus),
         TARGET=found.target,
         OS=found.os,
         GLIBC=found.glibc,
@@ -193,8 +193,9 @@ def _field(name: str, field: dict[str, str]) -> list[str]:
 
 
 def _schema_line(kind: Kind, path: Path) -> str:
-    """Return the line by which editors find the schema: relative in a checkout, else where the tool is installed."""
+    """Return the line by which editors find the schema: relative in a checkout, else by the name that it has itself."""
     schema = SCHEMA_FOLDER / f"{kind.name}.json"
     is_near = schema.is_relative_to(Path.cwd())
-    place = os.path.relpath(schema, path.absolute().parent) if is_near else str(schema)
+    named = json.loads(schema_text(kind.name))["$id"]
+    place = os.path.relpath(schema, path.absolute().parent) if is_near else named
     return f"# yaml-language-server: $schema={place}"

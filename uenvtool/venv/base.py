@@ -12,7 +12,7 @@ from typing import Any
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.words import canonical
+from uenvtool.core.words import canonical, counted
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
@@ -92,7 +92,7 @@ class Base:
     def described(self) -> str:
         """Say what it is, for a sentence."""
         what = named(self.found.kind, self.found.name, self.python)
-        return f"{what} (Python {self.version}, {len(self.packages)} packages)"
+        return f"{what} (Python {self.version}, {counted(len(self.packages), 'package')})"
 
 
 def named(kind: str, name: str, python: str) -> str:
