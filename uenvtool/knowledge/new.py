@@ -71,8 +71,12 @@ def _imported(name: str, folder: Path) -> Result:
         text="\n".join(result.text for result in results),
         problems=tuple(problems),
         exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
-        notes=(f"{marks} things of it cannot be said: `grep -r '{LEFT_OUT}'` shows them",) if marks else (),
-        next=(*dict.fromkeys(step for result in results for step in result.next), *several),
+        notes=(f"what it says and ours cannot stands in {marks} comments",) if marks else (),
+        next=(
+            *([f"grep -A1 '{LEFT_OUT}' {' '.join(result.text for result in results)}"] if marks else []),
+            *dict.fromkeys(step for result in results for step in result.next),
+            *several,
+        ),
     )
 
 
