@@ -109,10 +109,12 @@ def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
     words: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
     completed = processes.run(words, memory_bytes=listings.MEMORY_BYTES)
     if completed.code != 0 or not folder.is_dir():
-        lines = [line for line in completed.stderr.splitlines() if line.strip()]
+        lines = [line for line in completed.stderr.splitlines() if line[:1].strip()]  # else more of one before
         reason = lines[0] if lines else f"exit code {completed.code}"
-        hint = "nothing was unpacked; the image is damaged: copy it again"
-        raise files.full_disk(folder, completed.stderr) or ToolFailed(f"unsquashfs failed: {reason}", hint=hint)
+        if full := files.full_disk(folder, completed.stderr):
+            raise full
+        with listings.damage_said_of(image):
+            raise ToolFailed(f"unsquashfs failed: {reason}")
 
 
 def require_image(image: Path) -> Superblock:

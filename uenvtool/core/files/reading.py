@@ -30,9 +30,7 @@ def opened(path: Path, shown: str = "") -> Iterator[BinaryIO]:
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
-        raise BadInput(
-            f"cannot read it: {error.strerror}", place, "`ls -l` shows its permissions, and where it leads"
-        ) from error
+        raise _unreadable(error, place, "`ls -l` shows its permissions, and where it leads") from error
     try:
         status = os.fstat(descriptor)
         if not _is_file(status):
@@ -40,6 +38,10 @@ def opened(path: Path, shown: str = "") -> Iterator[BinaryIO]:
             raise BadInput(f"this is {what}", place, "name a file")
         with open(descriptor, "rb", closefd=False) as stream:
             yield stream
+    except OSError as error:
+        if error.filename is not None:  # of another file
+            raise
+        raise _unreadable(error, place, "its disk, or the image that it is mounted from, is damaged") from error
     finally:
         os.close(descriptor)
 
@@ -54,10 +56,13 @@ def opened_named(path: Path) -> Iterator[BinaryIO]:
     try:
         stream = path.open("rb")
     except OSError as error:
-        hint = "is it open? name a file in its place"
-        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), hint) from error
+        raise _unreadable(error, Position(str(path)), "is it open? name a file in its place") from error
     with stream:
         yield stream
+
+
+def _unreadable(error: OSError, place: Position, hint: str) -> BadInput:
+    return BadInput(f"cannot read it: {error.strerror}", place, hint)
 
 
 def is_file(path: Path) -> bool:
