@@ -40,10 +40,12 @@ def _open_standard_streams() -> None:
 def _own_packages_first() -> None:
     """Look for packages in this tool's own place before PYTHONPATH, which is a uenv's, for another Python.
 
-    What the tool starts still gets the variable.
+    An empty entry is the current folder, which may be gone. What the tool starts still gets the variable.
     """
-    foreign = {os.path.normpath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
-    sys.path.sort(key=lambda path: path in foreign)
+    paths = os.environ.get("PYTHONPATH")
+    if paths and os.path.exists(os.curdir):
+        foreign = {os.path.abspath(path) for path in paths.split(os.pathsep)}
+        sys.path.sort(key=lambda path: os.path.abspath(path) in foreign)
 
 
 if __name__ == "__main__":

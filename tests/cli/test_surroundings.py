@@ -117,3 +117,22 @@ def test_a_file_that_may_not_be_read_is_named_with_the_way_to_see_why(tmp_path: 
     told = answers(tmp_path, running(["validate mine.yaml"]))
 
     assert told.endswith("Path 'mine.yaml' is not readable\nhint: check its permissions: `ls -l`\n[2]\n")
+
+
+def test_packages_of_the_current_folder_do_not_stand_before_the_tools_own(place: Path) -> None:
+    """An empty entry of PYTHONPATH, which is the current folder, is what `PYTHONPATH=$PYTHONPATH:/x` makes."""
+    for name in ("typer", "yaml", "json", "shutil"):
+        (place / f"{name}.py").write_text("open('ran', 'w')\n")
+    script = place.parent / "uenvtool"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom uenvtool.__main__ import main\nmain()\n")
+
+    done = subprocess.run(
+        [sys.executable, script, "list", "--json"],
+        env={**os.environ, "PYTHONPATH": ":/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (place / "ran").exists()

@@ -143,7 +143,7 @@ def require_mount(mount: str) -> None:
     """Raise BadInput if there is no mount point, ToolMissing if nothing can be mounted at it here."""
     require_mount_point(mount)
     with scratch_folder() as folder:
-        done = run([sys.executable, WITH_MOUNT, folder, mount, "true"])
+        done = run([sys.executable, "-I", WITH_MOUNT, folder, mount, "true"])
     if done.code != 0:
         hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
         raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)
@@ -197,7 +197,7 @@ def sandboxed(
     keys = Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
     words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
-    prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
+    prefix = (sys.executable, "-I", os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
     variables = {"LOGNAME": BUILDER, "USER": BUILDER}
     scope = work / "configuration"
     return Runner(spack=spack, folder=folder, scope=scope, below=options.scope, prefix=prefix, variables=variables)
@@ -319,7 +319,7 @@ def run_post_install(environment: Installable, store: Path) -> None:
     fill(store / WORK, {POST_INSTALL: text}, executable=[POST_INSTALL])
     local = f"{environment.mount}/{LOCAL}"
     options = ["--read-only", "--in", local, "--writable", local]
-    sandbox: list[str | Path] = [sys.executable, WITH_MOUNT, *options, store, environment.mount]
+    sandbox: list[str | Path] = [sys.executable, "-I", WITH_MOUNT, *options, store, environment.mount]
     own = {"UENV_MOUNT": environment.mount, "UENV_VIEW": environment.root_of(environment.view), "UENV_LOCAL": local}
     done = run([*sandbox, f"{environment.mount}/{WORK}/{POST_INSTALL}"], env={**without_foreign(), **own})
     write(log, f"{done.stdout}{done.stderr}")

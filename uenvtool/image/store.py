@@ -154,8 +154,8 @@ def _bytecode(
         if python:
             folder = scratch / files.digest(python)
             folder.mkdir(parents=True, exist_ok=True)
-            seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environments[0].mount]
-            bundles += bytecode.gather([*seeing, python], store, own, folder)
+            seeing: list[str | Path] = [sys.executable, "-I", WITH_MOUNT, "--writable", scratch, store]
+            bundles += bytecode.gather([*seeing, environments[0].mount, python], store, own, folder)
     return bundles
 
 
