@@ -42,13 +42,22 @@ def sources(no_base: None, wheels: Path, place: Path) -> Path:
         ("older", {"older": "2.0"}, [f"older 2.0 {UNKNOWN}"]),
         ("only --no-build-isolation only", {"only": "1.2"}, [f"only 1.2 {UNKNOWN}"]),
         ("-e {place}/sources/only-1.2", {"only": "?"}, [f"only ? {UNKNOWN}"]),
-        ("{wheels}/only-1.2.tar.gz", {"only": "1.2"}, [f"only 1.2 {BUILT}"]),
+        ("{wheels}/only-1.2.tar.gz", {"only": "1.2"}, [f"only 1.2 {UNKNOWN}"]),
         ("{place}/static", {"static": "?"}, [f"static ? {BUILT}"]),
     ],
 )
 def test_what_would_be_built_is_named_and_not_built(
-    words: str, rows: dict[str, str], notes: list[str], sources: Path, place: Path, wheels: Path, done: Cli
+    words: str,
+    rows: dict[str, str],
+    notes: list[str],
+    sources: Path,
+    place: Path,
+    wheels: Path,
+    done: Cli,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if "tar.gz" in words:
+        monkeypatch.setenv("PIP_NO_BINARY", "only")
     answer = done("venv", "v", *words.format(place=place, wheels=wheels).split(), "--no-base", "--dry-run", "--json")
 
     found = json.loads(answer.stdout)
@@ -58,8 +67,11 @@ def test_what_would_be_built_is_named_and_not_built(
     assert not Path("v").exists()
 
 
-@pytest.mark.parametrize("words", ["-e {place}/nameless", "{place}/nameless"])
-def test_what_has_no_name_before_it_is_built_is_refused(words: str, sources: Path, place: Path, cli: Cli) -> None:
+@pytest.mark.parametrize("words", ["-e {place}/nameless", "{place}/nameless", "older -r all.txt"])
+def test_what_nothing_is_known_of_before_it_is_built_is_refused(
+    words: str, sources: Path, place: Path, cli: Cli
+) -> None:
+    (place / "all.txt").write_text("--no-binary :all:\nuses\n")
     answer = cli("venv", "v", *words.format(place=place).split(), "--no-base", "--dry-run")
 
     assert answer.code == 1

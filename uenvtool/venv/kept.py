@@ -39,11 +39,11 @@ def take_over(old: Path, new: Path, names: Collection[str], version: str, *, lin
     missing = next((name for name in names if name not in taken and not os.path.lexists(new / name)), None)
     if missing:
         raise ToolFailed(f"{old / missing} has gone while this ran", hint="run it again; nothing was changed")
-    bytecode = {cached(name, tag): name for name in taken if name.endswith(".py")}
+    bytecode = {_cached(name, tag): name for name in taken if name.endswith(".py")}
     return {os.fsencode(bytecode[name]) for name in files.take_files(old, new, bytecode, linked=linked)}
 
 
-def cached(module: str, tag: str) -> str:
+def _cached(module: str, tag: str) -> str:
     """Return where Python keeps the bytecode of a module (PEP 3147)."""
     folder, name = os.path.split(module)
     return f"{folder}/__pycache__/{name.removesuffix('.py')}.{tag}.pyc"

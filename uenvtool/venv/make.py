@@ -31,7 +31,7 @@ from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.taken import with_files_here
-from uenvtool.venv.unbuilt import unbuilt
+from uenvtool.venv.unbuilt import unbuilt, without_sources
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 
@@ -148,8 +148,10 @@ def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress, war
 
 def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None, on_step: Step) -> None:
     new = (work or folder) / "new"
-    dry = unbuilt(plan.wanted, plan.settings) if plan.request.dry_run else None
-    uv = Uv(program=find_uv(), settings=plan.settings, work=folder, unbuilt=dry)
+    uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
+    if plan.request.dry_run:
+        dry = unbuilt(plan.wanted, plan.settings)
+        uv = replace(uv, settings=without_sources(plan.settings), unbuilt=dry)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)

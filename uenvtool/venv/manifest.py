@@ -82,6 +82,7 @@ def foreign(folder: Path, versions: Mapping[str, str]) -> Foreign:
     """Find what is in an overlay and not by this tool: packages that pip brought, files and changes of the user's.
 
     versions: the packages that the tool installed there.
+
     A package's file that is as large as it was, and older than the manifest, is taken for the one that was installed.
     Of an overlay without a manifest, as one that was unpacked from its image, nobody can tell: the manifest is named.
     """

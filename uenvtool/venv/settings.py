@@ -80,13 +80,13 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
     for name, variable in _VARIABLES.items():
         if pip.get(name) and variable not in environ:
             env[variable] = os.path.expanduser(pip[name])
-    built = [ALL] if _is_on(environ, "UV_NO_BUILD_ISOLATION") or _is_on(pip, "no-build-isolation") else []
+    built = [ALL] if is_on(environ, "UV_NO_BUILD_ISOLATION") or is_on(pip, "no-build-isolation") else []
     return UvSettings(
         arguments=tuple(_arguments(pip, environ)),
         environment=env,
         constraints=(*pip.get("constraint", "").split(), *environ.get("UV_CONSTRAINT", "").split()),
         built_on_base=(*built, *environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()),
-        require_hashes=_is_on(pip, "require-hashes") or _is_on(environ, "UV_REQUIRE_HASHES"),
+        require_hashes=is_on(pip, "require-hashes") or is_on(environ, "UV_REQUIRE_HASHES"),
         has_cache=_has_cache(environ),
         link_mode=mode if (mode := environ.get("UV_LINK_MODE", "")) in LINK_MODES else LINK_MODES[0],
         notes=tuple(f"find-links {place}: it is not there, and is left out" for place in missing),
@@ -167,7 +167,8 @@ def _read_config(parser: configparser.RawConfigParser, path: Path) -> None:
         raise BadInput("not a pip configuration file", Position(str(path), line), hint) from error
 
 
-def _is_on(settings: Mapping[str, str], name: str) -> bool:
+def is_on(settings: Mapping[str, str], name: str) -> bool:
+    """Tell if a switch of pip's or uv's is on, as they read it."""
     return settings.get(name, "").lower() not in _FALSE
 
 
@@ -180,5 +181,5 @@ def _arguments(pip: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[s
     if pip.get("extra-index-url") and "UV_INDEX_STRATEGY" not in environ:
         yield from _BEST_OF_ALL
     for name, words in _SWITCHES.items():
-        if _is_on(pip, name):
+        if is_on(pip, name):
             yield from words

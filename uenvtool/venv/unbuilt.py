@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from uenvtool.core.errors import AnswerIsNo
 from uenvtool.core.words import canonical
 from uenvtool.venv.projects import project_name
 from uenvtool.venv.requirements import UserRequest
-from uenvtool.venv.settings import ALL, UvSettings
+from uenvtool.venv.settings import ALL, UvSettings, is_on
 
 _OF_INDEX = re.compile(r"Wheels are required for `([^`]+)`")
 _ELSEWHERE = re.compile(r"Building source distributions for `([^`]+)` is disabled")
 """Words of uv 0.13 about what it would have to build, of an index and of another place (crate uv-resolver)."""
+NO_BINARY = "--no-binary"
 UNKNOWN = "0"
 """The version that uv is told of what it would have to build to know it."""
 ALL_BUILT = "--no-binary :all: builds all from its source, and a dry run builds nothing"
@@ -41,7 +42,7 @@ class Unbuilt:
             return
         yield from ("--only-binary", ALL)
         for name in sorted(self.of_index):  # with the metadata that it is told there is nothing to build
-            yield from ("--no-binary", name)
+            yield from (NO_BINARY, name)
 
     def metadata(self) -> list[dict[str, Any]]:
         """Return uv's setting dependency-metadata."""
@@ -70,9 +71,9 @@ def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
     Raises AnswerIsNo if that is all, or what has not even a name before it is built.
     """
     words, env = settings.arguments, settings.environment
-    named = [value for option, value in itertools.pairwise(words) if option == "--no-binary"]
-    named += [*request.options.get("--no-binary", ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
-    if ALL in named or env.get("UV_NO_BINARY"):
+    named = [value for option, value in itertools.pairwise(words) if option == NO_BINARY]
+    named += [*request.options.get(NO_BINARY, ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
+    if ALL in named or is_on(env, "UV_NO_BINARY"):
         raise AnswerIsNo(ALL_BUILT, hint="give the command without --dry-run, or without that option")
     for wanted in request.requirements:
         if wanted.editable and not (wanted.name or project_name(Path(wanted.editable))):
@@ -80,3 +81,11 @@ def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
     names = {canonical(name) for text in (*named, *settings.built_on_base) for name in text.split(",") if name != ALL}
     elsewhere = {wanted.name for wanted in request.requirements if not wanted.is_of_index} & names
     return Unbuilt(names - elsewhere, elsewhere)
+
+
+def without_sources(settings: UvSettings) -> UvSettings:
+    """Return the settings without what takes a package by its source: `Unbuilt` says it, and uv builds no other."""
+    words = settings.arguments
+    kept = (word for word, before in zip(words, ("", *words), strict=False) if NO_BINARY not in (word, before))
+    env = {name: value for name, value in settings.environment.items() if name != "UV_NO_BINARY_PACKAGE"}
+    return replace(settings, arguments=tuple(kept), environment=env)
