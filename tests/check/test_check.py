@@ -230,7 +230,9 @@ FLAWS = {
     "counts-apart": "#!/bin/bash\n#SBATCH --ntasks=1 --ntasks-per-node=2\nsrun python train.py\n",
     "counts-apart, of several nodes": FOUR + "#SBATCH --ntasks=4\nsrun python train.py\n",
     "several-addresses": TWO + "head_ip=$(hostname -I)\nsrun torchrun --rdzv_endpoint $head_ip:$PORT t.py\n",
-    "several-addresses, by the name": TWO + 'ip=$(srun -N1 -n1 -w "$head" hostname --ip-address)\n' + f"srun {MEETS}\n",
+    "several-addresses, by the name": TWO
+    + "ip=$(srun -N1 -n1 -w $(scontrol show hostnames | head -1) hostname --ip-address)\n"
+    + f"srun {MEETS}\n",
     "output-overwritten": ONE + "#SBATCH --output=train.out\n",
     "output-overwritten, by each task of an array": ONE + "#SBATCH --array=0-3 -o %x-%A.out\n",
     "few-cores": ONE + "#SBATCH --gpus-per-node=8 --cpus-per-task=8\nsrun torchrun --nproc-per-node=8 t.py\n",
