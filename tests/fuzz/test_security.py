@@ -37,29 +37,6 @@ def noting(path: Path, log: Path) -> Path:
     return program(path, RECORDS.format(log=log))
 
 
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        (["build", "mine", "--system", "clariden", "--concretize", "--spack", "{named}"], "bin/spack"),
-        (["venv", "v", "small", "--base", "{named}/bin/python3"], "bin/python3"),
-    ],
-)
-def test_a_program_that_is_named_is_started_in_place_of_others(
-    cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], named: str
-) -> None:
-    write("recipes/mine/recipe.yaml", SMALL)
-    log = place / "log"
-    mine = noting(place / "named" / named, log)
-    for folder in ("onpath", "."):
-        noting(place / folder / mine.name, log)
-    monkeypatch.setenv("PATH", f"{place}/onpath:{os.environ['PATH']}")
-
-    cli(*(word.format(named=place / "named") for word in words))
-
-    started = {line.split()[0] for line in log.read_text().splitlines()}
-    assert started == {str(mine)}
-
-
 def test_programs_are_those_of_path_and_never_those_of_the_current_folder(
     cli: Cli, write: Write, place: Path, no_base: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,18 +73,6 @@ def test_what_an_index_gives_for_a_lock_must_have_its_hash(
     assert answer.code == 4, answer.stderr
     assert "small" in answer.stderr
     assert not Path("w").exists()
-
-
-def test_package_additions_are_copied_for_spack_and_not_run_here(cli: Cli, write: Write, place: Path) -> None:
-    code = f"open({str(place / 'ran')!r}, 'w')\n"
-    write("recipes/mine/recipe.yaml", SMALL)
-    write("recipes/mine/packages/zstd/package.py", code)
-
-    for words in (["show", "mine"], ["build", "mine", "--system", "clariden", "--no-concretize", "-o", "out"]):
-        assert cli(*words).code == 0
-
-    assert Path("out/spack_repo/uenvtool/packages/zstd/package.py").read_text() == code
-    assert not (place / "ran").exists()
 
 
 READERS = [
@@ -303,49 +268,50 @@ def test_every_command_has_a_row() -> None:
 
 
 TESTED_BY = {
-    1: "tests/fuzz/test_security.py::test_a_program_that_is_named_is_started_in_place_of_others",
-    2: "tests/fuzz/test_security.py::test_programs_are_those_of_path_and_never_those_of_the_current_folder",
-    3: "tests/fuzz/test_security.py::test_what_an_index_gives_for_a_lock_must_have_its_hash",
-    4: "tests/fuzz/test_security.py::test_package_additions_are_copied_for_spack_and_not_run_here",
-    5: "tests/fuzz/test_security.py::test_expressions_in_a_recipe_stay_text",
-    6: "tests/fuzz/test_names.py::test_a_hostile_name_in_a_recipe_is_refused_where_it_stands",
-    7: "tests/fuzz/test_writers.py::test_free_text_is_refused_or_stays_text",
-    8: "tests/fuzz/test_records.py::test_a_damaged_record_removes_nothing_outside_its_folder",
-    9: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
-    10: "tests/fuzz/test_records.py::test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told",
-    11: "tests/fuzz/test_knowledge.py::test_files_of_others_never_stand_in_the_way",
-    12: "tests/core/test_console.py::test_told_text_is_printable_in_every_part"
-    " test_as_json_stdout_holds_the_data_alone",
-    13: "tests/venv/test_hashes.py::test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them",
-    14: "tests/venv/test_foreign.py::test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name",
-    15: "tests/fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
-    16: "tests/core/test_places.py::test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left",
-    17: "tests/fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal",
-    18: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
-    19: "tests/fuzz/test_security.py::test_commands_that_write_alone_start_no_program",
-    20: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
-    21: "tests/core/test_beside.py::test_a_file_of_the_users_stays_and_nothing_is_written",
-    22: "tests/core/test_beside.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one",
-    23: "tests/core/test_beside.py::test_edits_at_once_are_all_in_the_file",
-    24: "tests/knowledge/test_place.py::test_nothing_of_the_current_folder_runs",
-    25: "tests/fuzz/test_forms.py::test_systems_in_jobs",
-    26: "tests/fuzz/test_forms.py::test_every_text_has_a_form_and_every_mapping_knows_its_names"
-    " test_runtimes_in_jobs test_launchers_in_jobs test_tunings_in_every_shell_and_format test_recipes_in_environments"
-    " test_containers_and_components_in_what_builds_them test_rules_and_findings_in_what_is_shown",
-    27: "tests/fuzz/test_security.py::test_a_script_is_changed_by_fix_alone_and_nothing_beside_it",
-    28: "tests/venv/test_kernels.py::test_another_tools_kernel_is_not_replaced",
-    29: "tests/doctor/test_job.py::test_answers_of_scontrol_are_bounded",
-    30: "tests/faults/test_kills.py::test_job test_build",
-    31: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
-    32: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
-    33: "tests/faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before"
-    " test_a_spent_quota test_a_disk_without_inodes_keeps_what_was_written_before",
-    34: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
-    35: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
-    36: "tests/doctor/test_log.py::test_tokens_in_a_log_stay_out_of_the_report test_a_line_is_cut_after_it_was_cleaned",
-    37: "tests/test_refusals.py::test_refused",
+    1: "fuzz/test_security.py::test_expressions_in_a_recipe_stay_text",
+    2: "fuzz/test_names.py::test_a_hostile_name_in_a_recipe_is_refused_where_it_stands",
+    3: "fuzz/test_writers.py::test_free_text_is_refused_or_stays_text "
+    "fuzz/test_forms.py::test_every_text_has_a_form_and_every_mapping_knows_its_names "
+    "test_systems_in_jobs test_runtimes_in_jobs test_launchers_in_jobs "
+    "test_tunings_in_every_shell_and_format test_recipes_in_environments "
+    "test_containers_and_components_in_what_builds_them test_rules_and_findings_in_what_is_shown",
+    4: "fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
+    5: "fuzz/test_records.py::test_a_damaged_record_removes_nothing_outside_its_folder",
+    6: "fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file "
+    "test_a_script_is_changed_by_fix_alone_and_nothing_beside_it",
+    7: "fuzz/test_records.py::test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told",
+    8: "fuzz/test_knowledge.py::test_files_of_others_never_stand_in_the_way",
+    9: "core/test_console.py::test_told_text_is_printable_in_every_part test_as_json_stdout_holds_the_data_alone",
+    10: "venv/test_hashes.py::test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them "
+    "fuzz/test_security.py::test_what_an_index_gives_for_a_lock_must_have_its_hash",
+    11: "venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
+    12: "fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
+    13: "core/test_places.py::test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left",
+    14: "fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal "
+    "venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
+    15: "fuzz/test_security.py::test_programs_are_those_of_path_and_never_those_of_the_current_folder "
+    "knowledge/test_place.py::test_nothing_of_the_current_folder_runs "
+    "cli/test_surroundings.py::test_packages_of_the_current_folder_do_not_stand_before_the_tools_own",
+    16: "doctor/test_log.py::test_a_dense_log_takes_no_longer_than_others_and_what_was_left_out_is_said "
+    "doctor/test_job.py::test_answers_of_scontrol_are_bounded",
+    17: "doctor/test_log.py::test_tokens_in_a_log_stay_out_of_the_report "
+    "test_a_line_is_cut_after_it_was_cleaned "
+    "test_refusals.py::test_refused",
+    18: "fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file "
+    "test_commands_that_write_alone_start_no_program",
+    19: "fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
+    20: "core/test_beside.py::test_a_file_of_the_users_stays_and_nothing_is_written "
+    "venv/test_kernels.py::test_another_tools_kernel_is_not_replaced",
+    21: "venv/test_foreign.py::test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name",
+    22: "faults/test_kills.py::test_job test_build "
+    "core/test_beside.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one "
+    "test_edits_at_once_are_all_in_the_file "
+    "faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before test_a_spent_quota "
+    "test_a_disk_without_inodes_keeps_what_was_written_before",
+    23: "image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed "
+    "env/test_install.py::test_a_build_of_an_ordinary_user_writes_nowhere_else_either",
 }
-"""The test of each numbered sentence; several of one file where it says several things."""
+"""The tests of each numbered sentence, in `tests`; those of one file stand behind its name."""
 
 
 def test_every_sentence_has_a_test() -> None:
@@ -353,8 +319,9 @@ def test_every_sentence_has_a_test() -> None:
 
     assert [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)] == sorted(TESTED_BY)
     for tests in TESTED_BY.values():
-        path, _, names = tests.partition("::")
-        module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
-        for name in names.split():
+        for word in tests.split():
+            path, separator, name = word.rpartition("::")
+            if separator:
+                module = importlib.import_module(f"tests.{path.removesuffix('.py').replace('/', '.')}")
             marks = [*getattr(module, "pytestmark", []), *getattr(getattr(module, name), "pytestmark", [])]
             assert not {mark.name for mark in marks} & {*LEFT_OUT}, f"{name} does not run by default"
