@@ -46,7 +46,7 @@ THEIRS = {
     "theirs/environments.yaml": """\
 env:
   compiler: [gcc, llvm]
-  network: {mpi: cray-mpich@8.1.32, specs: [libfabric@2.3 +cuda]}
+  network: {mpi: cray-mpich@8.1.32 +cuda %fortran=gcc, specs: [libfabric@2.3 +cuda]}
   unify: when_possible
   specs: [fmt@11, hdf5 +cxx %llvm ^zlib-ng@2.2, hdf5~mpi]
   variants: [+mpi, cuda_arch=90]
