@@ -40,10 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked so, unless it is wanted by its option or by `-m`."""
+    """Leave out what is marked so, unless its option or `-m` wants it; of several marks the last one counts."""
     named = config.getoption("markexpr") or ""
     unwanted = [mark for mark in LEFT_OUT if not (config.getoption(mark) or mark in named)]
-    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    marks = {item: [mark for mark in LEFT_OUT if item.get_closest_marker(mark)] for item in items}
+    left_out = [item for item, marked in marks.items() if marked and marked[-1] in unwanted]
     if left_out:
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
