@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -26,7 +27,7 @@ def test_a_damaged_record_removes_nothing_outside_its_folder(cli: Cli, write: Wr
     for text in [
         *damaged_json(good, 5, seed),
         hostile(good, "../mine/thesis.tex"),
-        hostile(good, str(Path("mine").absolute())),
+        hostile(good, str(Path("mine/thesis.tex").absolute())),
     ]:
         record.write_text(text, errors="replace")
         for options in (["--check"], ["--force"]):
@@ -39,7 +40,7 @@ def test_a_damaged_record_removes_nothing_outside_its_folder(cli: Cli, write: Wr
 
 def hostile(record: str, name: str) -> str:
     data = json.loads(record)
-    data["files"] = {**data["files"], name: "0" * 64}
+    data["files"] = {**data["files"], name: hashlib.sha256(b"years").hexdigest()}  # as it is: it may be removed
     return json.dumps(data)
 
 

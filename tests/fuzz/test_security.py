@@ -284,7 +284,8 @@ TESTED_BY = {
     9: "core/test_console.py::test_told_text_is_printable_in_every_part test_as_json_stdout_holds_the_data_alone",
     10: "venv/test_hashes.py::test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them "
     "fuzz/test_security.py::test_what_an_index_gives_for_a_lock_must_have_its_hash",
-    11: "venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
+    11: "venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing "
+    "test_a_file_above_that_cannot_be_read_stops_nothing",
     12: "fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
     13: "core/test_places.py::test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left",
     14: "fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal "

@@ -17,6 +17,15 @@ from uenvtool.core.errors import ToolMissing
 from uenvtool.venv.uv import find_uv
 
 PROJECT = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["thing"]\n'
+LOCK = """\
+version = 1
+requires-python = ">=3.10"
+
+[[package]]
+name = "mine"
+version = "1"
+source = { virtual = "." }
+"""
 
 
 @pytest.fixture
@@ -73,8 +82,11 @@ def test_a_file_above_that_cannot_be_read_stops_nothing(
         os.mkfifo(place / "shared/uv.toml")
     else:
         (place / "shared/uv.toml").write_text("[[[")
+    (below / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\n')
+    (below / "uv.lock").write_text(LOCK)
 
     done("venv", "v", "thing")
+    done("venv", "w", "--from", "uv.lock")
 
 
 @pytest.mark.parametrize("how", ["user", "UV_CONFIG_FILE", "UV_FIND_LINKS"])
