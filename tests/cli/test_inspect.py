@@ -31,6 +31,7 @@ def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> N
 
 def test_list_tells_what_users_name_and_where_the_rest_is_and_what_is_broken(cli: Cli, write: Write) -> None:
     write("recipes/broken/recipe.yaml", "description: [")
+    Path("recipes/folder/recipe.yaml").mkdir(parents=True)
 
     answer = cli("list")
 
@@ -39,6 +40,7 @@ def test_list_tells_what_users_name_and_where_the_rest_is_and_what_is_broken(cli
     assert [line.split()[0] for line in lines if line.endswith("  description")] == ["recipes", "systems"]
     assert lines[-1].startswith("`uenvtool list KIND` lists the others: tuning, ")
     assert "recipes/broken/recipe.yaml:" in answer.stdout
+    assert "hint: " not in answer.stdout  # of one file among others, in a cell of a table
 
 
 def test_show_says_where_each_value_is_from(cli: Cli, write: Write) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +74,8 @@ def catalogue(kind: Kind) -> list[dict[str, str]]:
             if not is_abstract(read(location.path, location.shown)):
                 entries.append(_entry(kind, location))
         except BadInput as error:
-            entries.append(
-                {"name": location.name, "for": "", "description": str(error.problems[0]), "file": location.shown}
-            )
+            problem = str(replace(error.problems[0], hint=None))
+            entries.append({"name": location.name, "for": "", "description": problem, "file": location.shown})
     return entries
 
 

@@ -7,8 +7,8 @@ and user_namespaces(7). The folder MOUNT must exist; nobody else sees what is mo
 Everything else is read-only for the command, since a build can do what it likes: all but the store, the
 folders that --writable names, and those for temporary files and devices. With --read-only the store is it
 too, but for folders in it that --writable names. The home folder is, wherever it lies. On a kernel before
-5.12, which cannot do this (mount_setattr(2)), the command is not kept in. --in names the folder that the
-command starts in.
+5.12, which cannot do this (mount_setattr(2)), the command is not kept in, and root can undo it. --in names the
+folder that the command starts in.
 
 The command and all that it starts live in a process namespace of their own, see pid_namespaces(7): when
 this process ends, also by SIGKILL, the kernel ends them all. So no build goes on in a store that the
