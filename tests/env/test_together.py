@@ -54,6 +54,7 @@ def environment(
     if compiler:
         (made / "compiler").mkdir()
         (made / "compiler" / "spack.yaml").write_text(COMPILER.format(spec=compiler, tag=tag))
+        (made / "compiler" / "spack.lock").write_text(json.dumps(lock))
     return read_installable(made)
 
 

@@ -14,8 +14,8 @@ from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import counted, grouped
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, Root
-from uenvtool.env.folder import LOG, TABLE, build_again, usual_folder
-from uenvtool.env.manifest import MANIFEST, render
+from uenvtool.env.folder import LOG, MANIFEST, TABLE, build_again, usual_folder
+from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.program import (
     Deviations,
@@ -191,15 +191,26 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
         env_folder.write_environment(folder, texts, purpose=environment.purpose)
         spack_here = _that_resolves(spack, environment)
-        is_made = env_folder.lock_is_of(folder, texts) and not request.concretize
-        if is_made and not (spack_here and [*_unusable(environment, folder / LOCK)]):
-            lock, state = _kept_lock(environment, folder)
+        stale = [
+            part
+            for part in env_folder.parts_of(texts)
+            if request.concretize or not _is_made(environment, folder, texts, part, spack_here)
+        ]
+        if not stale:
+            lock, state = _kept_lock(environment, folder, texts)
         elif spack_here is None:
             lock, state = _unresolved(environment, folder, spack, request)
         else:
             found = deviations(spack_here, environment.recipe.spack, repos, environment.pins)
             lock, state = _new_lock(
-                environment, folder, texts, spack=spack_here, repos=repos, progress=progress, deviations=found.seen
+                environment,
+                folder,
+                texts,
+                stale,
+                spack=spack_here,
+                repos=repos,
+                progress=progress,
+                deviations=found.seen,
             )
     return Outcome(
         environment=environment,
@@ -211,6 +222,13 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
     )
 
 
+def _is_made(environment: Environment, folder: Path, texts: Mapping[str, str], part: str, spack: Spack | None) -> bool:
+    """Tell if the lock of a part is of these inputs and of use; without a Spack the second is told later."""
+    if not env_folder.lock_is_of(folder, texts, part):
+        return False
+    return spack is None or not any(_unusable(environment, folder, part))
+
+
 def _that_resolves(spack: Spack | None, environment: Environment) -> Spack | None:
     """Return the Spack, if there is one and it takes a node's answers, or this machine is such a node."""
     if spack is None:
@@ -220,10 +238,12 @@ def _that_resolves(spack: Spack | None, environment: Environment) -> Spack | Non
     return spack if FITTING.match(spack.version) or is_this_machine(environment) else None
 
 
-def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str]:
+def _kept_lock(environment: Environment, folder: Path, texts: Mapping[str, str]) -> tuple[Lock | None, str]:
     path = folder / LOCK
     lock = read_lock(path)
-    require_installable(lock, str(path))
+    for part in env_folder.parts_of(texts):
+        kept = folder / env_folder.lock_of(part)
+        require_installable(read_lock(kept), str(kept))
     require_network(lock, environment.needs, str(path))
     table = {TABLE: render_table(environment, lock)}
     files.write_generated(folder, table, keep=files.read_record(folder).names)
@@ -251,22 +271,30 @@ def _new_lock(
     environment: Environment,
     folder: Path,
     texts: Mapping[str, str],
+    parts: Sequence[str],
     *,
     spack: Spack,
     repos: Mapping[str, Path],
     progress: Progress,
     deviations: Sequence[str],
 ) -> tuple[Lock | None, str]:
+    """Resolve the parts whose locks are of other inputs; the others' stay."""
     from uenvtool.env.resolve import checked_lock, resolve
 
-    log = folder / LOG
-    with progress(f"concretizing {environment.purpose}") as on_step:
-        text = resolve(spack, environment, texts, repos=repos, log=log, on_step=on_step)
+    log, made, locks = folder / LOG, {}, {}
+    for part in parts:
+        with progress(f"concretizing {f'{part} of ' if part else ''}{environment.purpose}") as on_step:
+            made[part] = resolve(spack, environment, texts, part, repos=repos, log=log, on_step=on_step)
+        locks[part] = checked_lock(made[part], environment, part, spack)
     log.unlink(missing_ok=True)
-    lock = checked_lock(text, environment, spack)
-    table = render_table(environment, lock)
-    env_folder.write_lock(
-        folder, text, table, inputs=env_folder.fingerprint(texts), spack=spack.version, deviations=deviations
+    lock = locks[""] if "" in locks else read_lock(folder / LOCK)
+    env_folder.write_locks(
+        folder,
+        made,
+        render_table(environment, lock),
+        contents=texts,
+        spack=spack.version,
+        deviations=deviations,
     )
     return lock, f"resolved by Spack {spack.version} ({spack.found_by})"
 
@@ -297,27 +325,30 @@ def check_environment(environment: Environment, folder: Path) -> None:
         folder,
         {**expected, **table},
         again=again,
-        kept=(LOCK, TABLE),
-        remarks=[*_remarks_on_lock(environment, folder, expected, again)],
+        kept=(*map(env_folder.lock_of, env_folder.parts_of(expected)), TABLE),
+        remarks=[*_remarks_on_locks(environment, folder, expected, again)],
     )
 
 
-def _remarks_on_lock(environment: Environment, folder: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
-    path = folder / LOCK
-    if not path.is_file():
-        yield f"{path} is missing; `{again} --concretize` makes it"
-        return
-    if not env_folder.lock_is_of(folder, texts):
-        yield f"{path} is of other inputs, or was changed; `{again}` makes it again"
-    yield from _unusable(environment, path)
+def _remarks_on_locks(environment: Environment, folder: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
+    for part in env_folder.parts_of(texts):
+        path = folder / env_folder.lock_of(part)
+        if not path.is_file():
+            yield f"{path} is missing; `{again} --concretize` makes it"
+            continue
+        if not env_folder.lock_is_of(folder, texts, part):
+            yield f"{path} is of other inputs, or was changed; `{again}` makes it again"
+        yield from _unusable(environment, folder, part)
 
 
-def _unusable(environment: Environment, path: Path) -> Iterator[str]:
-    """Yield why what is installed from a lock would be of no use."""
+def _unusable(environment: Environment, folder: Path, part: str) -> Iterator[str]:
+    """Yield why what is installed from the lock of a part would be of no use."""
+    path = folder / env_folder.lock_of(part)
     lock = read_lock(path)
     if unwrapped := without_wrapper(lock):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
-    yield from (f"{path} does not reach the network: {lack}" for lack in without_network(lock, environment.needs))
+    needs = () if part else without_network(lock, environment.needs)
+    yield from (f"{path} does not reach the network: {lack}" for lack in needs)
 
 
 def _file_and_line(position: Position) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
@@ -26,6 +27,7 @@ EXTRA = "extra"
 """The folder of metadata that an image gets, such as what a site's tests find in it; no version depends on it."""
 MODULES = "modules.yaml"
 """Spack's configuration of module files; no version depends on it."""
+MANIFEST = "spack.yaml"
 TABLE = "packages.md"
 LOG = ".uenvtool-concretize.log"
 TOLERATED = {*files.TOLERATED, ".spack-env", LOG}
@@ -64,16 +66,27 @@ def _word(location: Location) -> str:
     return location.name if path.is_absolute() or path.as_posix() == location.logical else path.as_posix()
 
 
-def fingerprint(contents: Mapping[str, str]) -> str:
-    """Return the digest of what a lock answers: the main environment's data without its comments, and its other files.
+def parts_of(contents: Iterable[str]) -> list[str]:
+    """Return the parts of an environment that are resolved by themselves: "", and the folders of its compilers."""
+    return sorted(os.path.dirname(name) for name in contents if os.path.basename(name) == MANIFEST)
+
+
+def lock_of(part: str) -> str:
+    """Return the name of the lock of a part."""
+    return os.path.join(part, LOCK)
+
+
+def fingerprint(contents: Mapping[str, str], part: str = "") -> str:
+    """Return the digest of what the lock of a part answers: its data without its comments, and the additions.
 
     A reworded reason, another variable of the view or another mount point does not make a lock old; a
     changed version does.
     """
+    beside = (f"{COMPILER}/", f"{EXTRA}/")
     resolved = {
         name: _resolved_data(name, text)
         for name, text in contents.items()
-        if name != MODULES and not name.startswith((f"{COMPILER}/", f"{EXTRA}/"))
+        if name == os.path.join(part, MANIFEST) or (name not in (MANIFEST, MODULES) and not name.startswith(beside))
     }
     return files.digest(json.dumps(resolved, sort_keys=True, default=str))
 
@@ -89,16 +102,23 @@ def refuse_foreign(folder: Path, contents: Mapping[str, str], *, purpose: str, f
             f"{folder} is {recorded}, and this would be {purpose}",
             hint="it stays as it is, also with --force: choose another folder with -o",
         )
-    files.refuse_foreign(folder, contents, reserved=(LOCK, TABLE), tolerated=TOLERATED, force=force)
+    resolved = (*map(lock_of, parts_of(contents)), TABLE)
+    files.refuse_foreign(folder, contents, reserved=resolved, tolerated=TOLERATED, force=force)
 
 
-def lock_is_of(folder: Path, contents: Mapping[str, str]) -> bool:
-    """Tell if the folder's lock answers an environment of these files, and is as Spack wrote it."""
-    record = files.read_record(folder)
-    answered = record.more.get("lock")
-    is_answer = isinstance(answered, dict) and answered.get("of") == fingerprint(contents)
-    content = files.content_inside(folder, LOCK)
-    return is_answer and content is not None and record.files.get(LOCK) == files.digest(content)
+def lock_is_of(folder: Path, contents: Mapping[str, str], part: str) -> bool:
+    """Tell if the lock of a part answers an environment of these files, and is as Spack wrote it."""
+    record, name = files.read_record(folder), lock_of(part)
+    answered = _answers(record.more).get(part)
+    is_answer = isinstance(answered, dict) and answered.get("of") == fingerprint(contents, part)
+    content = files.content_inside(folder, name)
+    return is_answer and content is not None and record.files.get(name) == files.digest(content)
+
+
+def _answers(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the record says of each part's lock."""
+    compilers = recorded.get("compilers")
+    return {"": recorded.get("lock"), **(compilers if isinstance(compilers, dict) else {})}
 
 
 def deviations_of_lock(folder: Path) -> tuple[str, ...]:
@@ -114,14 +134,25 @@ def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str
     A lock that answers other inputs stays until a new one replaces it.
     """
     more = {**files.read_record(folder).more, PURPOSE: purpose}
-    files.write_generated(folder, contents, keep=(LOCK, TABLE), more=more)
+    files.write_generated(folder, contents, keep=(*map(lock_of, parts_of(contents)), TABLE), more=more)
 
 
-def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str, deviations: Sequence[str] = ()) -> None:
-    """Write a lock and its table; record which inputs it answers, which Spack made it, what was not as pinned."""
+def write_locks(
+    folder: Path,
+    locks: Mapping[str, str],
+    table: str,
+    *,
+    contents: Mapping[str, str],
+    spack: str,
+    deviations: Sequence[str] = (),
+) -> None:
+    """Write the locks of parts and the table; record which inputs each answers, who made it, what was not as pinned."""
     record = files.read_record(folder)
-    more = {**record.more, "lock": {"of": inputs, "spack": spack, "deviations": list(deviations)}}
-    files.write_generated(folder, {LOCK: lock, TABLE: table}, keep=record.names, more=more)
+    made = {part: {"of": fingerprint(contents, part), "spack": spack, "deviations": list(deviations)} for part in locks}
+    main, *compilers = sorted({**_answers(record.more), **made}.items())
+    more = {**record.more, "lock": main[1], **({"compilers": dict(compilers)} if compilers else {})}
+    texts = {lock_of(part): text for part, text in locks.items()}
+    files.write_generated(folder, {**texts, TABLE: table}, keep=record.names, more=more)
 
 
 def _resolved_data(name: str, text: str) -> object:

@@ -90,13 +90,14 @@ class InstallOptions:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The packages that a run took from build caches, and those that it built, as NAME-VERSION."""
+    """The packages that a run took from build caches, and those that it built, as NAME-VERSION; what Spack printed."""
 
     cached: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
+    log: str = ""
 
     def __add__(self, other: Installed) -> Installed:
-        return Installed(self.cached + other.cached, self.built + other.built)
+        return Installed(self.cached + other.cached, self.built + other.built, self.log + other.log)
 
 
 def install(
@@ -110,7 +111,7 @@ def install(
     """Install an environment and make its view; `store` is the folder that Spack sees at the mount point.
 
     What the store has is not built again: a run that was stopped goes on. The environments of compilers, if
-    there are any, are resolved on this node and installed first. The user's own configuration of Spack stays outside.
+    there are any, are installed first. The user's own configuration of Spack stays outside.
     Raises BadInput if the mount point does not exist, ToolFailed if a package cannot be built; what is
     installed stays.
     """
@@ -123,11 +124,11 @@ def install(
         folder = staged_folder(environment, work)
         write_all(folder, environment.staged_texts(view, options.repos).items())
         runner = sandboxed(spack, environment, store, work, folder, options)
-        for compiler in environment.compilers:
+        installed = Installed()
+        for compiler, lock in environment.compiler_locks.items():
             first = replace(runner, folder=folder / compiler)
-            judged(first.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
-            _install(first, environment, store, options, on_step)
-        return _install(runner, environment, store, options, on_step)
+            installed += _install(first, replace(environment, lock=lock), store, options, on_step)
+        return installed + _install(runner, environment, store, options, on_step)
 
 
 def require_mount_point(mount: str) -> None:
@@ -223,7 +224,8 @@ def _install(
             break
     judged(completed, runner.spack, environment, store)
     (store / WORK / LOG).unlink(missing_ok=True)
-    return Installed(tuple(output.cached), tuple(output.built))
+    log = f"$ {completed.command}\n{completed.stdout}{completed.stderr}"
+    return Installed(tuple(output.cached), tuple(output.built), log)
 
 
 def judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:

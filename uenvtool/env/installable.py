@@ -16,9 +16,8 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.env.compilers import COMPILER
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import EXTRA, MODULES, PURPOSE
-from uenvtool.env.manifest import MANIFEST
-from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
+from uenvtool.env.folder import EXTRA, MANIFEST, MODULES, PURPOSE, lock_of, parts_of
+from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.system import GitPin
 
 _NAME = re.compile(r"\w[\w.-]*")
@@ -90,9 +89,14 @@ class Installable:
     @property
     def compilers(self) -> dict[str, Mapping[str, Any]]:
         """The `spack:` parts of the environments that install compilers first, by their folders, in their order."""
-        names = [name for name in self.texts if name.startswith(f"{COMPILER}/") and name.endswith(f"/{MANIFEST}")]
-        ordered = sorted(names, key=lambda name: (name.count("/"), name))  # the one above builds those below
-        return {name.removesuffix(f"/{MANIFEST}"): _manifest(self.texts[name], self.folder / name) for name in ordered}
+        names = [f"{part}/{MANIFEST}" for part in parts_of(self.texts) if part]  # the one above builds those below
+        return {os.path.dirname(name): _manifest(self.texts[name], self.folder / name) for name in names}
+
+    @property
+    def compiler_locks(self) -> dict[str, Lock]:
+        """The locks of the same, by their folders."""
+        names = {part: lock_of(part) for part in self.compilers}
+        return {part: parse_lock(self.texts[name], str(self.folder / name)) for part, name in names.items()}
 
     def staged_texts(self, view: object, on_disk: Mapping[str, Path]) -> dict[str, str]:
         """Return its files as Spack installs them, with another view, and no configuration but their own.
@@ -125,16 +129,18 @@ def read_installable(folder: Path) -> Installable:
     if MANIFEST not in texts:
         raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=NAME_ITS_FOLDER)
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
-    if LOCK not in texts:
-        raise BadInput(f"{folder} has no {LOCK} yet", hint="`uenvtool build RECIPE --concretize` makes it")
-    lock = read_lock(folder / LOCK)
-    require_installable(lock, str(folder / LOCK))
+    locks = {}
+    for name in map(lock_of, parts_of(texts)):
+        if name not in texts:
+            raise BadInput(f"{folder} has no {name} yet", hint="`uenvtool build RECIPE --concretize` makes it")
+        locks[name] = parse_lock(texts[name], str(folder / name))
+        require_installable(locks[name], str(folder / name))
     views = manifest.get("view")
     return Installable(
         folder=folder,
         purpose=str(files.read_record(folder).more.get(PURPOSE, "")),
         manifest=manifest,
-        lock=lock,
+        lock=locks[LOCK],
         mount=mount_of(manifest),
         views=tuple(views) if isinstance(views, dict) and views else ("default",),
         texts=texts,
@@ -202,7 +208,8 @@ def _isolated(manifest: Mapping[str, Any]) -> str:
 
 def _names(folder: Path) -> list[str]:
     found = [name for name in (MANIFEST, LOCK, MODULES) if (folder / name).is_file()]
-    found += [path.relative_to(folder).as_posix() for path in sorted((folder / COMPILER).rglob(MANIFEST))]
+    compilers = [path.relative_to(folder).as_posix() for path in sorted((folder / COMPILER).rglob("spack.*"))]
+    found += [name for name in compilers if os.path.basename(name) in (MANIFEST, LOCK)]
     folders = (folder / REPOSITORY, folder / EXTRA)
     copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]
     return [*found, *(path.relative_to(folder).as_posix() for path in copied)]

@@ -11,7 +11,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.env.environment import Environment
-from uenvtool.env.manifest import MANIFEST, render_manifest
+from uenvtool.env.manifest import render_to_resolve
 from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, index_cache, kept_output, write_scope
@@ -29,23 +29,24 @@ def resolve(
     spack: Spack,
     environment: Environment,
     files: Mapping[str, str],
+    part: str,
     *,
     repos: Mapping[str, Path],
     log: Path,
     on_step: Step | None = None,
 ) -> str:
-    """Return the text of the lock that Spack resolves an environment to: the same text each time.
+    """Return the text of the lock that Spack resolves a part of an environment to: the same text each time.
 
-    files: the environment's files; repos: package repositories to take from disk. Spack works on a
-    copy in a folder of the tool's own, with the view off and no configuration but the environment's,
-    so that it writes nowhere else but into its own cache, and the answer depends on the files alone.
+    files: the environment's files; part: as `parts_of` names it; repos: package repositories to take from disk.
+    Spack works on a copy in a folder of the tool's own, with the view off and no configuration but the
+    environment's, so that it writes nowhere else but into its own cache, and the answer depends on the files alone.
     Raises BadInput if the system does not say enough of its nodes; ToolFailed if Spack fails, finds no
     solution, or writes a lock that would not install: its whole output is then in the file `log`.
     """
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         words = resolving(spack, answers, scratch)
-        runner = _runner(spack, environment, files, repos, scratch)
+        runner = _runner(spack, environment, files, part, repos, scratch)
         completed = runner.run("python", *words, on_step=on_step)
         lock = runner.folder / LOCK
         if completed.code == 0 and lock.is_file():
@@ -78,18 +79,22 @@ def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[s
 
 
 def _runner(
-    spack: Spack, environment: Environment, files: Mapping[str, str], repos: Mapping[str, Path], scratch: Path
+    spack: Spack,
+    environment: Environment,
+    files: Mapping[str, str],
+    part: str,
+    repos: Mapping[str, Path],
+    scratch: Path,
 ) -> Runner:
-    """Return Spack on a copy of an environment in a folder of the tool's own."""
+    """Return Spack on a copy of a part of an environment in a folder of the tool's own."""
     folder, scope = scratch / "environment", scratch / "configuration"
-    texts = {**files, MANIFEST: render_manifest(environment, repos, resolving=True)}
-    write_all(folder, texts.items())
+    write_all(folder, {**files, **render_to_resolve(environment, repos)}.items())
     write_scope(scope, {"config": places(environment, scratch)})
-    return Runner(spack=spack, folder=folder, scope=scope)
+    return Runner(spack=spack, folder=folder / part, scope=scope)
 
 
-def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
-    """Return the lock in what Spack wrote. Raises ToolFailed if it is none, is for other nodes, or would not install.
+def checked_lock(text: str, environment: Environment, part: str, spack: Spack) -> Lock:
+    """Return the lock of a part in what Spack wrote. Raises ToolFailed if it is none, is for other nodes, or would not install.
 
     A package that is resolved for another operating system or target would build, and then fail on
     the nodes; one without compiler-wrapper would build, and then find no library.
@@ -107,7 +112,8 @@ def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
             hint="the packages' requirements must name the architecture; please report this with the recipe",
         )
     require_installable(lock, f"what Spack {spack.version} resolved")
-    require_network(lock, environment.needs, f"what Spack {spack.version} resolved")
+    if not part:
+        require_network(lock, environment.needs, f"what Spack {spack.version} resolved")
     return lock
 
 

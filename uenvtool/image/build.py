@@ -37,6 +37,7 @@ from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
+from uenvtool.image.report import Clock, names_of, refuse_others, report_of, write_report
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.store import image_tree
 from uenvtool.knowledge.system import GitPin
@@ -74,12 +75,15 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     lock would not install, ToolMissing without Spack or squashfs-tools, ToolFailed if Spack, a program
     or the disk fails, or if packages are to be signed and there is no key.
     """
+    clock = Clock()
     plan = planned_image(request, progress)
+    clock.ends("resolving")
     programs = find_programs()
     if request.push and not request.unsigned:
         require_key(plan.spack)
     with files.locked(plan.store, shared=request.install_only):
         installed = _install(plan, progress)
+        clock.ends("installing")
         if request.install_only:
             return Result(
                 data={"store": str(plan.store), "from_cache": list(installed.cached), "built": list(installed.built)},
@@ -95,8 +99,19 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             tree = image_tree(plan.environments, plan.store, scratch)
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
+        clock.ends("packing")
         notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
     used = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
+    report = report_of(
+        plan.environments,
+        packed,
+        installed,
+        spack=plan.spack,
+        repos=plan.options.repos,
+        not_as_pinned=used.seen,
+        seconds=clock.seconds,
+    )
+    write_report(plan.target, report, installed.log)
     warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
@@ -119,6 +134,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     is_folder = os.path.isdir(output) or str(output).endswith("/")
     target = Path(os.path.abspath(os.path.join(output, usual) if is_folder else output))
     refuse_foreign(target)
+    refuse_others(target)
     if spack is None:
         folders = [os.fspath(one.folder) for one in environments]
         again = shlex.join(["uenvtool", "image", "build", *folders, "-o", os.fspath(target)])
@@ -248,6 +264,7 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
         notes=(
             f"{target.name}: {size}, sha256 {packed.sha256}",
             f"the store stays for the next run: {plan.store}",
+            f"what went in and came of it: {' and '.join(names_of(target))} beside it",
             *notes,
         ),
         next=(plan.start,),

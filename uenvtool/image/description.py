@@ -12,10 +12,10 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.words import counted, grouped
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import EXTRA
+from uenvtool.env.folder import EXTRA, MANIFEST
 from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.installable import Installable, repos_of, texts_of
-from uenvtool.env.manifest import MANIFEST, REFRAME
+from uenvtool.env.manifest import REFRAME
 from uenvtool.env.program import SPACK_URL
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, UenvView, env_json, packed_json, uenv_name
 from uenvtool.knowledge.lock import LOCK

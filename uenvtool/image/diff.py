@@ -10,7 +10,7 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped
-from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.folder import MANIFEST
 from uenvtool.image import contents
 from uenvtool.image.read import superblock
 from uenvtool.knowledge import yamltree

@@ -12,14 +12,13 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.env.install import ENVIRONMENT, LOCAL, MODULE_FILES, POST_INSTALL, WITH_MOUNT, has_modules
+from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, WITH_MOUNT, has_modules
 from uenvtool.env.installable import Installable
 from uenvtool.image import bytecode
 from uenvtool.image.description import described
-from uenvtool.image.metadata import RECIPE
 from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.tree import EPOCH, Bundle, Entry, Tree, parents, walk
-from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, read_lock
+from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK
 
 SBANG = "bin/sbang"
 """What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
@@ -56,9 +55,6 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     }
     stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
     texts = described(environments, store, views)
-    texts |= {
-        f"{RECIPE}/{name}": path.read_text(encoding="utf-8") for name, path in _compiler_locks(environments, store)
-    }
     texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
     return Tree(
         folder=store,
@@ -69,19 +65,11 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     )
 
 
-def _compiler_locks(environments: Sequence[Installable], store: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the locks of the compilers that were built first, which are resolved where they are installed."""
-    for name in (os.path.join(one.place, folder, LOCK) for one in environments for folder in one.compilers):
-        if (store / ENVIRONMENT / name).is_file():
-            yield name, store / ENVIRONMENT / name
-
-
 def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
     """Return Spack's database of a store with the packages of the locks alone, and nothing of when they came."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
-        compilers = [read_lock(path) for _, path in _compiler_locks(environments, store)]
-        locks = [*(one.lock for one in environments), *compilers]
+        locks = [lock for one in environments for lock in (one.lock, *one.compiler_locks.values())]
         wanted = {package.hash for lock in locks for package in lock.packages}
         rows = {key: row for key, row in database["installs"].items() if key in wanted}
         needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]

@@ -1,0 +1,58 @@
+"""The report and the log that lie beside an image that was built."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.conftest import Cli
+from tests.image.test_store import environment, filled_store
+from tests.support.needs import need
+from tests.support.programs import program
+from uenvtool import __version__
+from uenvtool.core.files import digest
+from uenvtool.env.installable import Installable
+
+__all__ = ["environment"]
+
+
+def build_words(environment: Installable, place: Path) -> list[str]:
+    """The words that build the image of an installed environment; a stand-in is Spack."""
+    need("mksquashfs", "unsquashfs")
+    store = filled_store(place / "store", environment, when=1e9)
+    code = "import sys\nprint('1.1.0' if '--version' in sys.argv else 'all is there')\n"
+    spack = program(place / "spack/bin/spack", f"#!{sys.executable}\n{code}").parents[1]
+    return ["image", "build", str(environment.folder), "--spack", str(spack), "--store", str(store), "-o", "i.squashfs"]
+
+
+def test_they_say_what_went_in_and_what_came_of_it(environment: Installable, place: Path, cli: Cli) -> None:
+    words = build_words(environment, place)
+
+    answers = [cli(*words), cli(*words)]
+
+    assert [answer.code for answer in answers] == [0, 0], answers[0].stderr
+    report = json.loads((place / "i.squashfs.build.json").read_text())
+    assert report["generator"] == f"uenvtool {__version__}"
+    assert report["sha256"] == digest((place / "i.squashfs").read_bytes())
+    assert report["environments"][0]["versions"][environment.name] == environment.lock.versions()
+    assert report["environments"][0]["sha256"]["spack.lock"] == digest(environment.texts["spack.lock"])
+    assert (report["built"], report["from_cache"]) == ([], [])
+    assert {name.rpartition("-")[0] for name in report["in_the_store_before"]} <= set(environment.lock.versions())
+    assert list(report["seconds"]) == ["resolving", "installing", "packing"]
+    assert "all is there" in (place / "i.squashfs.build.log").read_text()
+    assert "i.squashfs.build.json and i.squashfs.build.log beside it" in answers[1].stderr
+
+
+def test_what_somebody_put_there_is_refused_before_anything_is_built(
+    environment: Installable, place: Path, cli: Cli
+) -> None:
+    words = build_words(environment, place)
+    (place / "i.squashfs.build.log").write_text("mine\n")
+
+    answer = cli(*words)
+
+    assert answer.code == 2
+    assert "i.squashfs.build.log was not written by uenvtool" in answer.stderr
+    assert (place / "i.squashfs.build.log").read_text() == "mine\n"
+    assert not (place / "i.squashfs").exists()

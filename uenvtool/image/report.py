@@ -1,0 +1,106 @@
+"""The report and the log of a build, beside the image: what went in, what came of it, from where, how long it took."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uenvtool import __version__
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+from uenvtool.env.install import Installed
+from uenvtool.env.installable import Installable, repos_of
+from uenvtool.env.program import Spack
+from uenvtool.image.pack import Packed
+
+
+class Clock:
+    """The seconds that the steps of a build took, by their names, in their order."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    def ends(self, step: str) -> None:
+        """Tell that a step ended; the next one begins."""
+        now = time.monotonic()
+        self.seconds[step] = round(now - self._began, 1)
+        self._began = now
+
+
+def names_of(image: Path) -> tuple[str, str]:
+    """Return the names of an image's report, which is JSON, and of its log, with all that Spack printed."""
+    return f"{image.name}.build.json", f"{image.name}.build.log"
+
+
+def refuse_others(image: Path) -> None:
+    """Raise BadInput, before anything is built, if a file that is not of uenvtool's has the name of report or log."""
+    ours = files.read_record(image.parent).names
+    for name in names_of(image):
+        if os.path.lexists(image.parent / name) and name not in ours:
+            hint = "move it away, or choose another name for the image"
+            raise BadInput(f"{image.parent / name} was not written by uenvtool", hint=hint)
+
+
+def write_report(image: Path, report: Mapping[str, Any], log: str) -> None:
+    """Write both beside the image; one that was changed by hand is kept under another name."""
+    texts = (json.dumps(report, indent=1) + "\n", log)
+    files.write_beside(image.parent, dict(zip(names_of(image), texts, strict=True)), force=True)
+
+
+def report_of(
+    environments: Sequence[Installable],
+    packed: Packed,
+    installed: Installed,
+    *,
+    spack: Spack,
+    repos: Mapping[str, Path],
+    not_as_pinned: Sequence[str],
+    seconds: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return the report. repos: package repositories that were taken from disk; seconds: of each step of the build."""
+    from_disk = {name: os.fspath(path) for name, path in repos.items()}
+    return {
+        "generator": f"uenvtool {__version__}",
+        "image": packed.path.name,
+        "bytes": packed.bytes,
+        "sha256": packed.sha256,
+        "machine": platform.machine(),
+        "spack": {"version": spack.version, "program": os.fspath(spack.program)},
+        "repos": {**repos_of(environments), **from_disk},
+        "not_as_pinned": list(not_as_pinned),
+        "environments": [_inputs(one) for one in environments],
+        "from_cache": sorted(installed.cached),
+        "built": sorted(installed.built),
+        "in_the_store_before": sorted(_before(environments, installed)),
+        "seconds": dict(seconds),
+    }
+
+
+def _inputs(environment: Installable) -> dict[str, Any]:
+    return {
+        "name": environment.name,
+        "for": environment.purpose,
+        "folder": os.fspath(environment.folder),
+        "mount": environment.mount,
+        "views": list(environment.views),
+        "sha256": {name: files.digest(text) for name, text in sorted(environment.texts.items())},
+        "versions": {
+            part or environment.name: lock.versions()
+            for part, lock in {"": environment.lock, **environment.compiler_locks}.items()
+        },
+    }
+
+
+def _before(environments: Sequence[Installable], installed: Installed) -> set[str]:
+    """Return what neither a cache gave nor this run built, as NAME-VERSION; what the system brings is not in it."""
+    locks = [lock for one in environments for lock in (one.lock, *one.compiler_locks.values())]
+    wanted = {
+        f"{package.name}-{package.version}" for lock in locks for package in lock.packages if not package.external
+    }
+    return wanted - {*installed.cached, *installed.built}
