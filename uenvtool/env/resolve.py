@@ -94,10 +94,11 @@ def _runner(
 
 
 def checked_lock(text: str, environment: Environment, part: str, spack: Spack) -> Lock:
-    """Return the lock of a part in what Spack wrote. Raises ToolFailed if it is none, is for other nodes, or would not install.
+    """Return the lock of a part in what Spack wrote.
 
-    A package that is resolved for another operating system or target would build, and then fail on
-    the nodes; one without compiler-wrapper would build, and then find no library.
+    Raises ToolFailed if it is none, is for other nodes, or would not install. A package that is resolved for another
+    operating system or target would build, and then fail on the nodes; one without compiler-wrapper would build, and
+    then find no library.
     """
     try:
         lock = parse_lock(text, LOCK)
