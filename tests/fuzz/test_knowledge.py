@@ -124,10 +124,11 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
     cli: Cli, write: Write, kind: str, name: str
 ) -> None:
     write("job.sh", "#!/bin/bash\nsrun --ntasks=1 true\n")
+    write("job.out", "step 1\n")
     copy = write(f"{kind}/mine.yaml", (ROOT / "knowledge" / kind / f"{name}.yaml").read_text())
 
     assert cli("check", "job.sh").code in (0, 1)
-    assert cli("doctor", "--log", "job.sh").code in (0, 1)
+    assert cli("doctor", "--log", "job.out").code in (0, 1)
     answer = cli("validate", copy)
     assert answer.code == 2
     assert f"is also at {ROOT}/knowledge/{kind}/{name}.yaml:" in answer.stderr
