@@ -436,14 +436,14 @@ def test_a_good_log_says_what_was_used_and_that_nothing_is_wrong(cli: Cli, write
 def test_a_log_of_warnings_alone_shows_each_kind_once_and_is_no_failure(cli: Cli, write: Write) -> None:
     expandable = "[rank{}]:[W1121 10:00:0{}.4 Alloc.cpp:1500] expandable_segments: memory mapping failed with OOM\n"
     heartbeat = "[2026-11-21 10:00:00,123] rendezvous: [WARNING] The node 'n1_1_0' has failed to send a heartbeat\n"
-    write(
-        "job.out", expandable.format(0, 1) + "a\n" + expandable.format(3, 2) + heartbeat + "x.py:3: FutureWarning: y\n"
-    )
+    missing = 'n1:5:6 [0] NCCL WARN Missing "iommu=pt" from kernel command line which can lead to a hang!\n'
+    python = "x.py:3: FutureWarning: y\n"
+    write("job.out", expandable.format(0, 1) + "a\n" + expandable.format(3, 2) + heartbeat + python + missing)
 
     answer = cli("doctor", "job.out")
 
-    assert (answer.code, answer.stdout.startswith("no failure seen, but warnings in the log (5 lines")) == (0, True)
-    assert [line.split()[0] for line in answer.stdout.splitlines()[3:]] == ["1", "4"]
+    assert (answer.code, answer.stdout.startswith("no failure seen, but warnings in the log (6 lines")) == (0, True)
+    assert [line.split()[0] for line in answer.stdout.splitlines()[3:]] == ["1", "4", "6"]
 
 
 def test_tokens_in_a_log_stay_out_of_the_report(cli: Cli, write: Write) -> None:
