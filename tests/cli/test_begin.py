@@ -37,6 +37,7 @@ def test_help_of_each_command_has_every_option_and_its_whole_text(
     lines = cli(*context.command_path.split()[1:], "--help").stdout.splitlines()
 
     assert max(map(len, lines)) <= 80
+    assert [line for line in lines if "\N{HORIZONTAL ELLIPSIS}" in line] == [], "a word is cut"
     for parameter in context.command.params:
         assert all(any(name in line for line in lines) for name in parameter.opts if name.startswith("-"))
         assert (getattr(parameter, "help", None) or "") in wide, "rich takes words in brackets for marks of its own"

@@ -21,7 +21,7 @@ class BuildRequest:
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="DIR", help="Where to write; default: envs/RECIPE/SYSTEM-UARCH.")
+        Path | None, Option("--output", "-o", metavar="DIR", help="Where to write; default: its own folder in envs/.")
     ] = None
     concretize: Annotated[
         bool | None,

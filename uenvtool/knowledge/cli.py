@@ -20,7 +20,7 @@ def list_(
     kind: Annotated[
         str | None,
         typer.Argument(
-            metavar="[recipes|systems|workarounds|...]",
+            metavar="[recipes|systems|...]",
             help="What to list; default: recipes and systems, with --json all.",
         ),
     ] = None,
