@@ -131,5 +131,5 @@ def test_a_disk_that_has_no_room_for_the_image_keeps_both_old_ones(
 
         assert answer.code == 4
         assert "No space left" in answer.stderr
-        assert "the old image, if any, is as it was" in answer.stderr
+        assert "nothing was changed" in answer.stderr
         assert snapshot(disk) == before
