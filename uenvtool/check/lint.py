@@ -42,6 +42,7 @@ def check_files(request: CheckRequest) -> Result:
 
     Raises BadInput for a file that cannot be read or is no text, and for a rule that does not exist.
     """
+    _forget()
     rules = _selected(request.select)
     found: list[Flaw] = []
     changes: list[str] = []
@@ -93,6 +94,7 @@ def flaws(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> 
 
     given: the variables that it is started with, which it need not set.
     """
+    _forget()
     source = dataclasses.replace(source, given=given)
     return without_secrets(source.text, _flaws(source, load_rules().values(), system))
 
@@ -233,6 +235,12 @@ def _unshown(system: str | None) -> str | None:
     own = runtimes_of(_system(system)) if system else ()
     found = (runtime.name for runtime in (*own, *all_runtimes()) if not (runtime.in_script or runtime.container))
     return next(found, None) if system else None
+
+
+def _forget() -> None:
+    """Forget what was read for an earlier call: a system of the user's may be another one now."""
+    for known in (_system, _recipe, _settings_of, _with_runtime):
+        known.cache_clear()
 
 
 def _systems(system: str | None, runtime: str | None) -> tuple[System, ...]:
