@@ -46,7 +46,10 @@ def resolve(
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         words = resolving(spack, answers, scratch)
-        runner = _runner(spack, environment, files, part, repos, scratch)
+        folder, scope = scratch / "environment", scratch / "configuration"
+        write_all(folder, {**files, **render_to_resolve(environment, repos)}.items())
+        write_scope(scope, {"config": places(environment, scratch)})
+        runner = Runner(spack=spack, folder=folder / part, scope=scope)
         completed = runner.run("python", *words, on_step=on_step)
         lock = runner.folder / LOCK
         if completed.code == 0 and lock.is_file():
@@ -76,21 +79,6 @@ def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[s
         return [SCRIPT]
     write(scratch / ANSWERS, json.dumps(answers))
     return [SCRIPT, scratch / ANSWERS]
-
-
-def _runner(
-    spack: Spack,
-    environment: Environment,
-    files: Mapping[str, str],
-    part: str,
-    repos: Mapping[str, Path],
-    scratch: Path,
-) -> Runner:
-    """Return Spack on a copy of a part of an environment in a folder of the tool's own."""
-    folder, scope = scratch / "environment", scratch / "configuration"
-    write_all(folder, {**files, **render_to_resolve(environment, repos)}.items())
-    write_scope(scope, {"config": places(environment, scratch)})
-    return Runner(spack=spack, folder=folder / part, scope=scope)
 
 
 def checked_lock(text: str, environment: Environment, part: str, spack: Spack) -> Lock:
