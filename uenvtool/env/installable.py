@@ -44,16 +44,17 @@ MOUNT = "/user-environment"
 class Installable:
     """A resolved environment on disk.
 
-    purpose: recipe, system and node type, if the tool made it. manifest: the `spack:` part of its spack.yaml. mount:
-    where it is installed, and its image mounted. views: the names of its views, first that which is loaded if none is
-    named. texts: its files that Spack reads, relative name to text. place: the folder of these files among those of an
-    image of several environments; "" for the first.
+    purpose: recipe, system and node type, if the tool made it. manifest: the `spack:` part of its spack.yaml.
+    compiler_locks: those of `compilers`, by their folders. mount: where it is installed, and its image mounted. views:
+    the names of its views, first that which is loaded if none is named. texts: its files that Spack reads, relative
+    name to text. place: the folder of these files among those of an image of several environments; "" for the first.
     """
 
     folder: Path
     purpose: str
     manifest: Mapping[str, Any]
     lock: Lock
+    compiler_locks: Mapping[str, Lock]
     mount: str
     views: tuple[str, ...]
     texts: Mapping[str, str]
@@ -89,14 +90,14 @@ class Installable:
     @property
     def compilers(self) -> dict[str, Mapping[str, Any]]:
         """The `spack:` parts of the environments that install compilers first, by their folders, in their order."""
-        names = [f"{part}/{MANIFEST}" for part in parts_of(self.texts) if part]  # the one above builds those below
-        return {os.path.dirname(name): _manifest(self.texts[name], self.folder / name) for name in names}
+        folders = [part for part in parts_of(self.texts) if part]  # the one above builds those below
+        names = {part: f"{part}/{MANIFEST}" for part in folders}
+        return {part: _manifest(self.texts[name], self.folder / name) for part, name in names.items()}
 
     @property
-    def compiler_locks(self) -> dict[str, Lock]:
-        """The locks of the same, by their folders."""
-        names = {part: lock_of(part) for part in self.compilers}
-        return {part: parse_lock(self.texts[name], str(self.folder / name)) for part, name in names.items()}
+    def locks(self) -> tuple[Lock, ...]:
+        """Its own lock, and those of its compilers."""
+        return (self.lock, *self.compiler_locks.values())
 
     def staged_texts(self, view: object, on_disk: Mapping[str, Path]) -> dict[str, str]:
         """Return its files as Spack installs them, with another view, and no configuration but their own.
@@ -130,17 +131,19 @@ def read_installable(folder: Path) -> Installable:
         raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=NAME_ITS_FOLDER)
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
     locks = {}
-    for name in map(lock_of, parts_of(texts)):
+    for part in parts_of(texts):
+        name = lock_of(part)
         if name not in texts:
             raise BadInput(f"{folder} has no {name} yet", hint="`uenvtool build RECIPE --concretize` makes it")
-        locks[name] = parse_lock(texts[name], str(folder / name))
-        require_installable(locks[name], str(folder / name))
-    views = manifest.get("view")
+        locks[part] = parse_lock(texts[name], str(folder / name))
+        require_installable(locks[part], str(folder / name))
+    own, views = locks.pop(""), manifest.get("view")
     return Installable(
         folder=folder,
         purpose=str(files.read_record(folder).more.get(PURPOSE, "")),
         manifest=manifest,
-        lock=locks[LOCK],
+        lock=own,
+        compiler_locks=locks,
         mount=mount_of(manifest),
         views=tuple(views) if isinstance(views, dict) and views else ("default",),
         texts=texts,

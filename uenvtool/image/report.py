@@ -99,7 +99,7 @@ def _inputs(environment: Installable) -> dict[str, Any]:
 
 def _before(environments: Sequence[Installable], installed: Installed) -> set[str]:
     """Return what neither a cache gave nor this run built, as NAME-VERSION; what the system brings is not in it."""
-    locks = [lock for one in environments for lock in (one.lock, *one.compiler_locks.values())]
+    locks = [lock for one in environments for lock in one.locks]
     wanted = {
         f"{package.name}-{package.version}" for lock in locks for package in lock.packages if not package.external
     }

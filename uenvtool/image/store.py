@@ -69,7 +69,7 @@ def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str,
     """Return Spack's database of a store with the packages of the locks alone, and nothing of when they came."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
-        locks = [lock for one in environments for lock in (one.lock, *one.compiler_locks.values())]
+        locks = [lock for one in environments for lock in one.locks]
         wanted = {package.hash for lock in locks for package in lock.packages}
         rows = {key: row for key, row in database["installs"].items() if key in wanted}
         needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]
