@@ -88,6 +88,17 @@ def test_sections_that_are_empty_are_as_if_they_were_not_there(tmp_path: Path) -
     assert found.manifest["view"] == {"default": {}}
 
 
+def test_metadata_of_a_manifests_name_is_no_compiler(tmp_path: Path) -> None:
+    environment(tmp_path, "a", compiler="gcc@13.3.0")
+    (tmp_path / "a" / "extra").mkdir()
+    (tmp_path / "a" / "extra" / "spack.yaml").write_text("what: metadata\n")
+
+    found = read_installable(tmp_path / "a")
+
+    assert ([*found.compilers], [*found.compiler_locks], len(found.locks)) == (["compiler"], ["compiler"], 2)
+    assert "extra/spack.yaml" in found.texts
+
+
 def test_each_has_a_place_and_the_additions_of_all_lie_beside_the_first(tmp_path: Path) -> None:
     first, second = environment(tmp_path, "a"), environment(tmp_path, "b")
 

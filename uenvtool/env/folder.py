@@ -16,6 +16,7 @@ from typing import Any
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
+from uenvtool.core.words import is_within
 from uenvtool.env.compilers import COMPILER
 from uenvtool.env.environment import Environment
 from uenvtool.knowledge.locate import Location
@@ -68,7 +69,8 @@ def _word(location: Location) -> str:
 
 def parts_of(contents: Iterable[str]) -> list[str]:
     """Return the parts of an environment that are resolved by themselves: "", and the folders of its compilers."""
-    return sorted(os.path.dirname(name) for name in contents if os.path.basename(name) == MANIFEST)
+    manifests = [name for name in contents if name == MANIFEST or is_within(name, COMPILER)]
+    return sorted(os.path.dirname(name) for name in manifests if os.path.basename(name) == MANIFEST)
 
 
 def lock_of(part: str) -> str:
