@@ -14,7 +14,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import Environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.install import InstallOptions, configuration
-from uenvtool.env.installable import read_installable
+from uenvtool.env.installable import pins_of, read_installable
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.resolve import places
@@ -160,6 +160,7 @@ def test_a_recipe_has_a_mount_point_folders_and_branches_of_its_own(write: Write
     assert spack["config"]["install_tree"]["root"] == "/user-tools"
     assert spack["view"]["default"]["root"] == "/user-tools/env/default"
     assert spack["repos"]["builtin"]["branch"] == "releases/v2026.06"
+    assert pins_of(spack) == environment.pins
     own, gcc = "/user-tools/first:/user-tools/env/default/then", "/user-tools/compilers/gcc-13.3.0/bin"
     assert spack["env_vars"]["prepend_path"] == {"PATH": f"{own}:{gcc}", "L": "/opt/lib"}
     assert exported["views"]["default"]["uenv"]["env_vars"]["prepend_path"] == [

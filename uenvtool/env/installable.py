@@ -164,6 +164,7 @@ def pins_of(manifest: Mapping[str, Any]) -> dict[str, GitPin]:
             url=place["git"],
             tag=place.get("tag"),
             commit=place.get("commit"),
+            branch=place.get("branch"),
             paths=tuple(map(str, place.get("paths") or ())),
         )
         for name, place in named.items()
