@@ -242,12 +242,11 @@ def _kept(completed: Completed, environment: Installable, store: Path) -> str:
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
     """Return Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
-    packages = pins_of(environment.manifest).get("builtin")
     places = {
         "install_tree": {"root": environment.mount},
         "build_stage": [f"{environment.mount}/{STAGE}"],  # its name gets into what is built: the same everywhere
         "source_cache": os.fspath(user_cache() / "downloads"),
-        "misc_cache": index_cache(platform.machine(), packages.revision if packages else ""),
+        "misc_cache": index_cache(platform.machine(), pins_of(environment.manifest)),
     }
     return {"config": places, "mirrors": options.spack_mirrors}
 

@@ -108,10 +108,9 @@ def checked_lock(text: str, environment: Environment, part: str, spack: Spack) -
 
 def places(environment: Environment, scratch: Path) -> dict[str, object]:
     """Return where Spack keeps what it would otherwise write beside itself."""
-    packages = environment.recipe.repos.get("builtin")
     return {
         "install_tree": {"root": str(scratch / "store")},
-        "misc_cache": index_cache(machine(environment), packages.revision if packages else ""),
+        "misc_cache": index_cache(machine(environment), environment.pins),
     }
 
 

@@ -17,6 +17,7 @@ from uenvtool.core.files import remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.env.output import no_key
 from uenvtool.env.program import Spack
+from uenvtool.knowledge.system import GitPin
 
 REACH = Path(__file__).parent / "scripts" / "reach_mirrors.py"
 FOREIGN_VARIABLES = (
@@ -110,13 +111,14 @@ def user_cache() -> Path:
     return Path(os.environ.get("SPACK_USER_CACHE_PATH") or "~/.spack").expanduser()
 
 
-def index_cache(machine: str, revision: str) -> str:
-    """Return the folder of Spack's indexes of packages. machine: of the nodes; revision: of Spack's packages.
+def index_cache(machine: str, pins: Mapping[str, GitPin]) -> str:
+    """Return the folder of Spack's indexes of packages. machine: of the nodes; pins: of package repositories, by name.
 
     Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
     of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
     """
-    return str(user_cache() / f"cache-{machine}-{revision[:12].replace('/', '-') or 'unpinned'}")
+    state = pins["builtin"].revision[:12].replace("/", "-") if "builtin" in pins else "unpinned"
+    return str(user_cache() / f"cache-{machine}-{state}")
 
 
 def remove_half_made_clones() -> None:
