@@ -28,6 +28,8 @@ from uenvtool.knowledge.lock import installed_hashes
 from uenvtool.knowledge.recipe import module_kinds
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
+MOUNTING: tuple[str | Path, ...] = (sys.executable, "-I", WITH_MOUNT)
+"""How that is started: without what the user's Python takes from its variables and the current folder."""
 WORK = ".uenvtool-install"
 """The folder in a store where packages are built and logs are kept; no part of an image."""
 STAGE = f"{WORK}/stage"
@@ -144,7 +146,7 @@ def require_mount(mount: str) -> None:
     """Raise BadInput if there is no mount point, ToolMissing if nothing can be mounted at it here."""
     require_mount_point(mount)
     with scratch_folder() as folder:
-        done = run([sys.executable, "-I", WITH_MOUNT, folder, mount, "true"])
+        done = run([*MOUNTING, folder, mount, "true"])
     if done.code != 0:
         hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
         raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)
@@ -197,8 +199,8 @@ def sandboxed(
     root = spack.program.resolve().parent.parent  # its keys lie there
     keys = Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
-    words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
-    prefix = (sys.executable, "-I", os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
+    words = [word for folder in sorted(named) for word in ("--writable", folder)]
+    prefix = (*MOUNTING, *words, store, environment.mount)
     variables = {"LOGNAME": BUILDER, "USER": BUILDER}
     scope = work / "configuration"
     return Runner(spack=spack, folder=folder, scope=scope, below=options.scope, prefix=prefix, variables=variables)
@@ -320,7 +322,7 @@ def run_post_install(environment: Installable, store: Path) -> None:
     fill(store / WORK, {POST_INSTALL: text}, executable=[POST_INSTALL])
     local = f"{environment.mount}/{LOCAL}"
     options = ["--read-only", "--in", local, "--writable", local]
-    sandbox: list[str | Path] = [sys.executable, "-I", WITH_MOUNT, *options, store, environment.mount]
+    sandbox = [*MOUNTING, *options, store, environment.mount]
     own = {"UENV_MOUNT": environment.mount, "UENV_VIEW": environment.root_of(environment.view), "UENV_LOCAL": local}
     done = run([*sandbox, f"{environment.mount}/{WORK}/{POST_INSTALL}"], env={**without_foreign(), **own})
     write(log, f"{done.stdout}{done.stderr}")

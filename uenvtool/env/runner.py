@@ -46,7 +46,7 @@ class Runner:
     folder: Path
     scope: Path
     below: Path | None = None
-    prefix: tuple[str, ...] = ()
+    prefix: tuple[str | Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, *words: str | Path) -> list[str]:

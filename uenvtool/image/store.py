@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, WITH_MOUNT, has_modules
+from uenvtool.env.install import LOCAL, MODULE_FILES, MOUNTING, POST_INSTALL, has_modules
 from uenvtool.env.installable import Installable
 from uenvtool.image import bytecode
 from uenvtool.image.description import described
@@ -142,8 +141,8 @@ def _bytecode(
         if python:
             folder = scratch / files.digest(python)
             folder.mkdir(parents=True, exist_ok=True)
-            seeing: list[str | Path] = [sys.executable, "-I", WITH_MOUNT, "--writable", scratch, store]
-            bundles += bytecode.gather([*seeing, environments[0].mount, python], store, own, folder)
+            seeing = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
+            bundles += bytecode.gather([*seeing, python], store, own, folder)
     return bundles
 
 
