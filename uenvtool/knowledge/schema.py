@@ -146,7 +146,7 @@ def _missing(error: Any) -> str:
 def _message(error: Any) -> str:
     value = error.instance
     if error.validator in ("type", "anyOf", "oneOf"):
-        return f"expected {_expected(error.schema)}, found {_found(value)}"
+        return f"expected {_expected(error)}, found {_found(value)}"
     if error.validator == "required":
         return f"{_missing(error)!r} is missing"
     if error.validator == "enum":
@@ -161,13 +161,11 @@ def _message(error: Any) -> str:
     return str(error.message)
 
 
-def _expected(schema: dict[str, Any]) -> str:
-    branches = schema.get("anyOf") or schema.get("oneOf") or [schema]
-    kinds: list[str] = []
-    for branch in branches:
-        named = branch.get("type", [])
-        kinds += [named] if isinstance(named, str) else named
-    return " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds)) or "something else"
+def _expected(error: Any) -> str:
+    branches = [inner for inner in error.context if inner.validator == "type" and not inner.path]
+    named = [branch.validator_value for branch in branches or [error]]
+    kinds = [kind for kinds in named for kind in ([kinds] if isinstance(kinds, str) else kinds)]
+    return " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds))
 
 
 def _found(value: Any) -> str:
