@@ -134,9 +134,10 @@ def _row(model: str) -> tuple[str, dict[str, str]]:
 
 def node_type(gpus: Gpu | None) -> str:
     """Return what recipes call nodes with these GPUs."""
-    name, entry = _row(gpus.model) if gpus else ("", {})
-    slug = re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-") if gpus else "cpu"
-    return entry.get("node") or name or slug
+    if gpus is None:
+        return "cpu"
+    name, entry = _row(gpus.model)
+    return entry.get("node") or name or re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-")
 
 
 def known_gpus(model: str, count: int) -> Gpu | None:
