@@ -58,13 +58,13 @@ class ConditionalSetting:
 class Settings:
     """Which variables are set in a place: the one answer for all commands.
 
-    system: the first of systems. runtimes: the one that is given, or those of the system, the preferred first. given:
-    the facts that are given. venv: the virtual environment, if one is named. settings: every one that can hold there,
-    in order, with what is open. known: all facts that are known. nodes: the facts of each node type that it may be.
-    inputs: the files they are from.
+    systems: those that agree in them. runtimes: the one that is given, or those of the system, the preferred first.
+    given: the facts that are given. venv: the virtual environment, if one is named. settings: every one that can hold
+    there, in order, with what is open. known: all facts that are known. nodes: the facts of each node type that it may
+    be. inputs: the files they are from.
     """
 
-    system: System
+    systems: tuple[System, ...]
     uarch: str | None
     runtimes: tuple[Runtime, ...]
     given: Facts
@@ -76,7 +76,11 @@ class Settings:
     nodes: tuple[Facts, ...]
     inputs: tuple[str, ...]
     recipe: str = ""
-    systems: tuple[System, ...] = ()
+
+    @property
+    def system(self) -> System:
+        """The system; the first of several."""
+        return self.systems[0]
 
     def held(self, *, inside: bool | None = None, beside_image: bool = False) -> tuple[Setting, ...]:
         """Return the settings that hold in the first runtime if no version is seen.
@@ -200,7 +204,7 @@ def settings_of(
         if setting.name not in replaced and any(setting.when.holds(place) is not False for place in places)
     ]
     return Settings(
-        system=first,
+        systems=tuple(systems),
         uarch=uarch,
         runtimes=tuple(runtimes),
         given=given,
@@ -212,7 +216,6 @@ def settings_of(
         nodes=nodes,
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
-        systems=tuple(systems),
     )
 
 
