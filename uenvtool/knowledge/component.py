@@ -179,4 +179,4 @@ def _unknown_values(tree: Node) -> Iterator[Problem]:
 def _words(entry: Node) -> list[Node]:
     if isinstance(entry.value, dict):
         entry = next(entry.value[key] for key in ("run", "value") if key in entry.value)
-    return entry.value if isinstance(entry.value, list) else [entry]
+    return entry.each()

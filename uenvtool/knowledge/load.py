@@ -227,9 +227,7 @@ def _packages(tree: Node) -> Iterator[str]:
 
 
 def _list(node: Node | None) -> list[Node]:
-    if node is None or node.value is None:
-        return []
-    return node.value if isinstance(node.value, list) else [node]
+    return [] if node is None or node.value is None else node.each()
 
 
 def check_file(kind: Kind, location: Location) -> None:

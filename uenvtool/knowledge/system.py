@@ -242,7 +242,7 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     one_or_more: type = tuple[Mpi, ...]
-    binder.special = {one_or_more: lambda node, _: tuple(binder.fill(Mpi, one) for one in _listed(node))}
+    binder.special = {one_or_more: lambda node, _: tuple(binder.fill(Mpi, one) for one in node.each())}
     system = binder.whole(
         System,
         name=binder.chain[0].name,
@@ -272,7 +272,3 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
                 binder.problems += error.problems
     binder.finish()
     return system
-
-
-def _listed(node: Node) -> list[Node]:
-    return node.value if isinstance(node.value, list) else [node]

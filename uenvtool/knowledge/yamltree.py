@@ -45,6 +45,10 @@ class Node:
         found: Node | None = self.value.get(name)
         return found
 
+    def each(self) -> list[Node]:
+        """Return the values of a list; a value that is none is a list of one."""
+        return self.value if isinstance(self.value, list) else [self]
+
     def at(self, path: tuple[str | int, ...]) -> Node:
         """Return the node that a path of names and indexes leads to."""
         node = self
