@@ -141,7 +141,7 @@ def _json(data: Any) -> bytes:
     import json
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    return _ended(_escaped(text, _json_escape)).encode()
+    return _ended(_escaped(text, lambda character: json.dumps(character)[1:-1])).encode()
 
 
 def _cells(table: Table) -> list[list[str]]:
@@ -233,12 +233,6 @@ def _escape(character: str) -> str:
     if number < 0x100:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
-
-
-def _json_escape(character: str) -> str:
-    """Return a character as JSON spells it: by its units of UTF-16."""
-    units = character.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
-    return "".join(f"\\u{unit}" for unit in units)
 
 
 def _write_stdout(data: bytes) -> None:
