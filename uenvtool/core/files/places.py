@@ -46,20 +46,14 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder of this run in the temporary folder, removed at the end whatever happens."""
-    place = Path(tempfile.gettempdir())
-    with contextlib.ExitStack() as stack:
-        with write_errors(place):
-            folder = stack.enter_context(_own_folder(place))
-        yield folder
+    """Yield a folder of this run in the temporary folder, removed at the end whatever happens.
 
-
-@contextlib.contextmanager
-def _own_folder(place: Path) -> Iterator[Path]:
-    """Yield a new folder that is locked while it is used; what killed runs of this user left is removed first."""
-    owner = f"{PREFIX}{os.getuid()}-"
-    _remove_dead(place, owner)
-    folder, descriptor = _new_and_held(place, owner)
+    It is locked while it is used; what killed runs of this user left is removed first.
+    """
+    place, owner = Path(tempfile.gettempdir()), f"{PREFIX}{os.getuid()}-"
+    with write_errors(place):
+        _remove_dead(place, owner)
+        folder, descriptor = _new_and_held(place, owner)
     try:
         yield folder
     finally:
