@@ -153,7 +153,8 @@ def _files(folder: Path) -> Iterator[str]:
 
 def _by_folder(names: Collection[str], known: Collection[str]) -> Iterator[str]:
     """List names; of a folder in which nothing is known the folder alone, and a slash."""
-    holding = {str(parent) for name in known for parent in Path(name).parents}
+    folders = map(Path, {os.path.dirname(name) for name in known})
+    holding = {str(parent) for folder in folders for parent in (folder, *folder.parents)}
     reported: set[str] = set()
     for name in names:
         parents = [str(parent) for parent in reversed(Path(name).parents)][1:]
