@@ -47,7 +47,7 @@ def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, i
     python: the command that starts it. modules: paths relative to `folder`, with their sizes in bytes. Each bundle's
     file begins with room for the definitions of its contents. Raises ToolFailed if Python does not run.
     """
-    start = header_bytes([_cache_name(name, LONGEST_TAG) for name in modules])
+    start = header_bytes([cache_name(name, LONGEST_TAG) for name in modules])
     bundles = []
     for data, lengths in _compile(python, folder, modules, scratch, "unchecked", start=start):
         content, offset = _mapped(data), start
@@ -60,7 +60,7 @@ def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, i
     return bundles
 
 
-def _cache_name(name: bytes, tag: bytes) -> bytes:
+def cache_name(name: bytes, tag: bytes) -> bytes:
     """Return where a module's bytecode belongs (PEP 3147), relative as the module's name is."""
     folder, slash, base = name.rpartition(b"/")
     return b"%b%b__pycache__/%b%b.pyc" % (folder, slash, base[:-2], tag)
@@ -110,7 +110,7 @@ def _compile(
         words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
         words += [] if start is None else [data, str(start)]
         tag, *lengths = _output(python, root if start is None else scratch, *words).split()
-        names = (_cache_name(name, os.fsencode(tag)) for name in shares[number])
+        names = (cache_name(name, os.fsencode(tag)) for name in shares[number])
         return data, dict(zip(names, map(int, lengths), strict=True))
 
     with ThreadPoolExecutor(count or 1) as pool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.image.bytecode import cache_name
 from uenvtool.venv import pylock
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.settings import ALL
@@ -34,16 +35,11 @@ def take_over(old: Path, new: Path, names: Collection[str], version: str, *, lin
 
     linked: the old overlay goes, so that both may have one file. What the new one has already is left.
     """
-    tag = "cpython-" + "".join(version.split(".")[:2])
+    tag = os.fsencode("cpython-" + "".join(version.split(".")[:2]))
     taken = files.take_files(old, new, names, linked=linked)
     missing = next((name for name in names if name not in taken and not os.path.lexists(new / name)), None)
     if missing:
         raise ToolFailed(f"{old / missing} has gone while this ran", hint="run it again; nothing was changed")
-    bytecode = {_cached(name, tag): name for name in taken if name.endswith(".py")}
-    return {os.fsencode(bytecode[name]) for name in files.take_files(old, new, bytecode, linked=linked)}
-
-
-def _cached(module: str, tag: str) -> str:
-    """Return where Python keeps the bytecode of a module (PEP 3147)."""
-    folder, name = os.path.split(module)
-    return f"{folder}/__pycache__/{name.removesuffix('.py')}.{tag}.pyc"
+    modules = [os.fsencode(name) for name in taken if name.endswith(".py")]
+    bytecode = {os.fsdecode(cache_name(module, tag)): module for module in modules}
+    return {bytecode[name] for name in files.take_files(old, new, bytecode, linked=linked)}
