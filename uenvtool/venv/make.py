@@ -200,12 +200,13 @@ def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
 
 
 def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> None:
-    request, target = plan.request, made.target
-    if request.update and _is_same(new, target):
-        if request.image is None:
-            made.notes.append(f"nothing newer was found: {request.path} stays as it is")
+    target = made.target
+    if plan.request.update and _is_same(new, target):
+        if plan.request.image is None:
+            made.notes.append(f"nothing newer was found: {plan.request.path} stays as it is")
             return
-        request = replace(request, update=False)  # nothing old to keep
+        plan = replace(plan, request=replace(plan.request, update=False))  # nothing old to keep
+    request = plan.request
     with contextlib.ExitStack() as stack:
         replacements = []
         if request.image is not None:
@@ -218,7 +219,7 @@ def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> 
         packed_into = request.image or noted_image(target)
         if packed_into is not None:
             files.fill(new, image_note(target, packed_into))
-        if (request.update or plan.there) and os.path.lexists(target):
+        if plan.keeps_old and os.path.lexists(target):
             made.previous = _previous_name(target)
         files.publish([files.Replacement(new=new, target=target, previous=made.previous), *replacements])
 
