@@ -28,9 +28,7 @@ LAUNCHER = "ipykernel_launcher"
 ACTIVATED = 'source "$0/bin/activate" && exec "$@"'
 
 
-def opening_words(
-    path: Path, command: Sequence[str], environ: Mapping[str, str], *, from_anywhere: bool = False
-) -> list[str]:
+def opening_words(path: Path, command: Sequence[str], *, from_anywhere: bool = False) -> list[str]:
     """Return the words that run a command in a loose or packed overlay, activated, on its base.
 
     What is loaded already is not loaded again; from_anywhere: these words find that out where they will run.
@@ -73,7 +71,7 @@ def _packed_words(path: Path, data: Mapping[str, Any]) -> list[str]:
 
 def run_there(path: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
     """Become a command, or the user's shell, in an overlay on its base. Raises ToolMissing without the loader."""
-    words = opening_words(path, list(command) or [environ.get("SHELL") or "bash"], environ)
+    words = opening_words(path, list(command) or [environ.get("SHELL") or "bash"])
     if shutil.which(words[0], path=environ.get("PATH")) is None:
         raise ToolMissing(f"{words[0]} is not here, and {path} needs it to load its base", hint="load the base first")
     processes.become(words)
@@ -98,13 +96,13 @@ def add_kernel(path: Path, name: str | None, environ: Mapping[str, str]) -> Resu
     folder = _folder(environ) / _folder_name(name)
     if folder.exists() and _overlay_of(folder) is None:
         raise BadInput(f"another tool made the kernel {name}, {folder}", hint="choose another name with --name")
-    ran = processes.run(opening_words(path, ["python", "-c", "import ipykernel"], environ), env=environ)
+    ran = processes.run(opening_words(path, ["python", "-c", "import ipykernel"]), env=environ)
     if ran.code != 0:
         lacks = "ipykernel" in ran.reason
         hint = f"`uenvtool venv {path} ipykernel`" if lacks else "see that its base can be loaded here"
         raise ToolFailed(f"{path} starts no kernel: {ran.reason}", hint=hint)
     kernel = {
-        "argv": opening_words(path, ["python", "-m", LAUNCHER, "-f", "{connection_file}"], environ, from_anywhere=True),
+        "argv": opening_words(path, ["python", "-m", LAUNCHER, "-f", "{connection_file}"], from_anywhere=True),
         "display_name": name,
         "language": "python",
         "interrupt_mode": "message",  # a signal may not reach through what loads the base
