@@ -141,7 +141,7 @@ def install(todo: Installation, folder: Path, target: Path, on_step: Step) -> tu
     overlay.create(folder, base)
     own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
     stays = staying(plan, todo.lock, target)
-    text = pylock.stripped(todo.lock, stays)
+    text = pylock.stripped(todo.lock, stays) if stays else todo.lock
     if "[[packages]]" in text:
         on_step("installing")
         files.fill(todo.uv.work, {pylock.LOCK: text})
