@@ -85,7 +85,7 @@ def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
 
 def without_sources(settings: UvSettings) -> UvSettings:
     """Return the settings without what takes a package by its source: `Unbuilt` says it, and uv builds no other."""
-    words = settings.arguments
-    kept = (word for word, before in zip(words, ("", *words), strict=False) if NO_BINARY not in (word, before))
+    pairs = itertools.pairwise(("", *settings.arguments))
+    kept = (word for before, word in pairs if NO_BINARY not in (before, word))
     env = {name: value for name, value in settings.environment.items() if name != "UV_NO_BINARY_PACKAGE"}
     return replace(settings, arguments=tuple(kept), environment=env)
