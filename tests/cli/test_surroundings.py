@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.kills import FROM_HERE
 from tests.support.samples import sampled
 
 COMMANDS = [
@@ -124,7 +125,7 @@ def test_packages_of_the_current_folder_do_not_stand_before_the_tools_own(place:
     for name in ("typer", "yaml", "json", "shutil"):
         (place / f"{name}.py").write_text("open('ran', 'w')\n")
     script = place.parent / "uenvtool"
-    script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom uenvtool.__main__ import main\nmain()\n")
+    script.write_text(FROM_HERE)
 
     done = subprocess.run(
         [sys.executable, script, "list", "--json"],

@@ -13,8 +13,10 @@ from pathlib import Path
 from tests.doctor.test_bandwidth import PRINTED, WITHOUT_HOOK
 from tests.doctor.test_log import ENQUEUED, WATCHDOG
 from tests.support import peers
+from tests.support.kills import FROM_HERE
 from tests.support.needs import need
 from tests.support.overlays import extension_source, wheel
+from tests.support.programs import program
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm
 from tests.support.uenv import uenv_image
@@ -143,10 +145,7 @@ def made(folder: Path) -> World:
 
 
 def _environ(folder: Path, home: Path, programs: Path) -> dict[str, str]:
-    command = folder / "bin" / "uenvtool"
-    command.parent.mkdir()
-    command.write_text(f"#!{sys.executable} -E\n{_main()}\n")
-    command.chmod(0o755)
+    command = program(folder / "bin" / "uenvtool", f"#!{sys.executable} -E\n{FROM_HERE}\n")
     return {
         "PATH": f"{command.parent}:{programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin",
         "HOME": str(home),
@@ -162,10 +161,6 @@ def _environ(folder: Path, home: Path, programs: Path) -> dict[str, str]:
         "SLURM_NETWORK": "disable_rdzv_get",
         "UENVTOOL_ROOT": str(folder / "nothing"),  # this machine may be a container itself
     }
-
-
-def _main() -> str:
-    return f"import sys; sys.path.insert(0, '{ROOT}'); from uenvtool.__main__ import main; main()"
 
 
 def _checkout(folder: Path) -> Path:

@@ -13,15 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.faults import CASES
+from tests.support.kills import FROM_HERE
 from tests.support.needs import need, skip_without
 from tests.support.overlays import wheel
 from tests.support.uenv import uenv_image
 
 pytestmark = pytest.mark.nightly
-CODE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
-UENVTOOL = shlex.join([sys.executable, "-c", CODE])
+UENVTOOL = shlex.join([sys.executable, "-c", FROM_HERE])
 IMPORTS = "python -c 'import tool, inbase, tool.part3; print(tool.__version__)'"
 OUTSIDE = ("image show {damaged}", "image verify {damaged}", "show {damaged}", "shell {overlay} -- true")
 INSIDE = ("show {tools}", "venv {tools}", "venv new tool --dry-run", "doctor", "activate --system clariden")

@@ -17,8 +17,8 @@ from tests.conftest import Cli
 from tests.support import peers
 from tests.support.image_builds import MARKS, UENVTOOL, build_words, spack_variables, store_of_hello
 from tests.support.installed import installed_hello
+from tests.support.kills import FROM_HERE
 from tests.support.needs import skip_without
-from tests.support.project import ROOT
 from tests.support.samples import sampled
 from tests.support.slurm import running_slurm
 
@@ -189,7 +189,7 @@ def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: 
     """The overlay is of einops as the index has it."""
     index = {name: value for name, value in os.environ.items() if name.lower().startswith(OF_AN_INDEX)}
     script = place / "uenvtool"
-    script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom uenvtool.__main__ import main\nmain()\n")
+    script.write_text(FROM_HERE)
 
     made = run_loaded(str(image), "default", UENVTOOL[0], script, "venv", place / "mine", "einops", "--squash", **index)
     if "no index has" in made.stderr or "an index does not answer" in made.stderr:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.support import peers
+from tests.support.kills import FROM_HERE
 from tests.support.needs import needs
 from tests.support.overlays import install, wheel
 from tests.support.samples import sampled
@@ -94,9 +94,8 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
 
 @pytest.fixture
 def uenvtool(tmp_path: Path) -> list[str]:
-    """The command of this checkout, whatever the folder and environment it is called in."""
     script = tmp_path / "uenvtool"
-    script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom uenvtool.__main__ import main\nmain()\n")
+    script.write_text(FROM_HERE)
     return [sys.executable, str(script)]
 
 

@@ -15,6 +15,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """
 MAIN = "from uenvtool.__main__ import main; main()"
 """What runs after the prelude: the command line."""
+FROM_HERE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); {MAIN}"
+"""The command line of this checkout, whatever the folder and environment it is started in."""
 
 
 def command(*words: str | Path, code: str = MAIN) -> list[str]:

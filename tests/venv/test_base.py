@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Cli, Loaded, Write
+from tests.support.kills import FROM_HERE
 from tests.support.overlays import LAYOUTS, BaseHere, backend, inside, install, run, wheel
 from tests.support.programs import program
 from tests.support.pythons import python_of
@@ -199,9 +200,8 @@ def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
     for name in ("typer", "yaml", "packaging", "tomlkit"):
         (place / "base" / name).mkdir(parents=True)
         (place / "base" / name / "__init__.py").write_text("raise ImportError('for another Python')\n")
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
 
-    done = run([sys.executable, "-c", code, "venv", "--help"], {**os.environ, "PYTHONPATH": str(place / "base")})
+    done = run([sys.executable, "-c", FROM_HERE, "venv", "--help"], {**os.environ, "PYTHONPATH": str(place / "base")})
 
     assert done.returncode == 0, done.stderr
     assert "--squash" in done.stdout
