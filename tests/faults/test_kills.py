@@ -6,7 +6,6 @@ import json
 import random
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,10 +15,10 @@ import yaml
 from tests.conftest import SMALL, Loaded
 from tests.faults import CASES
 from tests.faults.server import Server, server
-from tests.image.test_store import environment, filled_store
+from tests.image.test_report import build_words
+from tests.image.test_store import environment
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
-from tests.support.programs import program
 from tests.support.trees import files
 from uenvtool.env.installable import Installable
 
@@ -166,22 +165,14 @@ def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
     assert {path.name for path in place.iterdir()} <= {"v", "v.squashfs", "v.previous", "v.previous.squashfs"}
 
 
-def stand_in(path: Path, code: str) -> Path:
-    """A Python program in place of another; gives the folder above its bin."""
-    return program(path, f"#!{sys.executable}\nimport sys\n{code}\n").parents[1]
-
-
 @pytest.mark.slow
 def test_image(environment: Installable, place: Path) -> None:
     """Packed from a store that is installed: a stand-in is Spack."""
-    need("mksquashfs", "unsquashfs")
-    store = filled_store(place / "store", environment, when=1e9)
-    root = stand_in(place / "spack/bin/spack", "'--version' in sys.argv and print('1.1.0')")
-    words: Words = ["image", "build", environment.folder, "--spack", root, "--store", store]
+    words: Words = [*build_words(environment, place)]
     images: set[bytes] = set()
 
     def turn(_: int) -> Words:
-        return [*words, "-o", "i.squashfs"]
+        return words
 
     def whole() -> None:
         images.add((place / "i.squashfs").read_bytes())

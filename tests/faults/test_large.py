@@ -11,9 +11,9 @@ import pytest
 
 from tests.conftest import ROOT, Cli, Loaded
 from tests.faults import CASES
-from tests.faults.test_kills import stand_in
 from tests.image.test_store import environment, filled_store
 from tests.support.needs import need
+from tests.support.programs import spack_of_python
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
@@ -61,7 +61,7 @@ def test_an_overlay_of_many_files(loaded: Loaded, cli: Cli, wheels: Path, place:
 def test_two_builds_on_one_store(environment: Installable, place: Path) -> None:
     need("mksquashfs", "unsquashfs")
     store = filled_store(place / "store", environment, when=1e9)
-    stand_in(place / "spack/bin/spack", "import time\nprint('1.1.0') if '--version' in sys.argv else time.sleep(1)")
+    spack_of_python(place / "spack", "import time\nprint('1.1.0') if '--version' in sys.argv else time.sleep(1)")
     words = [sys.executable, "-m", "uenvtool", "image", "build", environment.folder, "--spack", place / "spack"]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     for turn in range(max(2, 50 // SCALE)):

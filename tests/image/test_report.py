@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 from tests.conftest import Cli
 from tests.image.test_store import environment, filled_store
 from tests.support.needs import need
-from tests.support.programs import program
+from tests.support.programs import spack_of_python
 from uenvtool import __version__
 from uenvtool.core.files import digest
 from uenvtool.env.installable import Installable
@@ -21,8 +20,7 @@ def build_words(environment: Installable, place: Path) -> list[str]:
     """The words that build the image of an installed environment; a stand-in is Spack."""
     need("mksquashfs", "unsquashfs")
     store = filled_store(place / "store", environment, when=1e9)
-    code = "import sys\nprint('1.1.0' if '--version' in sys.argv else 'all is there')\n"
-    spack = program(place / "spack/bin/spack", f"#!{sys.executable}\n{code}").parents[1]
+    spack = spack_of_python(place / "spack", "print('1.1.0' if '--version' in sys.argv else 'all is there')")
     return ["image", "build", str(environment.folder), "--spack", str(spack), "--store", str(store), "-o", "i.squashfs"]
 
 

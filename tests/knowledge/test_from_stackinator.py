@@ -9,12 +9,9 @@ import pytest
 import yaml
 
 from tests.conftest import Cli, Write
-from uenvtool.env.environment import Environment
+from tests.env.test_environment import planned
 from uenvtool.env.manifest import render_manifest
-from uenvtool.env.plan import plan_environment
 from uenvtool.env.stackinator import LEFT_TO_STACKINATOR, render_recipe
-from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.system import load_system
 
 SPACK_2 = "repo: https://s, commit: v1.1.1, packages: {repo: https://p, commit: releases/v2026.06}"
 FILES = {
@@ -96,11 +93,6 @@ def imported(write: Write, cli: Cli, place: Path) -> Any:
         return (place / "recipes" / name / "recipe.yaml").read_text()
 
     return run
-
-
-def planned(name: str, system: str = "clariden") -> Environment:
-    loaded = load_system(system)
-    return plan_environment(load_recipe(name), loaded, next(iter(loaded.nodes)))
 
 
 def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
@@ -234,12 +226,12 @@ def test_what_we_refuse_in_it_is_written_and_told_with_its_place(write: Write, c
 def test_what_we_write_for_stackinator_is_read_back_to_the_same_packages(
     imported: Any, recipe: str, version: int
 ) -> None:
-    ours = planned(recipe)
+    ours = planned(recipe, "clariden", "gh200")
     files = {name: text for name, text in render_recipe(ours, version).items() if name != "deployment.yaml"}
 
     imported(files)
 
-    back = planned("mine")
+    back = planned("mine", "clariden", "gh200")
     assert {root.package for root in ours.roots} - {root.package for root in back.roots} <= {
         "gcc",
         *LEFT_TO_STACKINATOR,

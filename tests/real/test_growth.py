@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Cli, Write
+from tests.conftest import Cli, Write
+from tests.env.test_network import TOOLS_OF_CPU, new_site
 from tests.real.conftest import RealSpack
 from tests.support.project import ROOT
 from uenvtool.env.manifest import render, render_manifest
@@ -109,9 +110,6 @@ def test_a_new_system_or_recipe_is_one_file_and_resolves(
     assert {name: found.get(name) for name in versions} == {name: [version] for name, version in versions.items()}
 
 
-TOOLS = (
-    SMALL.replace("    - zlib-ng\n", "    - netcdf-c +mpi\n").replace("global_variants: [gpu]\n", "") + "mpi: true\n"
-)
 CXI = {"cxi", "rxm", "tcp"}
 
 
@@ -119,16 +117,15 @@ CXI = {"cxi", "rxm", "tcp"}
 @pytest.mark.parametrize(
     ("system", "networks"),
     [
-        ("site", {"libfabric": ("2.5.1", CXI), "openmpi": ("5.0.10", {"ofi"})}),
+        ("mine", {"libfabric": ("2.5.1", CXI), "openmpi": ("5.0.10", {"ofi"})}),
         ("clariden", {"libfabric": ("2.5.1", CXI), "libcxi": ("13.0.0", set()), "cray-mpich": ("8.1.32", set())}),
     ],
 )
 def test_a_recipe_that_says_nothing_of_it_reaches_slingshot(
     cli: Cli, real_spack: RealSpack, write: Write, place: Path, system: str, networks: dict[str, tuple[str, set[str]]]
 ) -> None:
-    write("recipes/tools/recipe.yaml", TOOLS)
-    cli("new", "system", "site", "--fabric", "slingshot", "--gpu", "GH200:4")
-    write("systems/site.yaml", (place / "systems" / "site.yaml").read_text() + "mount: /opt/uenv\n")
+    write("recipes/tools/recipe.yaml", TOOLS_OF_CPU)
+    new_site(cli, write, "slingshot", "GH200:4")
 
     answer = cli("build", "tools", "-s", system, "-o", "env", *real_spack.options_for(load_recipe("tools")))
 

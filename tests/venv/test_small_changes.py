@@ -31,7 +31,8 @@ def test_what_stays_is_neither_written_nor_compiled_again(overlay: Path, wheels:
     for name in ("stays", "changes"):
         with of(overlay, f"{name}/__pycache__/part.*.pyc").open("ab") as stream:
             stream.write(b"of before")
-    (overlay / "notes").write_text("mine") if not goes else None
+    if not goes:
+        (overlay / "notes").write_text("mine")
     before = of(overlay, "stays/part.py").stat()
     wheel(wheels, "changes", "2.0", files={"changes/part.py": "value = 2\n"})
     wheel(wheels, "tiny", "1.0")
