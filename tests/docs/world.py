@@ -122,6 +122,9 @@ class World:
 
     def submit(self, slurm: Slurm, script: str) -> tuple[int, str]:
         """Submit a batch script and wait; gives its exit code, and what it and sbatch wrote."""
+        if "myenv" in script and not (self.folder / "myenv.squashfs").exists():  # a page by itself
+            made = self.run(f"uenvtool venv myenv einops --uenv {LABEL} --squash")
+            assert made.returncode == 0, made.stderr
         job = self.folder / "block.sh"
         job.write_text(script)
         output = self.folder / "block.out"
