@@ -17,6 +17,7 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.disks import make_read_only, small_disk
+from tests.support.programs import spack_of_python
 from tests.support.trees import files
 from uenvtool.core.files.generated import digest
 from uenvtool.env.output import clashes
@@ -55,15 +56,11 @@ def spack(place: Path) -> Callable[[str, str], Path]:
     """A stand-in for Spack: says its version and then does what it is told in Python."""
 
     def make(concretize: str, version: str = "1.1.0 (abcdef)") -> Path:
-        program = place / "fake" / "bin" / "spack"
-        program.parent.mkdir(parents=True, exist_ok=True)
-        program.write_text(
-            f"#!{sys.executable}\nimport os, signal, sys, time\n"
-            f"if sys.argv[1:] == ['--version']:\n    print({version!r}); sys.exit()\n"
-            f"env = sys.argv[sys.argv.index('-e') + 1]\nLOCK = {LOCK!r}\n{concretize}\n"
+        return spack_of_python(
+            place / "fake",
+            f"import os, signal, time\nif sys.argv[1:] == ['--version']:\n    print({version!r}); sys.exit()\n"
+            f"env = sys.argv[sys.argv.index('-e') + 1]\nLOCK = {LOCK!r}\n{concretize}",
         )
-        program.chmod(0o755)
-        return program.parent.parent
 
     return make
 
@@ -373,12 +370,14 @@ def test_an_interrupt_ends_spack_too_and_leaves_no_trace(recipe: Path, spack: Ca
 
 
 def test_of_two_builds_at_once_one_is_refused(recipe: Path, spack: Callable[..., Path], cli: Cli, place: Path) -> None:
-    slow = f"open('started', 'w').close(); time.sleep(3); {SOLVES}"
+    waits = "for _ in range(3_000):\n    os.path.exists('go') or time.sleep(0.01)"
+    slow = f"open('started', 'w').close()\n{waits}\n{SOLVES}"
     command = [sys.executable, "-m", "uenvtool", "build", "small", "--spack", str(spack(slow))]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait_for((place / "started").is_file)
 
     second = cli("build", "small", "--no-concretize")
+    (place / "go").touch()
 
     assert second.code == 4
     assert "is in use" in second.stderr
