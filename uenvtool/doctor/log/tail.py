@@ -53,9 +53,10 @@ class Tail:
         data, is_cut = block.data[start : at + NEAR_BYTES], block.is_cut and not start
         return cls(log=log, line=line, offset=block.offset + start, data=data, words=words, is_cut=is_cut)
 
-    def progress_after(self, offset: int) -> int:
-        """Return how many lines of progress stand behind the line of a place."""
-        return sum(map(self.words.steps, self._lines_after(offset)))
+    def went_on_after(self, offset: int, steps: int) -> bool:
+        """Tell if so many lines of progress, one or more, stand behind the line of a place."""
+        counts = itertools.accumulate(map(self.words.steps, self._lines_after(offset)))
+        return any(count >= steps for count in counts)
 
     def goes_on_after(self, offset: int) -> bool:
         """Tell if a log goes on behind the line of a place, as it does where a shell complained."""

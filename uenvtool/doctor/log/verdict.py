@@ -137,7 +137,7 @@ class _Held:
 
     def went_on(self, steps: int = ENOUGH) -> bool:
         """Tell if the run made so many steps behind it."""
-        return all(tail.progress_after(at) >= steps for tail, at in self.ends)
+        return all(tail.went_on_after(at, steps) for tail, at in self.ends)
 
     def is_passed(self, words: Words) -> bool:
         """Tell if a run went on, and well, behind what could have ended it.
