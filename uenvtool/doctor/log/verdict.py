@@ -36,7 +36,7 @@ def examined(
     the system has been, and how many GPUs a node of it has. nodes: of the job, if the log does not say so.
     """
     alternatives = _alternatives(seen)
-    shown = sorted(_shown(seen, known, alternatives), key=lambda one: one.rank)
+    shown = sorted(_shown(seen, known, alternatives), key=lambda one: one.precedence)
     found = [_finding(_mendable(one.known, alternatives), one.sighting, seen) for one in shown]
     findings = _as_warned(found, [one.known.id for one in shown if one.is_but_warned], seen)
     facts = dict(_facts(seen, known))
@@ -160,9 +160,9 @@ class _Held:
         return self.known.fallback or not other.known.fallback or other.order < self.order
 
     @property
-    def rank(self) -> tuple[bool, tuple[int, int]]:
+    def precedence(self) -> tuple[bool, tuple[int, int]]:
         """The first in the log comes first, but for what a run went on behind."""
-        return self.went_on(MANY) and not self.known.ends, self.order
+        return not self.known.ends and self.went_on(MANY), self.order
 
 
 def _shown(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list[_Held]:
@@ -192,7 +192,7 @@ def _shown(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list
         fallbacks = [one for one in fallbacks if not one.is_but_warned]
     notes = [one for one in passed if one.known.fault != STALL]
     if fallbacks:
-        causes.append(min(fallbacks, key=lambda one: (one.rank, one.known.id in SIGNS)))
+        causes.append(min(fallbacks, key=lambda one: (one.precedence, one.known.id in SIGNS)))
     elif notes:
         causes.append(replace(min(notes, key=lambda one: one.order), known=known.findings[WENT_ON]))
     return causes
