@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from uenvtool.doctor.network import Run
-from uenvtool.doctor.nodes import brief, folded, ranges
+from uenvtool.doctor.nodes import brief_nodes, brief_ranks, folded, ranges
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 from uenvtool.knowledge.secrets import without_secrets
 
@@ -43,8 +43,8 @@ class Finding:
     @property
     def where(self) -> str:
         """The nodes, else the ranks, as lists; nothing where the detail says so already."""
-        ranks = f"rank {brief(ranges(self.ranks), len(self.ranks))}" if self.ranks else ""
-        text = f"on {brief(folded(self.nodes), len(self.nodes))}" if self.nodes else ranks
+        ranks = f"rank {brief_ranks(self.ranks)}" if self.ranks else ""
+        text = f"on {brief_nodes(self.nodes)}" if self.nodes else ranks
         is_told = re.search(rf"{re.escape(text)}(?![\w,-])", self.detail)
         return "" if is_told else text if self.nodes else f"on {text}"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from uenvtool.core.words import listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
 from uenvtool.doctor.finding import Examination, Finding
-from uenvtool.doctor.nodes import brief, folded, ranges
+from uenvtool.doctor.nodes import brief_nodes, brief_ranks
 from uenvtool.knowledge.finding import KnownFinding, load_findings
 
 BEHIND, GONE, DISAGREE, CROSSED, ALL_WAIT = "rank-behind", "rank-gone", "ranks-disagree", "ranks-crossed", "ranks-wait"
@@ -117,8 +117,8 @@ class _Nodes:
         """Return the ranks and their nodes as a text."""
         ranks = set(ranks)
         nodes = set(filter(None, map(self.node, ranks)))
-        on = f" on {brief(folded(nodes), len(nodes))}" if nodes else ""
-        return f"rank {brief(ranges(ranks), len(ranks))}{on}"
+        on = f" on {brief_nodes(nodes)}" if nodes else ""
+        return f"rank {brief_ranks(ranks)}{on}"
 
 
 @cache

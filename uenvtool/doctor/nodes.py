@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
@@ -44,8 +44,17 @@ def ranges(numbers: Iterable[int], width: int = 1) -> str:
     return ",".join("-".join(f"{number:0{width}d}" for number in dict.fromkeys(run)) for run in runs)
 
 
-def brief(text: str, count: int) -> str:
-    """Return a list of so many nodes or ranks as a reader is shown it: of a long one its beginning."""
+def brief_nodes(names: Collection[str]) -> str:
+    """Return the names as a reader is shown them: as one list, of a long one its beginning."""
+    return _brief(folded(names), len(names))
+
+
+def brief_ranks(numbers: Collection[int]) -> str:
+    """Return the numbers as a reader is shown them: as ranges, of a long list its beginning."""
+    return _brief(ranges(numbers), len(numbers))
+
+
+def _brief(text: str, count: int) -> str:
     if len(text) <= MOST_SHOWN:
         return text
     return f"{text[:MOST_SHOWN].rpartition(',')[0]}, ... ({count:,} in all)"

@@ -23,7 +23,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Examination, Finding, cleaned, worst_first
-from uenvtool.doctor.nodes import brief, expanded, folded, ranges
+from uenvtool.doctor.nodes import brief_nodes, brief_ranks, expanded
 from uenvtool.knowledge.finding import KnownFinding, load_findings
 from uenvtool.knowledge.secrets import without_secrets
 
@@ -240,9 +240,7 @@ def together(
     findings = [*_differing(reports, known), *_found(reports, known)]
     if missing:
         nodes, ranks = frozenset(filter(None, missing.values())), frozenset(missing)
-        findings.insert(
-            0, Finding(known=known[SILENT], detail=f"rank {brief(ranges(ranks), len(ranks))}", nodes=nodes, ranks=ranks)
-        )
+        findings.insert(0, Finding(known=known[SILENT], detail=f"rank {brief_ranks(ranks)}", nodes=nodes, ranks=ranks))
     unseen = Counter(line for report in reports for line in report.unseen)
     seen = f"{len(reports)} of {len(reports) + len(missing)} on {_nodes_of(reports)}"
     return Examination(
@@ -270,13 +268,11 @@ def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding])
 
 
 def _place_of(reports: Sequence[RankReport]) -> str:
-    ranks = brief(ranges(report.rank for report in reports), len(reports))
-    return f"on {_nodes_of(reports)} (rank {ranks})"
+    return f"on {_nodes_of(reports)} (rank {brief_ranks([report.rank for report in reports])})"
 
 
 def _nodes_of(reports: Iterable[RankReport]) -> str:
-    nodes = {report.node for report in reports}
-    return brief(folded(nodes), len(nodes))
+    return brief_nodes({report.node for report in reports})
 
 
 def _found(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes, warnings
 from uenvtool.doctor.log.words import INFORMATION, MANY, PLAIN, WARNING, Words
 from uenvtool.doctor.network import Run, faults, figures_for, summary
-from uenvtool.doctor.nodes import brief, folded, ranges
+from uenvtool.doctor.nodes import brief_nodes, brief_ranks, folded
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
 from uenvtool.knowledge.system import Bandwidth
@@ -251,7 +251,7 @@ def _first_to_fail(sighting: Sighting) -> str:
     first, others = sighting.first, sighting.ranks - {sighting.first.rank}
     who = f"rank {first.rank}" if first.rank is not None else "the run"
     where = f" on {first.node}" if first.node else ""
-    then = f"; then rank {brief(ranges(others), len(others))}" if others else ""
+    then = f"; then rank {brief_ranks(others)}" if others else ""
     return f"{who}{where} failed first, with: {' '.join((first.detail or first.text).split())}{then}"
 
 
@@ -261,10 +261,10 @@ def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
     world = max(seen.numbers("ranks"), default=0)
     late = seen.behind()
     if late:
-        parts.append(f"rank {brief(ranges(late), len(late))} is behind")
+        parts.append(f"rank {brief_ranks(late)} is behind")
     elif sighting.ranks and max(sighting.ranks) < world <= 1_000_000 and len(sighting.ranks) < world:
         absent = set(range(world)) - sighting.ranks
-        parts.append(f"rank {brief(ranges(absent), len(absent))} of {world} did not wait there")
+        parts.append(f"rank {brief_ranks(absent)} of {world} did not wait there")
     return ", ".join(parts)
 
 
@@ -291,10 +291,7 @@ def _facts(seen: Sightings, known: Known) -> Iterator[tuple[str, str]]:
     for name, fact in known.facts.items():
         values: Mapping[str, set[str]] = seen.facts.get(name) or {}
         if fact.label and values:
-            parts = [
-                f"{value} on {brief(folded(nodes), len(nodes))}" if nodes else value
-                for value, nodes in sorted(values.items())
-            ]
+            parts = [f"{value} on {brief_nodes(nodes)}" if nodes else value for value, nodes in sorted(values.items())]
             yield fact.label, "; ".join(parts if len(parts) > 1 else values)
     if len(seen.facts.get("network", ())) and "gpudirect" not in seen.facts:
         yield known.facts["gpudirect"].label, "not seen"
