@@ -329,7 +329,7 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
     value, rank = groups.get("value") or "", groups.get("rank") or ""
     if variable := groups.get("variable"):
         if len(seen.variables) < MOST_VARIABLES:
-            seen.variables[variable] = without_secrets(value[:MOST_DETAIL])
+            seen.variables[variable] = value[:MOST_DETAIL]
         return
     if target.name == TEST:
         seen.rows.test = value
