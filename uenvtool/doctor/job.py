@@ -115,7 +115,7 @@ def _variables(environ: Mapping[str, str], submitted: Submission) -> dict[str, s
         is_default = f"${{{part.name}" in part.text and part.name in environ
         if part.kind == "variable" and SAME.fullmatch(part.name) and not is_default:
             found[part.name] = part.text
-    return {name: found[name] for name in sorted(found)}
+    return dict(sorted(found.items()))
 
 
 def _outputs(record: JobRecord, submitted: Submission, options: Mapping[str, str]) -> Iterator[str]:
