@@ -78,11 +78,10 @@ def _keep_rights(new: Path, old: Path) -> None:
     if not old.exists():
         return
     rights = old.stat()
-    for folder, _, names in os.walk(new):
-        for path in (folder, *(os.path.join(folder, name) for name in names)):
-            _share(path, rights)
-    if not new.is_dir():
-        _share(os.fspath(new), rights)
+    _share(os.fspath(new), rights)
+    for folder, folders, names in os.walk(new):
+        for name in (*folders, *names):
+            _share(os.path.join(folder, name), rights)
 
 
 def _share(path: str, rights: os.stat_result) -> None:
