@@ -229,6 +229,21 @@ class TestSpack:
         for told in (seen, later):
             assert f"the lock: builtin is at commit {head}, and v2026.06.0 (which it does not have) is pinned" in told
 
+    def test_a_compilers_lock_alone_is_made_again_and_what_it_differs_in_is_said(
+        self, cli: Cli, spack: Callable[..., Path], recipe: Path
+    ) -> None:
+        recipe.write_text(SMALL.replace("groups:", "compiler: gcc@13.3.0\ngroups:", 1))
+        assert cli("build", "small", "--spack", spack(SOLVES)).code == 0
+        lock = Path("envs/small/clariden-gh200/compiler/spack.lock")
+        lock.unlink()
+
+        seen = cli("build", "small", "--spack", spack(f"assert env.endswith('/compiler')\n{SOLVES}", "1.1.2"))
+        later = cli("build", "small", "--no-concretize")
+
+        assert (seen.code, later.code, lock.read_text()) == (0, 0, LOCK)
+        for told in (seen.stderr, later.stderr):
+            assert told.count("the lock: Spack 1.1.2 is used, and v1.1.0 is pinned") == 1
+
     def test_json_is_data_alone_on_stdout(self, cli: Cli, spack: Callable[..., Path]) -> None:
         data = json.loads(cli("build", "small", "--spack", spack(SOLVES), "--json").stdout)
 

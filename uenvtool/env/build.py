@@ -98,7 +98,7 @@ class Outcome:
             f"{yanked.package}@{str(yanked.versions).lstrip('=')} was taken back by its makers: {yanked.reason}"
             for yanked in self.environment.yanked
         ]
-        not_as_pinned = env_folder.deviations_of_lock(self.folder) if self.lock else ()
+        not_as_pinned = env_folder.deviations_of_locks(self.folder) if self.lock else ()
         return [*self._vulnerabilities(), *taken_back, *(f"the lock: {sentence}" for sentence in not_as_pinned)]
 
     def _vulnerabilities(self) -> list[str]:

@@ -123,11 +123,11 @@ def _answers(recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {"": recorded.get("lock"), **(compilers if isinstance(compilers, dict) else {})}
 
 
-def deviations_of_lock(folder: Path) -> tuple[str, ...]:
-    """Return what was not as pinned when the lock was made, a sentence each."""
-    made = files.read_record(folder).more.get("lock")
-    found = made.get("deviations") if isinstance(made, dict) else None
-    return tuple(map(str, found)) if isinstance(found, list) else ()
+def deviations_of_locks(folder: Path) -> tuple[str, ...]:
+    """Return what was not as pinned when the locks were made, a sentence each."""
+    made = _answers(files.read_record(folder).more).values()
+    found = [answer.get("deviations") for answer in made if isinstance(answer, dict)]
+    return tuple(dict.fromkeys(str(sentence) for told in found if isinstance(told, list) for sentence in told))
 
 
 def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str) -> None:
