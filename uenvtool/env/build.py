@@ -325,7 +325,7 @@ def check_environment(environment: Environment, folder: Path) -> None:
         folder,
         {**expected, **table},
         again=again,
-        kept=(*map(env_folder.lock_of, env_folder.parts_of(expected)), TABLE),
+        kept=env_folder.resolved_names(expected),
         remarks=[*_remarks_on_locks(environment, folder, expected, again)],
     )
 

@@ -78,6 +78,11 @@ def lock_of(part: str) -> str:
     return os.path.join(part, LOCK)
 
 
+def resolved_names(contents: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of what comes of Spack's answers: the locks of the parts, and the table."""
+    return (*map(lock_of, parts_of(contents)), TABLE)
+
+
 def fingerprint(contents: Mapping[str, str], part: str = "") -> str:
     """Return the digest of what the lock of a part answers: its data without its comments, and the additions.
 
@@ -104,8 +109,7 @@ def refuse_foreign(folder: Path, contents: Mapping[str, str], *, purpose: str, f
             f"{folder} is {recorded}, and this would be {purpose}",
             hint="it stays as it is, also with --force: choose another folder with -o",
         )
-    resolved = (*map(lock_of, parts_of(contents)), TABLE)
-    files.refuse_foreign(folder, contents, reserved=resolved, tolerated=TOLERATED, force=force)
+    files.refuse_foreign(folder, contents, reserved=resolved_names(contents), tolerated=TOLERATED, force=force)
 
 
 def lock_is_of(folder: Path, contents: Mapping[str, str], part: str) -> bool:
@@ -136,7 +140,7 @@ def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str
     A lock that answers other inputs stays until a new one replaces it.
     """
     more = {**files.read_record(folder).more, PURPOSE: purpose}
-    files.write_generated(folder, contents, keep=(*map(lock_of, parts_of(contents)), TABLE), more=more)
+    files.write_generated(folder, contents, keep=resolved_names(contents), more=more)
 
 
 def write_locks(
