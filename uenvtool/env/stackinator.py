@@ -152,8 +152,8 @@ def _environments(environment: Environment) -> list[str]:
     network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
     mpi = next((group.roots[0] for group in environment.groups if group.name == "mpi"), None)
     if mpi:
-        has_gpu = environment.node.gpu and environment.node.gpu.vendor == "nvidia" and "cuda" not in mpi.text
-        gpu = " +cuda" if has_gpu else ""
+        is_nvidia = environment.node.gpu and environment.node.gpu.vendor == "nvidia"
+        gpu = " +cuda" if is_nvidia and "cuda" not in mpi.text else ""
         lines += ["  network:", f"    mpi: {scalar(_plain_version(mpi.text) + gpu)}"]
         if network:
             lines.append("    specs:")
