@@ -20,7 +20,8 @@ def build_words(environment: Installable, place: Path) -> list[str]:
     """The words that build the image of an installed environment; a stand-in is Spack."""
     need("mksquashfs", "unsquashfs")
     store = filled_store(place / "store", environment, when=1e9)
-    spack = spack_of_python(place / "spack", "print('1.1.0' if '--version' in sys.argv else 'all is there')")
+    code = "print('1.1.0' if '--version' in sys.argv else 'all is there'); sys.exit('push' in sys.argv)"
+    spack = spack_of_python(place / "spack", code)
     return ["image", "build", str(environment.folder), "--spack", str(spack), "--store", str(store), "-o", "i.squashfs"]
 
 
@@ -40,6 +41,20 @@ def test_they_say_what_went_in_and_what_came_of_it(environment: Installable, pla
     assert list(report["seconds"]) == ["resolving", "installing", "packing"]
     assert "all is there" in (place / "i.squashfs.build.log").read_text()
     assert "i.squashfs.build.json and i.squashfs.build.log beside it" in answers[1].stderr
+
+
+def test_they_lie_beside_the_image_also_if_the_cache_takes_nothing(
+    environment: Installable, place: Path, cli: Cli
+) -> None:
+    words = [*build_words(environment, place), "-o", place / "store/i.squashfs"]  # in the folder that is locked, too
+
+    answer = cli(*words, "--push", place / "cache", "--unsigned")
+
+    assert answer.code == 4
+    report = json.loads((place / "store/i.squashfs.build.json").read_text())
+    assert report["sha256"] == digest((place / "store/i.squashfs").read_bytes())
+    assert "all is there" in (place / "store/i.squashfs.build.log").read_text()
+    assert cli(*words).code == 0
 
 
 def test_what_somebody_put_there_is_refused_before_anything_is_built(

@@ -100,7 +100,6 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
-        notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
     used = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
     report = report_of(
         plan.environments,
@@ -112,6 +111,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
+    notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
     warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
@@ -234,8 +234,8 @@ def _install(plan: ImagePlan, progress: Progress) -> Installed:
 
 
 def _pushed(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
-    """Fill a build cache. The image is complete by then, and stays if this fails."""
-    with progress(f"filling {url}"):
+    """Fill a build cache. The image is complete by then, with its report, and stays if this fails."""
+    with files.locked(plan.store, below=False), progress(f"filling {url}"):
         count = sum(push(plan.spack, one, plan.store, url, plan.options) for one in plan.environments)
     return (f"new in {url}: {counted(count, 'package')}",)
 
