@@ -107,6 +107,13 @@ def test_a_recipe_chooses_among_the_mpis_of_a_system_or_brings_its_own(
     assert ("MPICH_GPU_SUPPORT_ENABLED" in tuned) == (name == "cray-mpich")
 
 
+def test_what_a_recipe_requires_of_the_mpi_by_its_provider_stands_beside_the_choice(write: Write) -> None:
+    pin = "mpi: {openmpi: 5.0.9}\nrequire: {mpi: {provider: openmpi +cuda}}"
+    write("recipes/mine/recipe.yaml", f"extends: pytorch-2.6\ndescription: Mine.\n{pin}\n")
+
+    assert data(planned("mine", "olivia", "gh200"))["packages"]["mpi"]["require"] == ["openmpi@5.0.9", "openmpi +cuda"]
+
+
 def test_each_coupled_triton_has_its_llvm_or_is_refused(cli: Cli, write: Write) -> None:
     package = ast.parse((ROOT / "recipes" / "pytorch" / "packages" / "py_triton" / "package.py").read_text())
     (table,) = (

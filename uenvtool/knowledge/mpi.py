@@ -8,6 +8,7 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.knowledge.checks import version_requests
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import Mpi, System
 from uenvtool.knowledge.version import Version, Versions, versions
 
@@ -46,12 +47,13 @@ def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None
     if package is None:
         return None
     pin = (recipe.mpi or {}).get(package)
-    provider = recipe.require.get("mpi")
-    if provider and provider.provider and provider.provider.partition("@")[0] != package:
+    required = recipe.require.get("mpi")
+    provider = parse_spec(required.provider).package if required and required.provider else package
+    if required and provider != package:
         raise BadInput(
-            f"{recipe.name} requires {provider.provider} as MPI here; its MPI on {system.name} is {package}",
-            provider.position,
-            f"choose it by `mpi: {{{provider.provider}: VERSION}}` in place of this",
+            f"{recipe.name} requires {required.provider} as MPI here; its MPI on {system.name} is {package}",
+            required.position,
+            f"choose it by `mpi: {{{provider}: VERSION}}` in place of this",
         )
     offered = next((one for one in system.mpi if one.package == package), None)
     variants, reason = (pin.variants, pin.reason) if pin else ("", "")

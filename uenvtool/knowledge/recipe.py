@@ -42,7 +42,7 @@ class Pin:
     reason: str = ""
     source: str = ""
     when: Condition = ALWAYS
-    provider: str = ""
+    provider: SpecText = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
