@@ -171,7 +171,7 @@ def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[LastWords, ...]
 
 
 def warnings(tails: Iterable[Tail]) -> Iterator[LastWords]:
-    """Return the first few lines at the ends of logs that warn, each kind once."""
+    """Return the first few lines at the ends of logs that warn, of each log a kind once."""
     return itertools.islice((words for tail in tails for words in tail.warnings()), MOST_QUOTES)
 
 
