@@ -135,6 +135,7 @@ print(json.dumps([found, module.read_compiler_config(found["config-path"], 2)]))
         (f"commit: {'a' * 40}", "a" * 40, "a" * 40, "", "v1.1.0"),
         (f"tag: v2026.06.0  # commit {'b' * 40}", "v2026.06.0", "b" * 40, f"v1.1.0, commit {'c' * 40}", "c" * 40),
         ("tag: v2026.06.0", "v2026.06.0", "v2026.06.0", f"v1.2.0, commit {'c' * 40}", "v1.1.0"),
+        ("branch: releases/v2026.06", "releases/v2026.06", "releases/v2026.06", "", "v1.1.0"),
     ],
 )
 def test_real_uenv_spack_finds_spack_its_packages_and_the_compiler(

@@ -106,23 +106,23 @@ def _spack_variables(environment: Installable) -> dict[str, str]:
     """Return where the Spack and its packages are that the environment was resolved with, as CSCS names them.
 
     Source: Stackinator, etc/envvars.py; uenv-spack fetches what COMMIT names, and refuses an image without it: the
-    commit of the Spack that resolved, else that of the recipe, else the tag, which git fetches too.
+    commit of the Spack that resolved, else that of the recipe, else the tag or branch, which git fetches too.
     """
     builtin = environment.manifest.get("repos", {}).get("builtin")
     packages = builtin if isinstance(builtin, dict) else {}
     release = f"v{environment.lock.spack}"
-    tag = packages.get("tag")
+    ref = packages.get("tag") or packages.get("branch")
     of_header = re.search(rf"#   Spack {re.escape(release)}, commit ([0-9a-f]{{40}})\n", environment.texts[MANIFEST])
     commit = json.loads(environment.texts[LOCK]).get("spack", {}).get("commit") or (of_header and of_header[1])
-    beside = re.search(rf"tag: {re.escape(str(tag))}  # commit ([0-9a-f]{{40}})", environment.texts[MANIFEST])
+    beside = re.search(rf"tag: {re.escape(str(ref))}  # commit ([0-9a-f]{{40}})", environment.texts[MANIFEST])
     named = {
         "UENV_SPACK_VERSION": environment.lock.spack,
         "UENV_SPACK_URL": SPACK_URL,
         "UENV_SPACK_REF": release,
         "UENV_SPACK_COMMIT": commit or release,
         "UENV_SPACK_PACKAGES_URL": packages.get("git"),
-        "UENV_SPACK_PACKAGES_REF": tag or packages.get("commit"),
-        "UENV_SPACK_PACKAGES_COMMIT": packages.get("commit") or (beside[1] if beside else tag),
+        "UENV_SPACK_PACKAGES_REF": ref or packages.get("commit"),
+        "UENV_SPACK_PACKAGES_COMMIT": packages.get("commit") or (beside[1] if beside else ref),
     }
     return {name: str(value) for name, value in named.items() if value}
 
