@@ -237,12 +237,16 @@ class TestSpack:
         lock = Path("envs/small/clariden-gh200/compiler/spack.lock")
         lock.unlink()
 
+        assert "of other inputs" not in cli("build", "small", "--no-concretize").stderr
         seen = cli("build", "small", "--spack", spack(f"assert env.endswith('/compiler')\n{SOLVES}", "1.1.2"))
         later = cli("build", "small", "--no-concretize")
 
         assert (seen.code, later.code, lock.read_text()) == (0, 0, LOCK)
         for told in (seen.stderr, later.stderr):
             assert told.count("the lock: Spack 1.1.2 is used, and v1.1.0 is pinned") == 1
+        recipe.write_text(recipe.read_text().replace("hdf5@1.14", "hdf5@1.12"))
+        old = cli("build", "small", "--no-concretize").stderr
+        assert "not resolved: not asked for; of other inputs in the folder: spack.lock\n" in old
 
     def test_json_is_data_alone_on_stdout(self, cli: Cli, spack: Callable[..., Path]) -> None:
         data = json.loads(cli("build", "small", "--spack", spack(SOLVES), "--json").stdout)

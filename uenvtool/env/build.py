@@ -199,7 +199,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         if not stale:
             lock, state = _kept_lock(environment, folder, texts)
         elif spack_here is None:
-            lock, state = _unresolved(environment, folder, spack, request)
+            lock, state = _unresolved(environment, folder, stale, spack, request)
         else:
             found = deviations(spack_here, environment.recipe.spack, repos, environment.pins)
             lock, state = _new_lock(
@@ -251,7 +251,7 @@ def _kept_lock(environment: Environment, folder: Path, texts: Mapping[str, str])
 
 
 def _unresolved(
-    environment: Environment, folder: Path, spack: Spack | None, request: BuildRequest
+    environment: Environment, folder: Path, parts: Sequence[str], spack: Spack | None, request: BuildRequest
 ) -> tuple[Lock | None, str]:
     """Return why there is no lock. Raises ToolFailed if one was requested of a Spack that cannot make it here."""
     if spack is not None:
@@ -263,8 +263,8 @@ def _unresolved(
             raise ToolFailed(why, hint=hint)
     else:
         why = "not asked for" if request.concretize is False else "Spack is not here"
-    stale = "; the spack.lock in the folder is of other inputs" if (folder / LOCK).is_file() else ""
-    return None, f"not resolved: {why}{stale}"
+    stale = ", ".join(name for name in map(env_folder.lock_of, parts) if (folder / name).is_file())
+    return None, f"not resolved: {why}{f'; of other inputs in the folder: {stale}' if stale else ''}"
 
 
 def _new_lock(
