@@ -168,9 +168,7 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
     else:
         named = {"builtin": packages} if isinstance(packages.get("repo"), str) else packages
         repos = {repo: _pin(one, repo) for repo, one in named.items()}
-    yield from ("spack:", *indented(_lines_of_pin(pin), 2), "repos:")
-    for repo, one in repos.items():
-        yield from (f"  {repo}:", *indented(_lines_of_pin(one), 4))
+    yield from ("spack:", *lines_of_pin(pin), "repos:", *lines_of_repos(repos))
 
 
 def _pin(data: Data, name: str = "") -> GitPin:
@@ -181,10 +179,16 @@ def _pin(data: Data, name: str = "") -> GitPin:
     return GitPin(url=data["repo"], paths=paths, **({form: revision} if revision else {}))
 
 
-def _lines_of_pin(pin: GitPin) -> list[str]:
+def lines_of_pin(pin: GitPin) -> list[str]:
+    """Return what stands below the name of a git repository in a recipe."""
     named = {"url": pin.url, "tag": pin.tag, "commit": pin.commit, "branch": pin.branch}
     lines = [f"{name}: {scalar(value)}" for name, value in named.items() if value]
-    return [*lines, *([f"paths: {flow(pin.paths)}"] if pin.paths else [])]
+    return indented([*lines, *([f"paths: {flow(pin.paths)}"] if pin.paths else [])], 2)
+
+
+def lines_of_repos(repos: Mapping[str, GitPin]) -> list[str]:
+    """Return what stands below `repos:` in a recipe."""
+    return [line for name, pin in repos.items() for line in (f"  {scalar(name)}:", *indented(lines_of_pin(pin), 2))]
 
 
 def _compilers(source: _Source, environment: Data) -> Iterator[str]:

@@ -15,7 +15,7 @@ from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.from_stackinator import is_stackinator, read_stackinator
+from uenvtool.knowledge.from_stackinator import is_stackinator, lines_of_pin, lines_of_repos, read_stackinator
 from uenvtool.knowledge.here import SeenSystem, node_type
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
@@ -130,14 +130,9 @@ def extending(kind: Kind, name: str) -> list[str]:
 
 def _recipe_alone() -> list[str]:
     starter = read_recipe(STARTER)
-    repos = [line for name, pin in starter.repos.items() for line in (f"  {name}:", *_pin(pin, 4))]
-    values = {"HOME": starter.home, "SPACK": "\n".join(_pin(starter.spack, 2)), "REPOS": "\n".join(repos)}
+    spack, repos = lines_of_pin(starter.spack), lines_of_repos(starter.repos)
+    values = {"HOME": starter.home, "SPACK": "\n".join(spack), "REPOS": "\n".join(repos)}
     return filled(_template("recipe.yaml"), **values).splitlines()
-
-
-def _pin(pin: object, indent: int) -> list[str]:
-    fields = ((name, getattr(pin, name, None)) for name in ("url", "tag", "commit"))
-    return [f"{' ' * indent}{name}: {scalar(value)}" for name, value in fields if value]
 
 
 def _system_alone(found: SeenSystem) -> list[str]:
