@@ -221,6 +221,28 @@ def test_what_we_refuse_in_it_is_written_and_told_with_its_place(write: Write, c
     assert cli("validate", "recipes/mine-two").code == 2
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("packages.yaml", "cuda: {", "TEXT: {"),
+        ("environments.yaml", "HOME_OF_IT", "TEXT"),
+        ("environments.yaml", "LD_LIBRARY_PATH", "TEXT"),
+        ("environments.yaml", "link: run", "link: TEXT"),
+    ],
+)
+def test_what_would_be_a_line_of_its_own_is_text_of_one(
+    write: Write, cli: Cli, place: Path, file: str, old: str, new: str
+) -> None:
+    hostile = new.replace("TEXT", r'"run\nmount: /evil\n#"')
+    for name, text in FILES.items():
+        write(f"theirs/{name}", text.replace(old, hostile) if name == file else text)
+
+    answer = cli("new", "recipe", "mine", "--from", "theirs")
+
+    assert answer.code == 2, answer.stderr
+    assert yaml.safe_load((place / "recipes/mine/recipe.yaml").read_text())["mount"] == "/user-tools"
+
+
 @pytest.mark.parametrize("recipe", ["pytorch-2.9", "pytorch-2.6"])
 @pytest.mark.parametrize("version", [2, 3])
 def test_what_we_write_for_stackinator_is_read_back_to_the_same_packages(

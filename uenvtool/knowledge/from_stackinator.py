@@ -260,7 +260,7 @@ def _pins(source: _Source) -> Iterator[str]:
     for name, data in source.packages.items():
         texts = [data["require"]] if isinstance(data.get("require"), str) else data.get("require", [])
         pin = None if name == "all" else _required(name, texts)
-        pins += [f"  {name}: {_mapping(pin)}"] if pin else []
+        pins += [f"  {scalar(name)}: {_mapping(pin)}"] if pin else []
         comments += rest_of(data, ("require",) if pin else (), f"{name} of packages.yaml; the system's file may say it")
     yield from comments
     yield from ("require:", *pins) if pins else ()

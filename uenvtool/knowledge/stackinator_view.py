@@ -60,7 +60,11 @@ def _view(view: Data | None) -> dict[str, Any]:
 
 def _linked(view: Data) -> list[str]:
     lists = [f"{name}: {flow(map(str, view[name]))}" for name in ("select", "exclude") if view.get(name)]
-    return [f"link: {view['link']}", *lists, *rest_of(view, ("link", "select", "exclude", "uenv"), "of the view")]
+    return [
+        f"link: {scalar(str(view['link']))}",
+        *lists,
+        *rest_of(view, ("link", "select", "exclude", "uenv"), "of the view"),
+    ]
 
 
 def _variables(uenv: Data) -> Iterator[str]:
@@ -72,13 +76,15 @@ def _variables(uenv: Data) -> Iterator[str]:
     for name, path in (pair for one in variables.get("prepend_path", ()) for pair in one.items()):
         prepended.setdefault(name, []).insert(0, _placed(path))  # the last one comes first there
     for key, paths in (("prefix_paths", uenv["prefix_paths"]), ("prepend_path", prepended)):
-        yield from (f"{key}:", *(f"  {name}: {flow(folders)}" for name, folders in paths.items())) if paths else ()
+        yield from (
+            (f"{key}:", *(f"  {scalar(name)}: {flow(folders)}" for name, folders in paths.items())) if paths else ()
+        )
     values = {name: value for one in variables.get("set", ()) for name, value in one.items()}
     unset = {name: value for name, value in values.items() if "${" in str(value)}
     yield from rest_of(unset, (), "of the view's env_vars; the shell's variables are not known here")
     yield from ("env:",) if values.keys() - unset.keys() else ()
     for name in (name for name in values if name not in unset):
-        yield f"  {name}: {'null' if values[name] is None else quoted(_placed(values[name]))}"
+        yield f"  {scalar(name)}: {'null' if values[name] is None else quoted(_placed(values[name]))}"
 
 
 def _placed(text: object) -> str:
