@@ -89,9 +89,13 @@ class Context:
     def _threads_over(self, part: Part) -> int | None:
         """By how much the threads of a node's ranks are more than its cores, if a variable says how many a rank has."""
         threads = self.values.number(part.text) if part.name.endswith("_NUM_THREADS") else None
-        ranks = max((launch.of_node for launch in self.launches), default=0)
-        cores = self.shape.cores
+        ranks, cores = self._most_ranks, self.shape.cores
         return max(threads * ranks - cores, 0) if threads and cores and ranks < MANY else None
+
+    @functools.cached_property
+    def _most_ranks(self) -> int:
+        """The most ranks of a node that one launch starts."""
+        return max((launch.of_node for launch in self.launches), default=0)
 
     @functools.cached_property
     def _tasks_apart(self) -> int | None:

@@ -14,6 +14,7 @@ from uenvtool.check.launchers import PYTHON_NAME, SRUN, STARTERS, TORCHRUN, alon
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
@@ -142,19 +143,20 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
     No row: it depends on what runs before and behind.
     """
     if "slurm" in context.source.kinds:
-        for step in sorted({-1, *(launch.part.step for launch in context.launches)}):
-            yield from _last_command(context, step)
+        commands = grouped((part.step, part) for part in context.commands)
+        launches = grouped((launch.part.step, launch) for launch in context.launches) | {-1: context.launches}
+        for step in sorted(launches):
+            yield from _last_command(context, step, commands.get(step, ()), launches[step])
         yield from _bare_wait(context)
     yield from _piped_launch(context)
 
 
-def _last_command(context: Context, step: int) -> Iterator[Hit]:
+def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
     """Yield the last command of the script, or of what a step runs, if training runs before it, and can have failed.
 
-    step: the offset of what starts the step, -1 for the script itself.
+    step: the offset of what starts the step, -1 for the script itself. commands, launches: in it.
     """
-    commands = [part for part in context.commands if part.step == step]
-    launched = [_outer(launch) if step == -1 else launch.part for launch in context.launches if _computes(launch, step)]
+    launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _computes(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in {kind for kind, _, _ in part.path}]
     trained.sort(key=lambda part: part.offset)
