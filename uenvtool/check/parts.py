@@ -60,11 +60,10 @@ class ShellCommand:
 class Part:
     """One part of a file.
 
-    kind: of KINDS in knowledge/rule.py, or `last`: the last command of the script, or `ignored`: a comment that was
-    meant as an #SBATCH line. name: of the option, variable, command or key. text: its value, or the whole command.
-    offset, end: where it stands in the file's text. words: of a command. step: the offset of the command that starts
-    the step it runs in, -1 outside. path: the branches and loops around it. exported: what a variable's programs see.
-    literal: it stands in single quotes.
+    kind: of KINDS in knowledge/rule.py, or `ignored`: a comment that was meant as an #SBATCH line. name: of the option,
+    variable, command or key. text: its value, or the whole command. offset, end: where it stands in the file's text.
+    words: of a command. step: the offset of the command that starts the step it runs in, -1 outside. path: the branches
+    and loops around it. exported: what a variable's programs see. literal: it stands in single quotes.
     """
 
     kind: str

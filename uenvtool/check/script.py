@@ -66,8 +66,6 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Checke
     own = _blanked(text, heredocs)
     parts += _directives(own, offsets, first)
     parts += _lines(own, offsets)
-    if top:
-        parts.append(dataclasses.replace(max(top, key=lambda part: part.offset), kind="last"))
     parts.sort(key=lambda part: part.offset)
     foreign = _FOREIGN.search(own)
     return CheckedFile(
