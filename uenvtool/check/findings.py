@@ -167,14 +167,15 @@ def fixed(text: str, found: Iterable[Flaw], until: int | None = None) -> str:
     return "".join(new) + text[position:until]
 
 
-def mendable(text: str, found: Sequence[Flaw], again: Callable[[str], Iterable[Flaw]]) -> list[Flaw]:
+def mendable(text: str, found: Sequence[Flaw], again: Callable[[str, Iterable[Rule]], Iterable[Flaw]]) -> list[Flaw]:
     """Return the findings of a file without the edits that leave their flaw in its line.
 
-    again: gives the findings of what the edits make of the text.
+    again: gives the findings of some rules in what the edits make of the text.
     """
-    if not any(finding.edits for finding in found):
+    rules = {finding.rule.id: finding.rule for finding in found if finding.edits}
+    if not rules:
         return list(found)
-    left = {(finding.rule.id, finding.position.line) for finding in again(fixed(text, found))}
+    left = {(finding.rule.id, finding.position.line) for finding in again(fixed(text, found), rules.values())}
     starts = lines_of(text).starts
     return [
         replace(finding, edits=(), fix=finding.rule.fix)

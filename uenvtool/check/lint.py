@@ -109,7 +109,7 @@ def _flaws(
 ) -> list[Flaw]:
     """Return the flaws of a file and of the scripts within it. system: as in `flaws`. nodes: of the job of an EDF."""
     found = _found(source, rules, system, folder, edfs, nodes)
-    return mendable(source.text, found, lambda new: _found(read_source(new, source.shown), rules, system, folder))
+    return mendable(source.text, found, lambda new, of: _found(read_source(new, source.shown), of, system, folder))
 
 
 def _found(
