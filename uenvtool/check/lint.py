@@ -199,7 +199,7 @@ def _settings(system: str | None, source: CheckedFile, edfs: Sequence[StepEdf], 
 
     edfs: of its steps; the first tells the image and the hook. nodes: of the job of an EDF.
     """
-    runtime = runtime_of(source) or _unshown(system)
+    runtime = runtime_of(source) or (_unshown(system) if system else None)
     systems = _systems(system, runtime)
     if not systems:
         return None
@@ -230,16 +230,16 @@ def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str
     return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=())
 
 
-def _unshown(system: str | None) -> str | None:
+@functools.cache
+def _unshown(system: str) -> str | None:
     """Return the runtime of a script for a system that shows none: a Python of the system's, else of the user's own."""
-    own = runtimes_of(_system(system)) if system else ()
-    found = (runtime.name for runtime in (*own, *all_runtimes()) if not (runtime.in_script or runtime.container))
-    return next(found, None) if system else None
+    possible = (*runtimes_of(_system(system)), *all_runtimes())
+    return next((runtime.name for runtime in possible if not (runtime.in_script or runtime.container)), None)
 
 
 def _forget() -> None:
     """Forget what was read for an earlier call: a system of the user's may be another one now."""
-    for known in (_system, _recipe, _settings_of, _with_runtime):
+    for known in (_system, _recipe, _settings_of, _unshown, _with_runtime):
         known.cache_clear()
 
 
