@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from tests.support.ordinary_user import public_folder, run_as_ordinary_user
 from tests.support.programs import program
 from tests.support.project import ROOT
 from uenvtool.core.errors import ToolFailed
-from uenvtool.env.install import MAX_RUNS, WITH_MOUNT, InstallOptions, install, sandboxed
+from uenvtool.env.install import MAX_RUNS, MOUNTING, InstallOptions, install, sandboxed
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.output import explain_failed_install, explain_failure
 from uenvtool.env.program import Spack
@@ -53,9 +52,7 @@ def tried(place: Path, project: Path) -> tuple[list[str | Path], dict[str, str]]
         (place / name).mkdir(exist_ok=True)
     writable = [word for name in ("cache", "home/.spack") for word in ("--writable", place / name)]
     script = ["sh", "-c", f"cd {place}/store; {TRIES}", "sh", place, project]
-    return [sys.executable, WITH_MOUNT, *writable, place / "store", place / "mount", *script], {
-        "HOME": str(place / "home")
-    }
+    return [*MOUNTING, *writable, place / "store", place / "mount", *script], {"HOME": str(place / "home")}
 
 
 def only_the_command_saw_the_store_at_the_mount_point(folder: Path) -> None:
@@ -141,7 +138,7 @@ def test_what_the_command_started_ends_with_it_also_by_a_kill(place: Path) -> No
     stood_in(place)
     beat = place / "beat"
     code = f"while :; do echo . >> {beat}; sleep 0.05; done"
-    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount", "sh", "-c", f"({code}) & wait"]
+    words = [*MOUNTING, place / "store", place / "mount", "sh", "-c", f"({code}) & wait"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as run:
         until(lambda: beat.exists() or run.poll() is not None)
         if run.poll() is not None and "a private mount namespace" in str(run.stderr and run.stderr.read()):
@@ -157,7 +154,7 @@ def test_what_the_command_started_ends_with_it_also_by_a_kill(place: Path) -> No
 
 def test_a_command_ends_with_its_own_exit_code(place: Path) -> None:
     stood_in(place)
-    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount"]
+    words = [*MOUNTING, place / "store", place / "mount"]
 
     codes = {
         script: subprocess.run([*words, "sh", "-c", script], capture_output=True, check=False).returncode

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.env.test_install import skip_if_not_kept_in
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
-from uenvtool.env.install import WITH_MOUNT
+from uenvtool.env.install import MOUNTING
 
 MINE = "for p in $(ls /proc | grep -x '[0-9]*'); do"
 ATTEMPTS = {
@@ -51,7 +50,7 @@ def test_a_script_of_an_image_writes_into_its_folder_alone() -> None:
         names = {**{name: str(path) for name, path in places.items()}, "local": str(local)}
         options = ["--read-only", "--in", local, "--writable", local]
         lines = [f"( {line} ) 2>/dev/null" for line in (*ATTEMPTS.values(), "echo x > $local/mine")]
-        words = [sys.executable, "-I", WITH_MOUNT, *options, places["store"], places["mount"], "sh", "-c"]
+        words = [*MOUNTING, *options, places["store"], places["mount"], "sh", "-c"]
 
         done = run_as_ordinary_user([*words, "\n".join(lines)], folder=folder, env={**names, "HOME": names["home"]})
 

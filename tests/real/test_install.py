@@ -104,13 +104,13 @@ def test_packages_are_compiled_for_the_target_by_the_compiler_that_came_late(hel
 
 
 def test_the_programs_and_the_extension_run_at_the_mount_point(hello: Installed) -> None:
-    from uenvtool.env.install import WITH_MOUNT
+    from uenvtool.env.install import MOUNTING
 
     view = f"{MOUNT}/env/default/bin"
     code = "import jinja2, markupsafe, markupsafe._speedups as c; print(markupsafe.__file__, jinja2.__version__, c)"
 
     def run(*command: str) -> str:
-        words = [sys.executable, WITH_MOUNT, hello.store, MOUNT, *command]
+        words = [*MOUNTING, hello.store, MOUNT, *command]
         return subprocess.run(words, capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"}).stdout
 
     assert "pigz 2.8" in run(f"{view}/pigz", "--version")

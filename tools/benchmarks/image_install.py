@@ -23,7 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from uenvtool.core import processes
-from uenvtool.env.install import WITH_MOUNT, InstallOptions, install
+from uenvtool.env.install import MOUNTING, InstallOptions, install
 from uenvtool.env.installable import read_installable
 from uenvtool.env.program import find_spack, repository_folder
 
@@ -90,7 +90,7 @@ class SpackTime:
 def namespace_seconds(store: Path, mount: str) -> float:
     """What it takes to start a program that sees the store at the mount point, without the program."""
     start = time.perf_counter()
-    subprocess.run([sys.executable, WITH_MOUNT, store, mount, "true"], check=True)
+    subprocess.run([*MOUNTING, store, mount, "true"], check=True)
     return time.perf_counter() - start
 
 

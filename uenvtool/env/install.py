@@ -27,9 +27,8 @@ from uenvtool.env.runner import Runner, index_cache, kept_output, user_cache, wi
 from uenvtool.knowledge.lock import installed_hashes
 from uenvtool.knowledge.recipe import module_kinds
 
-WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
-MOUNTING: tuple[str | Path, ...] = (sys.executable, "-I", WITH_MOUNT)
-"""How that is started: without what the user's Python takes from its variables and the current folder."""
+MOUNTING: tuple[str | Path, ...] = (sys.executable, "-I", Path(__file__).parent / "scripts" / "with_mount.py")
+"""What starts a command that sees a store mounted; without what Python takes from variables and the current folder."""
 WORK = ".uenvtool-install"
 """The folder in a store where packages are built and logs are kept; no part of an image."""
 STAGE = f"{WORK}/stage"
