@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.env.environment import Constraint, Root
-from uenvtool.knowledge.checks import version_requests
+from uenvtool.knowledge.checks import hard_requests
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.fabric import load_fabric
 from uenvtool.knowledge.mpi import ChosenMpi
@@ -74,7 +74,6 @@ def had_by_nobody(
     recipe: Recipe, system: System, mpi: ChosenMpi | None, brought: Mapping[str, SystemPackage], facts: Facts
 ) -> Iterator[Problem]:
     """Yield what a recipe requires of packages that are the system's alone, in other versions or not at all."""
-    wanted = [request for request in version_requests(recipe) if request.hard and request.when.holds(facts)]
     alone = {name: package for name, package in brought.items() if package.buildable is False}
     if mpi and mpi.is_own and mpi.package in alone and not alone[mpi.package].externals:
         offered = ", ".join(one.package for one in system.mpi) or "none"
@@ -84,7 +83,7 @@ def had_by_nobody(
             mpi.position,
             "take an MPI that the system offers, or one that can be built, such as openmpi",
         )
-    for request in wanted:
+    for request in hard_requests(recipe, facts):
         package = alone.get(request.package)
         known = [external.spec.versions for external in package.externals] if package else []
         if package and known and not any(have is None or have.intersects(request.versions) for have in known):

@@ -52,6 +52,11 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
             )
 
 
+def hard_requests(recipe: Recipe, facts: Facts) -> list[VersionRequest]:
+    """Return the versions that Spack must take on a place."""
+    return [request for request in version_requests(recipe) if request.hard and request.when.holds(facts)]
+
+
 def applied_couplings(recipe: Recipe, facts: Facts | None = None) -> list[Coupling]:
     """Return the couplings whose condition the recipe asks for. facts: of the place; without, anywhere."""
     requests = _requests_here(recipe, facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.knowledge.checks import version_requests
+from uenvtool.knowledge.checks import hard_requests
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.spec import parse_spec
@@ -81,11 +81,7 @@ def _wanted(recipe: Recipe, system: System) -> str | None:
 
 
 def _version(recipe: Recipe, system: System, offered: Mpi, facts: Facts) -> Version:
-    bounds = [
-        request
-        for request in version_requests(recipe)
-        if request.package == offered.package and request.hard and request.when.holds(facts)
-    ]
+    bounds = [request for request in hard_requests(recipe, facts) if request.package == offered.package]
     fitting = [one for one in offered.versions if all(bound.versions.contains(one) for bound in bounds)]
     if not fitting:
         places = " and ".join(dict.fromkeys(str(bound.position) for bound in bounds))
