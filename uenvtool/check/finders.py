@@ -158,13 +158,13 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
     """
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _computes(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
-    trained = [part for part in launched if part.step == step and FUNCTION not in {kind for kind, _, _ in part.path}]
+    trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
     trained.sort(key=lambda part: part.offset)
     if not trained or _keeps_exit_code(context, commands, trained[0].end):
         return
     last, before = commands[-1], commands[-2:-1]
     is_own = any(part.offset <= last.offset < part.end for part in trained) or last.name in STARTERS
-    around = {kind for kind, _, _ in last.path}
+    around = last.around
     is_instead = context.source.text[: last.offset].rstrip().endswith("||")
     if is_own or _GIVES_ANOTHERS.fullmatch(last.name) or FUNCTION in around or (AND in around and not is_instead):
         return
@@ -196,13 +196,13 @@ def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -
     return any(
         (part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text))
         or (part.name == "trap" and re.search(r"EXIT|ERR\b", part.text))
-        or (part.name == "exit" and part.words[1:] not in ((), ("0",), ("$?",)) and _counts(part, trained))
+        or (
+            part.name == "exit"
+            and part.words[1:] not in ((), ("0",), ("$?",))
+            and (part.offset >= trained or FUNCTION in part.around)
+        )
         for part in commands
     ) or bool(re.match(r"#!.*\s-[a-z]*e", context.source.text))
-
-
-def _counts(part: Part, trained: int) -> bool:
-    return part.offset >= trained or any(kind == FUNCTION for kind, _, _ in part.path)
 
 
 def _outer(launch: Launch) -> Part:
@@ -213,7 +213,7 @@ def _bare_wait(context: Context) -> Iterator[Hit]:
     """Yield `wait` without a process, behind programs in the background."""
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
     started = [_outer(other) for other in context.launches if _outer(other).background and other.part.scope == BATCH]
-    if any(FUNCTION in {kind for kind, _, _ in _outer(other).path} for other in context.launches):
+    if any(FUNCTION in _outer(other).around for other in context.launches):
         calls = (part for part in context.commands if part.background and re.fullmatch(r"\w+", part.name))
         started += [part for part in calls if re.search(rf"\b{part.name}[ \t]*\(\)", context.source.text)]
     if not started or any(len(part.words) > 1 for part in waits):

@@ -258,7 +258,7 @@ def _matching(look: Look, context: Context) -> Iterator[Part]:
             and part.exported >= look.exported
             and part.literal >= look.literal
             and part.background >= look.background
-            and not any(kind in look.outside for kind, _, _ in part.path)
+            and part.around.isdisjoint(look.outside)
             and (look.raw is None or look.raw.search(context.source.text[part.offset : part.end]) is not None)
             and (not look.when.terms or look.when.holds(context.facts_of(part)))
         ):

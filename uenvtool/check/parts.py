@@ -80,6 +80,11 @@ class Part:
     background: bool = False
     piped: bool = False
 
+    @property
+    def around(self) -> frozenset[str]:
+        """Return the kinds of the blocks that it stands in."""
+        return frozenset(kind for kind, _, _ in self.path)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
