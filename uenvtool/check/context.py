@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from uenvtool.check import tuned
 from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
+from uenvtool.check.launchers import program_name
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
@@ -130,7 +131,7 @@ class Context:
 
     def program(self, launch: Launch) -> tuple[str, str]:
         """Return the Python file that a launch starts, and its text where it is at hand."""
-        name = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
+        name = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(program_name(word))), "")
         return name, self.read(name) if name else ""
 
     def mentions(self, *words: str) -> bool:

@@ -10,7 +10,17 @@ from uenvtool.check import tuned
 from uenvtool.check.blocks import AND, FUNCTION
 from uenvtool.check.context import Context
 from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
-from uenvtool.check.launchers import PYTHON_NAME, SRUN, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
+from uenvtool.check.launchers import (
+    PYTHON_NAME,
+    SRUN,
+    STARTERS,
+    TORCHRUN,
+    alone,
+    behind_python,
+    has_unknown,
+    launchers,
+    program_name,
+)
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
@@ -61,7 +71,7 @@ def node_alone(context: Context) -> Iterator[Hit]:
     """
     yield from _first_node_only(context)
     for launch in context.launches:
-        begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0].rpartition("/")[2]) else 1
+        begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(program_name(launch.words[0])) else 1
         ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
         words = launch.words[begin : next(ends, None)]
         is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # else launcher-in-launcher says so

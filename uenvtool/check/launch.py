@@ -180,36 +180,38 @@ def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch
         if index is not None and name == SRUN:
             own, behind = options(words[index + 1 :])
             behind += index
-        found = _program(words[behind + 1 :])
-        if found is None or _starts_script(words[behind + 1 :]):
+        run = words[behind + 1 :]
+        found = _program(run)
+        if found is None or _starts_script(run):
             continue
         program, start = found
+        run = run[start:]
         if step is not None and step is not part:
-            own, _ = options(values.expanded(step.words)[1:]) if step.name == "srun" else ({}, 0)
+            own, _ = options(values.expanded(step.words)[1:]) if step.name == SRUN else ({}, 0)
         shape = _shape(job.requested, own, values) if own else job
         yield Launch(
             part=part,
             program=program,
-            words=words[behind + 1 + start :],
+            words=run,
             step=step,
             starter=name if name in STARTERS else None,
             shape=shape,
-            ranks=_ranks(program, words[behind + 1 + start :], shape, values),
-            nodes=_told_nodes(program, words[behind + 1 + start :], values),
+            ranks=_ranks(program, run, shape, values),
+            nodes=_told_nodes(program, run, values),
         )
 
 
 def _starts_script(words: Sequence[str]) -> bool:
     """Tell if a shell with a script in a word is among the words: the script's commands are parts of their own."""
     return any(
-        shell.rpartition("/")[2] in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in words[i : i + 2])
+        program_name(shell) in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in words[i : i + 2])
         for i, shell in enumerate(words, start=1)
     )
 
 
 def _program(words: Sequence[str]) -> tuple[str, int] | None:
     for i, word in enumerate(words):
-        is_python = PYTHON_NAME.fullmatch(word.rpartition("/")[2])
+        is_python = PYTHON_NAME.fullmatch(program_name(word))
         launcher = launcher_of(words[i:])
         if launcher:
             return launcher, i
