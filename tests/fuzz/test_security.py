@@ -58,6 +58,15 @@ def test_programs_are_those_of_path_and_never_those_of_the_current_folder(
         cli(*words)
 
     assert {line.split()[0] for line in log.read_text().splitlines()} == {f"{place}/onpath/spack"}
+    noting(place / "onpath" / "python3", log)
+    for name, *named in (
+        ["spack", "build", "mine", "--system", "clariden", "--concretize", "--spack", place / "named"],
+        ["python3", "venv", "v", "small", "--base", place / "named/bin/python3"],
+    ):
+        log.write_text("")
+        mine = noting(place / "named/bin" / name, log)
+        cli(*named)
+        assert {line.split()[0] for line in log.read_text().splitlines()} == {str(mine)}
 
 
 def test_what_an_index_gives_for_a_lock_must_have_its_hash(
@@ -137,16 +146,19 @@ def test_commands_that_write_alone_start_no_program(cli: Cli, write: Write, word
     assert answer.code == 0, answer.stderr
 
 
-def test_expressions_in_a_recipe_stay_text(
+def test_expressions_in_a_recipe_stay_text_and_its_additions_are_not_run(
     cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "swordfish")
     text = "'$(touch ran) `touch ran` ${SECRET} $SECRET !!python/object:os.system'"
     write("recipes/mine/recipe.yaml", SMALL.replace("A small recipe.", text))
+    addition = write("recipes/mine/packages/zstd/package.py", f"open({str(place / 'ran')!r}, 'w')\n").read_text()
 
+    assert cli("show", "mine").code == 0
     assert cli("build", "mine", "--system", "clariden", "--no-concretize", "-o", "out").code == 0
 
     assert not list(place.rglob("ran"))
+    assert Path("out/spack_repo/uenvtool/packages/zstd/package.py").read_text() == addition
     assert all(
         b"swordfish" not in (content or b"") for content in snapshot("out").values() if isinstance(content, bytes)
     )
@@ -268,7 +280,7 @@ def test_every_command_has_a_row() -> None:
 
 
 TESTED_BY = {
-    1: "fuzz/test_security.py::test_expressions_in_a_recipe_stay_text",
+    1: "fuzz/test_security.py::test_expressions_in_a_recipe_stay_text_and_its_additions_are_not_run",
     2: "fuzz/test_names.py::test_a_hostile_name_in_a_recipe_is_refused_where_it_stands",
     3: "fuzz/test_writers.py::test_free_text_is_refused_or_stays_text "
     "fuzz/test_forms.py::test_every_text_has_a_form_and_every_mapping_knows_its_names "
