@@ -156,15 +156,22 @@ def without_secrets(text: str, found: Iterable[Flaw]) -> list[Flaw]:
     ]
 
 
-def fixed(text: str, found: Iterable[Flaw], until: int | None = None) -> str:
-    """Return a script with the edits of its findings; of edits that overlap the first counts. until: its end."""
+def fixed(text: str, found: Iterable[Flaw]) -> str:
+    """Return a script with the edits of its findings; of edits that overlap the first counts."""
     position = 0
     new: list[str] = []
-    for start, end, replacement in sorted({edit for finding in found for edit in finding.edits}):
-        if start >= position and (until is None or start < until):
-            new += (text[position:start], replacement)
-            position = end
-    return "".join(new) + text[position:until]
+    for start, end, replacement in _made(found):
+        new += (text[position:start], replacement)
+        position = end
+    return "".join(new) + text[position:]
+
+
+def _made(found: Iterable[Flaw]) -> Iterator[tuple[int, int, str]]:
+    position = 0
+    for edit in sorted({edit for finding in found for edit in finding.edits}):
+        if edit[0] >= position:
+            yield edit
+            position = edit[1]
 
 
 def mendable(text: str, found: Sequence[Flaw], again: Callable[[str, Iterable[Rule]], Iterable[Flaw]]) -> list[Flaw]:
@@ -177,10 +184,18 @@ def mendable(text: str, found: Sequence[Flaw], again: Callable[[str, Iterable[Ru
         return list(found)
     left = {(finding.rule.id, finding.position.line) for finding in again(fixed(text, found), rules.values())}
     starts = lines_of(text).starts
+    moving = [edit for edit in _made(found) if "\n" in edit[2] or "\n" in text[edit[0] : edit[1]]]
+
+    def line_then(line: int) -> int:
+        above = starts[line - 1]
+        moved = (
+            new.count("\n") - text.count("\n", start, min(end, above)) for start, end, new in moving if start < above
+        )
+        return line + sum(moved)
+
     return [
         replace(finding, edits=(), fix=finding.rule.fix)
-        if finding.edits
-        and (finding.rule.id, fixed(text, found, starts[finding.position.line - 1]).count("\n") + 1) in left
+        if finding.edits and (finding.rule.id, line_then(finding.position.line)) in left
         else finding
         for finding in found
     ]
