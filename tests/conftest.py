@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
 from uenvtool.cli import run
+from uenvtool.core.errors import ExitCode
 
 LEFT_OUT = ("slow", "nightly", "build", "solve")
 """Marks of tests that run only if an option of that name is given; pyproject.toml says what each is for."""
@@ -51,12 +52,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """Skip a test if one of its fixtures reaches a program that is not installed."""
+    with needs.skips_if_reached():
+        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """Skip a test that reaches a program which is not installed."""
+    with needs.skips_if_reached():
+        yield
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was skipped in three lines in place of one a test."""
-    skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
-    ran = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "xfailed", "skipped"))
-    for line in needs.summary(skipped, ran):
+    """Print how many tests were skipped and how to get what they need, and count each missing program as one skip."""
+    stats = terminalreporter.stats
+    ran = sum(len(stats.get(kind, [])) for kind in ("passed", "failed", "xfailed", "skipped"))
+    for line in needs.summary(map(needs.reason_of, stats.get("skipped", [])), ran):
         terminalreporter.write_line(line)
+    if "skipped" in stats:
+        stats["skipped"] = needs.folded(stats["skipped"])
 
 
 @dataclass(frozen=True)
@@ -116,12 +133,14 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command line in this process."""
+    """Runs the command line in this process, and skips the test if an optional program is not installed."""
 
     def call(*arguments: str | Path) -> Answer:
         capsys.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
+        if code == ExitCode.MISSING:
+            needs.skip_if_missing(needs.not_on_path(captured.err))
         return Answer(code, captured.out, captured.err)
 
     return call

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.needs import need, skip_without
+from tests.support.needs import skip_without
 from tests.support.programs import program
 
 
@@ -72,7 +72,6 @@ esac"""
 def test_programs_are_shown_first_and_start_no_service_and_what_a_release_lacks_is_left_out(
     place: Path, before: str
 ) -> None:
-    need("unshare")
     calls, system = place / "calls", place / "sbin"
     program(place / "bin/apt-get", APT.format(calls=calls))
     program(place / "bin/dpkg-query", "exit 1")

@@ -18,7 +18,6 @@ A row of scripts.yaml is what an activation does where it is sourced:
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,9 +27,9 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
-from tests.support.needs import needs
 from tests.support.samples import sampled
 from tests.support.shells import ALL, COMMANDS, activated, run, script
+from tests.support.tracing import need_strace
 from uenvtool.activation.shells import shells
 from uenvtool.activation.template import RANK
 
@@ -44,9 +43,6 @@ GIDS = {
     "v1": (MAPPED, "IB/RoCE v1"),
     "link-local": ("fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2"),
 }
-TRACES = (
-    shutil.which("strace") and not subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False).returncode
-)
 SCRIPTS = sorted((ROOT / "activate").glob("*.sh"))
 
 
@@ -194,8 +190,8 @@ def test_a_trace_is_not_drowned_in_it(shell: str) -> None:
 
 @pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize("system", sampled(["clariden", "rcp", "olivia"]))
-@pytest.mark.skipif(not TRACES, reason="needs strace that may trace: apt-get install strace")
 def test_sourcing_starts_no_process(shell: str, system: str, tmp_path: Path) -> None:
+    need_strace()
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SLURM_PROCID": "0", "SLURM_JOB_ID": "77"}
     env |= {**view(tmp_path, "libnccl.so.2.29.2"), "MPICH_GPU_SUPPORT_ENABLED": "1"}
 
@@ -221,7 +217,6 @@ def test_every_script_runs(shell: str) -> None:
         assert (ran.code, ran.stderr) == (0, ""), path
 
 
-@needs("shellcheck")[0]
 @pytest.mark.parametrize("part", sampled(range(4)))
 def test_shellcheck_has_nothing_to_say(part: int) -> None:
     words = ["shellcheck", shells()["bash"].template, *SCRIPTS[part::4]]
@@ -230,7 +225,6 @@ def test_shellcheck_has_nothing_to_say(part: int) -> None:
     assert answer.stdout == ""
 
 
-@needs("shellcheck")[0]
 def test_the_program_for_ranks_is_one_of_any_posix_shell() -> None:
     answer = subprocess.run(["shellcheck", "--shell=sh", str(RANK)], capture_output=True, text=True, check=False)
 

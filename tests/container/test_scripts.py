@@ -193,7 +193,6 @@ def test_the_scripts_of_an_extended_image_start_it_as_its_site_says(site: Site) 
 
 
 def test_shellcheck_finds_nothing_in_any_script() -> None:
-    need("shellcheck")
     folders = [ROOT / "containers" / name for name in ("ngc-pytorch-26.02-alps6", "ngc-pytorch-25.06")]
     scripts = [path for folder in folders for path in sorted(folder.rglob("*.sh"))]
 
@@ -266,7 +265,6 @@ def repository(folder: Path) -> list[str]:
 def test_a_commit_of_git_is_fetched_and_no_other_and_one_that_is_not_there_ends_the_build(
     fetching: Fetching, place: Path
 ) -> None:
-    need("git")
     first, _ = repository(place / "upstream")
 
     lost = fetching.fetch("git", "part 1.0", f"file://{place}/upstream", "1" * 40)

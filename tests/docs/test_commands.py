@@ -11,7 +11,6 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.doctor.test_bandwidth import PRINTED, WITHOUT_HOOK
-from tests.support.needs import need
 from tests.support.overlays import wheel
 
 PAGE = (ROOT / "docs" / "commands.md").read_text()
@@ -53,7 +52,6 @@ def test_its_answer_as_data_has_the_names_of_its_row(
     write("job.out", PRINTED.format(rows=WITHOUT_HOOK))
     wheel(wheels, "small", "1.0")
     if "squashfs" in ASKED[row][-1]:
-        need("mksquashfs")
         assert cli("venv", "v", "small", "--no-base", "--squash").code == 0
     (documented,) = re.findall(rf"^\| {re.escape(row)} \| (.*) \|$", PAGE, re.MULTILINE)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support.needs import skip_without
 from tests.support.project import ROOT
 from uenvtool.cli import contexts
 
@@ -29,8 +27,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(page: Path | str, *words: str | Path, **env: str) -> str:
-    if not shutil.which("man"):
-        skip_without("man", "apt-get install man-db")
     wanted = ["man", *map(str, words), str(page)]
     more = {"MANWIDTH": "80", "LC_ALL": "C.UTF-8", **env}
     done = subprocess.run(wanted, capture_output=True, text=True, check=False, env={**os.environ, **more})
@@ -58,9 +54,6 @@ def test_man_finds_a_page_by_its_name_beside_the_program(pages: Path) -> None:
 
 
 def test_mandoc_has_no_complaint(pages: Path) -> None:
-    if not shutil.which("mandoc"):
-        skip_without("mandoc", "apt-get install mandoc")
-
     found = [
         subprocess.run(["mandoc", "-T", "lint", page], capture_output=True, text=True, check=False).stdout
         for page in sorted(pages.iterdir())

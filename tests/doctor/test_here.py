@@ -124,9 +124,6 @@ def test_a_plain_venv_behind_pythonpath_is_hidden_by_the_base(
 def test_an_image_that_is_older_than_its_overlay_is_found(
     cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tests.support.needs import need
-
-    need("mksquashfs")
     base = loaded("pythonpath")
     fill(base, wheels)
     wheel(wheels, "tool", "2.0")

@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import Cli
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.kills import command
-from tests.support.needs import need
 from tests.support.samples import sampled
 from uenvtool.core.session import loaded_views
 
@@ -42,7 +41,6 @@ KINDS += ["pipe.yaml", "folder.yaml"]
 
 @pytest.mark.parametrize("line", CASES)
 def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_base: None, line: str) -> None:
-    need("unsquashfs")
     for name in ("pipe.squashfs", "pipe.yaml"):
         os.mkfifo(place / name)
     for name in ("folder.squashfs", "folder.yaml"):

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import LEFT_OUT, ROOT, SMALL, Cli, Write
-from tests.support.needs import need
 from tests.support.overlays import wheel
 from tests.support.programs import program
 from tests.support.trees import snapshot
@@ -179,7 +178,6 @@ def test_a_folder_with_files_of_others_is_not_written_into(cli: Cli, write: Writ
 def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
     cli: Cli, wheels: Path, no_base: None, place: Path
 ) -> None:
-    need("mksquashfs", "unsquashfs")
     wheel(wheels, "small", "1.0")
     assert cli("venv", "v", "small", "--no-base", "--squash").code == 0
     subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", "raw", "v.squashfs"], check=True)

@@ -12,13 +12,11 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.image.test_store import SITE, environment, filled_store, image_of
-from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
 from uenvtool.env.install import run_post_install
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
-pytestmark = needs("mksquashfs", "unsquashfs")
 SCRIPT = """\
 #!/bin/sh
 mkdir bin

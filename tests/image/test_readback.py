@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
@@ -42,7 +41,6 @@ CHANGES = {
 """What happens to a tree, and how the image that was made of it differs then."""
 
 
-@needs("mksquashfs")[0]
 def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
     folder, image = tmp_path / "tree", tmp_path / "image"
     folder.mkdir()
@@ -63,7 +61,6 @@ def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
     assert told == CHANGES
 
 
-@needs("mksquashfs")[0]
 def test_the_reason_of_unsquashfs_is_kept_where_it_cannot_read_the_image(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"no squashfs")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.conftest import Cli
 from tests.image.test_store import environment, filled_store
-from tests.support.needs import need
 from tests.support.programs import spack_of_python
 from uenvtool import __version__
 from uenvtool.core.files import digest
@@ -18,7 +17,6 @@ __all__ = ["environment"]
 
 def build_words(environment: Installable, place: Path) -> list[str]:
     """The words that build the image of an installed environment; a stand-in is Spack."""
-    need("mksquashfs", "unsquashfs")
     store = filled_store(place / "store", environment, when=1e9)
     code = "print('1.1.0' if '--version' in sys.argv else 'all is there'); sys.exit('push' in sys.argv)"
     spack = spack_of_python(place / "spack", code)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.support import peers
-from tests.support.needs import needs
 from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.env.installable import Installable, read_installable, together
@@ -24,7 +23,6 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.store import image_tree
 from uenvtool.image.verify import examined
 
-pytestmark = needs("mksquashfs")
 PYTHON, SIX, ZLIB = ("p" * 32, "s" * 32, "z" * 32)
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 SITE = f"linux-zen/py-six-1.0-{SIX}/lib/python{VERSION}/site-packages"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.needs import need
 from uenvtool.core.errors import BadInput
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
@@ -61,7 +60,6 @@ def test_what_is_put_in_has_the_mode_of_the_file_that_it_replaces(folder: Path) 
 def test_a_pipe_is_named_although_the_folder_is_walked_beside_mksquashfs(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    need("mksquashfs")
     os.mkfifo(folder / "lib" / "pipe")
     work = tmp_path_factory.mktemp("work")
 

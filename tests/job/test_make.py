@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, Cli, Write
 from tests.job.stand_ins import packed_overlay, recorded
-from tests.support.needs import needs
 from tests.support.programs import program
 from tests.support.trees import files as files_below
 
@@ -157,7 +156,6 @@ def test_each_form_is_its_golden_and_the_check_finds_nothing(
     assert answer.code == 0, answer.stdout
 
 
-@needs("shellcheck")[0]
 def test_shellcheck_finds_nothing_in_any_form() -> None:
     scripts = [path for path in sorted(GOLDENS.glob("*/*.sh")) if "activate" not in path.name]
 
@@ -167,7 +165,6 @@ def test_shellcheck_finds_nothing_in_any_form() -> None:
     assert {path.parent.name for path in scripts} == {golden(job).name for job in JOBS}
 
 
-@needs("mksquashfs")[0]
 @pytest.mark.parametrize("how", [(), ("--stage",), ("--venv", "mine.squashfs"), ("--venv", "mine.squashfs", "--stage")])
 def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_other_file(
     cli: Cli, place: Path, how: tuple[str, ...]
@@ -422,7 +419,6 @@ def test_a_container_ends_with_its_job_which_takes_its_edf_as_it_is(cli: Cli, pl
     assert cli("check", "train.sh", str(edf)).code == 0
 
 
-@needs("mksquashfs")[0]
 def test_an_overlay_that_an_edf_mounts_is_first_in_its_job(cli: Cli, place: Path, write: Write) -> None:
     packed_overlay(place, {"kind": "container", "in_container": True})
     mounts = 'mounts = ["${PWD}:${PWD}"%s]\n'
@@ -593,7 +589,6 @@ class TestApptainer:
         assert ran.returncode == 1
         assert re.fullmatch(r"missing on \S+: /opt/cray/libfabric/1.22.0/lib64\n", ran.stderr)
 
-    @needs("pgrep")[0]
     def test_the_exit_code_is_the_trainings_and_the_monitor_ends(self, cli: Cli, place: Path) -> None:
         code, _, output = self.run(cli, place, "--launcher", "srun", *TRAIN, code=6)
 
@@ -850,7 +845,6 @@ OVERLAYS = {
 }
 
 
-@needs("mksquashfs")[0]
 @pytest.mark.parametrize("case", OVERLAYS)
 def test_an_overlay_that_does_not_fit_is_said(cli: Cli, place: Path, case: str) -> None:
     base, words, message = OVERLAYS[case]
@@ -864,7 +858,6 @@ def test_an_overlay_that_does_not_fit_is_said(cli: Cli, place: Path, case: str) 
     assert message in warning
 
 
-@needs("mksquashfs")[0]
 @pytest.mark.parametrize(
     ("base", "words", "code"),
     [
@@ -889,7 +882,6 @@ def test_an_overlay_on_another_image_is_refused(
     assert ("was made on" in answer.stderr) == bool(code)
 
 
-@needs("mksquashfs")[0]
 def test_a_packed_venv_of_this_machine_s_python_is_refused_over_a_uenv(cli: Cli, place: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", "mine"], check=True)
     assert cli("venv", "mine", "--squash").code == 0

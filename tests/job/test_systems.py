@@ -11,7 +11,6 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.job.stand_ins import packed_overlay
-from tests.support.needs import needs
 from tests.support.programs import program
 
 TRAIN = ("--", "python", "train.py")
@@ -82,7 +81,6 @@ def test_an_option_without_a_value_is_left_out(cli: Cli, write: Write) -> None:
     assert "#SBATCH --time" not in job(cli, "-s", "mine")
 
 
-@needs("mksquashfs")[0]
 @pytest.mark.parametrize(
     "words", [("perlmutter", "-A", "a"), ("isambard-ai", "--runtime", "podman-hpc", "--image", "a")]
 )

@@ -13,7 +13,6 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 from tests.conftest import Write
-from tests.support.needs import need
 from tests.support.project import ROOT
 from uenvtool.knowledge.sources import Source, load_sources, source_nodes
 from uenvtool.knowledge.tuning import Value, load_all
@@ -123,7 +122,6 @@ def test_every_source_says_where_its_files_are_or_is_not_public() -> None:
 @pytest.fixture
 def clones(tmp_path: Path) -> Path:
     """A clone whose newest commit says `fast`, and its tag v1 `slow`."""
-    need("git")
     folder = tmp_path / "clones"
     clone = folder / "pages"
     clone.mkdir(parents=True)

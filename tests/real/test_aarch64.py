@@ -111,7 +111,7 @@ def install_tool(machine: Machine, dist: Path) -> None:
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     if not HANDLER.exists():
-        skip_without("an emulator of aarch64", how_to_get("qemu-user-static"))
+        skip_without("an emulator of aarch64", how_to_get("qemu-aarch64-static"))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
         (root / "inside").mkdir(parents=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.needs import how_to_get
 from tests.support.shells import ALL, PATH, run, script
 from uenvtool.venv.base import script_path
 
@@ -74,8 +72,6 @@ def test_eval_is_refused_and_changes_nothing(shell: str, tmp_path: Path) -> None
 
 
 def test_a_shell_that_does_not_say_what_it_reads_is_refused(tmp_path: Path) -> None:
-    if shutil.which("dash") is None:
-        pytest.skip(f"needs dash: {how_to_get('dash')}")
     file = overlay(tmp_path / "ov") / "bin" / "activate"
 
     ran = subprocess.run(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.support.needs import need
 from tests.support.overlays import install, wheel
 from uenvtool.venv.manifest import MANIFEST, foreign, manifest_text
 
@@ -129,7 +128,6 @@ def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
 
 @pytest.mark.slow
 def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, done: Cli) -> None:
-    need("mksquashfs", "unsquashfs")
     wheel(wheels, "alpha", "1.0")
     Path("v.previous.squashfs").write_text("not an image of this tool's")
     done("venv", "v", "--no-base", "alpha", "--squash")

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Cli
-from tests.support.needs import need
 from tests.support.programs import program
 from tests.support.toml import loads
 from uenvtool.image.metadata import ENV, PACKED
@@ -106,7 +105,6 @@ def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
 
 def foreign(place: Path, mount: str = "/user-tools", **base: object) -> Path:
     """An image as uenvtool packs one, with other words in it: somebody else's."""
-    need("mksquashfs", "unsquashfs")
     told = {
         **UENV,
         "python": "/b/bin/python",

@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Loaded, Write
-from tests.support.needs import need
 from tests.support.overlays import BaseHere, project, wheel
 from tests.support.samples import slow
-
-
-@pytest.fixture(autouse=True)
-def programs() -> None:
-    need("mksquashfs", "unsquashfs")
 
 
 @pytest.mark.parametrize("image", ["hx.squashfs", slow("images/of-hx.squashfs")])

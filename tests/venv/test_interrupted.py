@@ -13,7 +13,6 @@ import pytest
 from tests.conftest import Cli
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import command
-from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, run, wheel
 from tests.support.samples import sampled
 
@@ -71,7 +70,6 @@ def test_a_run_that_is_interrupted_cleans_up_at_once(
 def test_a_run_that_is_killed_leaves_nothing_in_memory_and_the_next_one_clears_the_rest(
     here: BaseHere, place: Path, done: Cli, step: str, options: list[str], made: list[str]
 ) -> None:
-    need("mksquashfs")
     before = in_memory()
     process = begin("v", "big==1.0", *options)
     for line in process.stderr or ():

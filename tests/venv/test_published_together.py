@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT, Cli
 from tests.support.disks import small_disk
-from tests.support.needs import need, skip_without
+from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, run, wheel
 from tests.support.programs import program
 from tests.support.tracing import need_strace
@@ -27,7 +27,7 @@ AGAIN = ("venv", "v", "--update", "--squash")
 @contextmanager
 def bound(folder: Path) -> Iterator[None]:
     """A folder as a mount point."""
-    if subprocess.run([need("mount"), "--bind", folder, folder], capture_output=True, check=False).returncode != 0:
+    if subprocess.run(["mount", "--bind", folder, folder], capture_output=True, check=False).returncode != 0:
         skip_without("the right to mount", "run the tests as root")
     try:
         yield
@@ -38,7 +38,6 @@ def bound(folder: Path) -> Iterator[None]:
 @pytest.fixture
 def here(here: BaseHere, wheels: Path, done: Cli) -> BaseHere:
     """An overlay with its image, which was made once before, and a newer package."""
-    need("mksquashfs", "unsquashfs")
     wheel(wheels, "small", "1.0")
     done("venv", "v", "small", "--squash")
     done(*AGAIN)

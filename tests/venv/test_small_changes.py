@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.support.needs import need
 from tests.support.overlays import BaseHere, wheel
 from tests.venv.conftest import record
 
@@ -59,7 +58,6 @@ def test_what_is_not_as_it_was_installed_is_installed_again(overlay: Path, wheel
 
 
 def test_an_image_whose_overlay_has_gone_keeps_what_it_had(overlay: Path, wheels: Path, done: Cli) -> None:
-    need("mksquashfs", "unsquashfs")
     done("venv", "v", "--squash")
     shutil.rmtree(overlay)
     wheel(wheels, "tiny", "1.0")

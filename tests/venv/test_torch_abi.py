@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import platform
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Cli, Loaded
-from tests.support.needs import skip_without
 from tests.support.overlays import install, wheel
 from tests.support.samples import slow
 from uenvtool.venv.compiled import readable
@@ -22,8 +20,6 @@ BYE = "_ZN3c103byeEv"
 
 def library(path: Path, code: str, *links: str | Path) -> Path:
     """A shared library of C code, with its own name inside."""
-    if shutil.which("gcc") is None:
-        skip_without("gcc", "apt-get install gcc")
     path.parent.mkdir(parents=True, exist_ok=True)
     words = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{path.name}", "-Wl,--no-as-needed", "-xc", "-", "-o", path]
     subprocess.run([str(word) for word in [*words, "-xnone", *links]], input=code, text=True, check=True)

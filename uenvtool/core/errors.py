@@ -93,6 +93,11 @@ class ToolMissing(UenvtoolError):
 
     exit_code = ExitCode.MISSING
 
+    @classmethod
+    def not_on_path(cls, program: str, hint: str) -> ToolMissing:
+        """Return the error for a program that PATH does not have; the hint says how to get it."""
+        return cls(f"the program {program} is not on PATH", hint=hint)
+
 
 class ToolFailed(UenvtoolError):
     """An external program or the machine failed."""

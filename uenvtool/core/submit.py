@@ -16,7 +16,7 @@ def require_program(program: str) -> None:
     """Raise ToolMissing if what submits a job is not here."""
     if shutil.which(program) is None:
         hint = "submit on the cluster: leave --submit out and copy the job there"
-        raise ToolMissing(f"{program} is not here", hint=hint)
+        raise ToolMissing.not_on_path(program, hint)
 
 
 def require_sbatch() -> None:

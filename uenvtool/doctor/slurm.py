@@ -136,7 +136,7 @@ def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
 def job_record(job: str) -> JobRecord:
     """Return what Slurm has of a job. Raises BadInput for a job that it does not know, ToolMissing without Slurm."""
     if shutil.which(SCONTROL) is None:
-        raise ToolMissing("scontrol is not here", hint="run it where Slurm is, or name the output with --log")
+        raise ToolMissing.not_on_path(SCONTROL, "run it where Slurm is, or name the output with --log")
     facts = shown_facts(_answer([SCONTROL, "show", "job", job])) or _accounted(job)
     if not facts:
         hint = "Slurm forgets jobs after minutes; name the output with --log"

@@ -72,7 +72,7 @@ def find_program(name: str) -> str:
     ]
     found = shutil.which(name, path=os.pathsep.join(folders))
     if found is None:
-        raise ToolMissing(f"the program {name} is not on PATH", hint=HOW_TO_GET)
+        raise ToolMissing.not_on_path(name, HOW_TO_GET)
     return found
 
 

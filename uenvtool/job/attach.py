@@ -53,7 +53,7 @@ def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
     if not re.fullmatch(r"\d+(_\d+)?", job):
         raise BadInput(f"{job} is not the number of a job", hint="`squeue --me` shows yours")
     if shutil.which("srun", path=environ.get("PATH")) is None:
-        raise ToolMissing("srun is not here", hint="run it on a login node of the cluster, or in the job")
+        raise ToolMissing.not_on_path("srun", "run it on a login node of the cluster, or in the job")
     nodes = processes.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
     count = nodes.stdout.split()
     if nodes.code != 0 and "Invalid job id" not in nodes.stderr:

@@ -279,5 +279,5 @@ def find_uv() -> str:
         return os.fspath(find_uv_bin())
     found = shutil.which("uv")
     if found is None:
-        raise ToolMissing("uv is not here", hint=HOW_TO_GET)
+        raise ToolMissing.not_on_path("uv", HOW_TO_GET)
     return found
