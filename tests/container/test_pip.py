@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.overlays import install, wheel
-from uenvtool.venv.fit import rules
+from uenvtool.venv.compat import rules
 
 SCRIPT = ROOT / "uenvtool/container/scripts/packages.py"
 KEPT = [f"--keep={rule.pattern}" for rule in rules()] + [

@@ -727,7 +727,7 @@ def quoted(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("case", QUOTES)
-def test_beside_a_finding_stands_what_else_tells_of_the_failure(case: str) -> None:
+def test_siblings_a_finding_stands_what_else_tells_of_the_failure(case: str) -> None:
     log, quotes = QUOTES[case]
 
     assert quoted(log) == [quote.strip() for quote in quotes]

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.core.yamltext import beside, comment, flow, scalar
+from uenvtool.core.yamltext import comment, flow, scalar, with_comment
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 HOSTILE = [
@@ -35,7 +35,7 @@ def test_any_list_is_read_back(texts: list[str]) -> None:
 
 @given(TEXT)
 def test_a_reason_never_ends_its_comment(text: str) -> None:
-    lines = ["k: v", *comment(text, 2), *beside("m: n", text)]
+    lines = ["k: v", *comment(text, 2), *with_comment("m: n", text)]
 
     assert yaml.safe_load("\n".join(lines)) == {"k": "v", "m": "n"}
     assert "".join(lines).isprintable()

@@ -311,11 +311,11 @@ TESTED_BY = {
     18: "fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file "
     "test_commands_that_write_alone_start_no_program",
     19: "fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
-    20: "core/test_beside.py::test_a_file_of_the_users_stays_and_nothing_is_written "
+    20: "core/test_siblings.py::test_a_file_of_the_users_stays_and_nothing_is_written "
     "venv/test_kernels.py::test_another_tools_kernel_is_not_replaced",
     21: "venv/test_foreign.py::test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name",
     22: "faults/test_kills.py::test_job test_build "
-    "core/test_beside.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one "
+    "core/test_siblings.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one "
     "test_edits_at_once_are_all_in_the_file "
     "faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before test_a_spent_quota "
     "test_a_disk_without_inodes_keeps_what_was_written_before",

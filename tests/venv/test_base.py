@@ -16,7 +16,7 @@ from tests.support.overlays import LAYOUTS, BaseHere, backend, inside, install, 
 from tests.support.programs import program
 from tests.support.pythons import python_of
 from uenvtool.venv.base import read_base
-from uenvtool.venv.where import PLAIN, find, label, this_command
+from uenvtool.venv.discovery import PLAIN, find, label, this_command
 
 
 @pytest.fixture

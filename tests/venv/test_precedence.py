@@ -16,8 +16,8 @@ from tests.support.overlays import LAYOUTS, BaseHere, base, clean_environment, i
 from tests.support.programs import program
 from tests.support.pythons import newest, pythons
 from uenvtool.venv.base import read_base
+from uenvtool.venv.discovery import find
 from uenvtool.venv.overlay import create, python_wrapper
-from uenvtool.venv.where import find
 
 LOOK = """
 import importlib.metadata, json, sys

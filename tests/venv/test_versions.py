@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from uenvtool.venv.fit import as_release, counts_as_release, satisfies
+from uenvtool.venv.compat import as_release, counts_as_release, satisfies
 from uenvtool.venv.requirements import logical_lines
 
 NGC, SPACK, CONDA = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d", "2.4.1.post300"

@@ -34,7 +34,7 @@ from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings, settings_of
-from uenvtool.venv.fit import rules
+from uenvtool.venv.compat import rules
 
 IMAGES = "${SCRATCH}/ce-images"
 """Where an EDF finds the squashfs file, unless build.sh is told otherwise."""

@@ -42,7 +42,7 @@ def yaml_mapping(values: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name}: {quoting.toml(value)}" for name, value in values.items()) + "}"
 
 
-def beside(file: str, suffix: str) -> str:
+def sibling(file: str, suffix: str) -> str:
     """Return a file's name beside the job's."""
     path = PurePath(file)
     return str(path.with_name(path.name.removesuffix(".sh") + suffix))

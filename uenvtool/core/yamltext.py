@@ -54,7 +54,7 @@ def remark(text: str) -> str:
     return f"  # {_words(text)}"
 
 
-def beside(line: str, reason: str) -> list[str]:
+def with_comment(line: str, reason: str) -> list[str]:
     """Return a line with its reason behind it where there is room, else above it."""
     if not reason:
         return [line]

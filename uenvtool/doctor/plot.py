@@ -123,5 +123,5 @@ def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:
         )
     if output.suffix != ".svg":
         raise BadInput(f"-o {output}: it is a drawing of the bandwidth", hint="name it FILE.svg")
-    files.write_beside(output.parent, {output.name: svg(runs[-1])}, force=force)
+    files.write_siblings(output.parent, {output.name: svg(runs[-1])}, force=force)
     return f"{output}: open it in a browser"

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from uenvtool import __version__
 from uenvtool.core.words import grouped
-from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
+from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
 from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
 from uenvtool.env.folder import EXTRA, MANIFEST, MODULES, again
@@ -128,11 +128,11 @@ def render_compiler(
         "    - [$arch]",
         *indented(_concretizer(environment), 2),
         "  config:",
-        *beside("    deprecated: true", "Spack deprecates a patch release of GCC when there is a newer one"),
+        *with_comment("    deprecated: true", "Spack deprecates a patch release of GCC when there is a newer one"),
         "    install_tree:",
         f"      root: {scalar(environment.system.mount)}",
         "      projections:",
-        *beside(
+        *with_comment(
             f"        {compiler.plain}: compilers/{{name}}-{{version}}", "where the other environment looks for it"
         ),
         "        all: '{architecture.platform}-{architecture.target}/{name}-{version}-{hash}'",
@@ -185,7 +185,7 @@ def _definitions(environment: Environment) -> list[str]:
         lines += comment(group.reason)
         lines.append(f"- {_definition(group.name)}:")
         for root in group.roots:
-            lines += indented(beside(f"- {scalar(root.text)}", root.reason), 2)
+            lines += indented(with_comment(f"- {scalar(root.text)}", root.reason), 2)
     lines += comment(
         "Every root names the nodes' operating system and CPU target, so that the same file concretizes on a "
         "node and on any other machine."
@@ -205,9 +205,11 @@ def _concretizer(environment: Environment) -> list[str]:
     return [
         "concretizer:",
         f"  unify: {unify}  # {why}",
-        *indented(beside("reuse: false", "the same inputs give the same versions, whatever is installed here"), 2),
+        *indented(
+            with_comment("reuse: false", "the same inputs give the same versions, whatever is installed here"), 2
+        ),
         "  targets:",
-        *indented(beside("host_compatible: false", "the nodes' CPU is not this machine's"), 4),
+        *indented(with_comment("host_compatible: false", "the nodes' CPU is not this machine's"), 4),
     ]
 
 
@@ -219,7 +221,7 @@ def _duplicates(environment: Environment) -> list[str]:
     counts = {language: len(having(environment.compilers, language)) for language in LANGUAGES}
     listed = ", ".join(f"{language}: {count}" for language, count in counts.items() if count > 1)
     reason = "else what names no compiler takes one that another spec names"
-    return indented(["duplicates:", *beside(f"  max_dupes: {{{listed}}}", reason)], 2) if listed else []
+    return indented(["duplicates:", *with_comment(f"  max_dupes: {{{listed}}}", reason)], 2) if listed else []
 
 
 def _config(environment: Environment) -> list[str]:
@@ -233,7 +235,7 @@ def _config(environment: Environment) -> list[str]:
         lines += [*comment(known, 2), "  deprecated: true"]
     if mount:
         where = f"where the image is mounted on {environment.system.name}"
-        lines += ["  install_tree:", *beside(f"    root: {scalar(mount)}", where)]
+        lines += ["  install_tree:", *with_comment(f"    root: {scalar(mount)}", where)]
     return ["config:", *lines] if lines else []
 
 
@@ -245,7 +247,7 @@ def _packages(environment: Environment) -> list[str]:
     if environment.variants:
         reasons = "; ".join(dict.fromkeys(variant.reason for variant in environment.variants if variant.reason))
         variants = " ".join(variant.text for variant in environment.variants)
-        lines += beside(f"    variants: {scalar(variants)}", reasons)
+        lines += with_comment(f"    variants: {scalar(variants)}", reasons)
     for settings in environment.packages:
         only_these = any(compiler.name == settings.name for compiler in environment.compilers)
         lines += indented(list(_package(settings, environment.architecture, only_these)), 2)
@@ -263,20 +265,20 @@ def _package(settings: PackageSettings, architecture: str, only_these: bool = Fa
     if only_version:
         if settings.preferred:
             line = f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
-            yield from beside(line, settings.preferred.reason)
+            yield from with_comment(line, settings.preferred.reason)
         return
-    yield from beside(f"{settings.name}{'::' if only_these else ':'}", settings.reason)
+    yield from with_comment(f"{settings.name}{'::' if only_these else ':'}", settings.reason)
     if settings.require:
         yield "  require:"
         for constraint in settings.require:
             any_of = flow([constraint.text, *constraint.others])
             text = f"any_of: {any_of}" if constraint.others else scalar(constraint.text)
-            yield from indented(beside(f"- {text}", constraint.reason), 2)
+            yield from indented(with_comment(f"- {text}", constraint.reason), 2)
         if not settings.virtual:
             yield f"  - {scalar(architecture)}"
     if settings.preferred:
         line = f"version: {flow(settings.preferred.versions)}"
-        yield from indented(beside(line, settings.preferred.reason), 2)
+        yield from indented(with_comment(line, settings.preferred.reason), 2)
     if settings.variants:
         yield f"  variants: {scalar(settings.variants)}"
     if settings.strongly:
@@ -303,7 +305,7 @@ def _repos(environment: Environment, local: Local, to_top: str = "") -> list[str
     """Return the package repositories. to_top: leads to the environment's folder."""
     lines = ["repos:"]
     if environment.additions:
-        lines += beside(f"  {NAMESPACE}: {to_top}{REPOSITORY}", "additions of this recipe and system")
+        lines += with_comment(f"  {NAMESPACE}: {to_top}{REPOSITORY}", "additions of this recipe and system")
     by_name = sorted(environment.pins.items(), key=lambda item: (item[0] == "builtin", item[0]))
     for name, pin in by_name:  # the first has its way
         if name in local:
@@ -313,11 +315,11 @@ def _repos(environment: Environment, local: Local, to_top: str = "") -> list[str
         if pin.paths:
             lines.append(f"    paths: {flow(pin.paths)}")
         if pin.tag:  # rather than the commit: Spack fetches a tag, but no commit off the main branch
-            lines += beside(f"    tag: {scalar(pin.tag)}", f"commit {pin.commit}" if pin.commit else "")
+            lines += with_comment(f"    tag: {scalar(pin.tag)}", f"commit {pin.commit}" if pin.commit else "")
         elif pin.commit:
             lines.append(f"    commit: {scalar(pin.commit)}")
         elif pin.branch:
-            lines += beside(f"    branch: {scalar(pin.branch)}", "it moves: the lock alone gives the same again")
+            lines += with_comment(f"    branch: {scalar(pin.branch)}", "it moves: the lock alone gives the same again")
     return lines
 
 
@@ -327,7 +329,11 @@ def _view(environment: Environment) -> list[str]:
     lines = ["view:", f"  {view.name}:", f"    root: {scalar(root)}", *indented(linked(view), 4)]
     for other in further:
         root = environment.root_of(other.name)
-        lines += [*beside(f"  {other.name}:", other.reason), f"    root: {scalar(root)}", *indented(linked(other), 4)]
+        lines += [
+            *with_comment(f"  {other.name}:", other.reason),
+            f"    root: {scalar(root)}",
+            *indented(linked(other), 4),
+        ]
     if view.prefix_paths:
         folders = grouped((path, variable) for variable, paths in view.prefix_paths.items() for path in paths)
         lines += ["modules:", "  prefix_inspections:"]
@@ -360,14 +366,14 @@ def _env_vars(environment: Environment) -> list[str]:
     if to_set:
         lines.append("  set:")
         for variable in to_set:
-            lines += indented(beside(f"{variable.name}: {quoted(variable.value or '')}", variable.reason), 4)
+            lines += indented(with_comment(f"{variable.name}: {quoted(variable.value or '')}", variable.reason), 4)
     if to_unset:
         lines.append("  unset:")
         for variable in to_unset:
-            lines += indented(beside(f"- {variable.name}", variable.reason), 2)
+            lines += indented(with_comment(f"- {variable.name}", variable.reason), 2)
     if prepended:
         lines.append("  prepend_path:")
         for name, folders in prepended.items():
             reason = "the compilers that are built first" if folders == programs else ""
-            lines += beside(f"    {name}: {quoted(':'.join(folders))}", reason)
+            lines += with_comment(f"    {name}: {quoted(':'.join(folders))}", reason)
     return lines

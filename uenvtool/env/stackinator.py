@@ -14,7 +14,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import check_generated, locked
-from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
+from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
 from uenvtool.env import folder as env_folder
 from uenvtool.env.compilers import LANGUAGES
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
@@ -141,7 +141,10 @@ def _compilers(environment: Environment, version: int) -> list[str]:
         wanted = str(spec.versions).lstrip("=") if spec.versions else ""
         variants = " ".join(spec.words.values())
         lost = f"Stackinator 6 takes no variants: {variants}" if variants and version == 2 else ""
-        lines += [*beside(f"{compiler.name}:", compiler.root.reason), *beside(f"  version: '{wanted}'", lost)]
+        lines += [
+            *with_comment(f"{compiler.name}:", compiler.root.reason),
+            *with_comment(f"  version: '{wanted}'", lost),
+        ]
         lines += [f"  spec: {scalar(variants)}"] if variants and version > 2 else []
     return lines
 
@@ -161,7 +164,7 @@ def _environments(environment: Environment) -> list[str]:
     lines.append(f"  unify: {environment.recipe.unify.lower()}")
     if environment.cves:
         listed = ", ".join(cve.id for cve in environment.cves)
-        lines += indented(beside("deprecated: true", f"pinned versions with known vulnerabilities: {listed}"), 2)
+        lines += indented(with_comment("deprecated: true", f"pinned versions with known vulnerabilities: {listed}"), 2)
     lines.append("  specs:")
     for group in environment.groups:
         lines += indented(list(_group(environment, group, compilers)), 2)
@@ -177,7 +180,7 @@ def _group(environment: Environment, group: RootGroup, compilers: Sequence[str])
     if roots:
         yield from comment(f"{group.name}: {group.reason}" if group.reason else group.name)
     for root in roots:
-        yield from beside(f"- {scalar(_with_pin(environment, root.package, root.text))}", root.reason)
+        yield from with_comment(f"- {scalar(_with_pin(environment, root.package, root.text))}", root.reason)
 
 
 def _with_pin(environment: Environment, package: str, text: str) -> str:
@@ -213,7 +216,7 @@ def _settings(settings: PackageSettings) -> Iterator[str]:
         yield f"{settings.name}:"
         yield "  require:"
         for pin in pins:
-            yield from indented(beside(f"- {scalar(pin.text)}", pin.reason), 2)
+            yield from indented(with_comment(f"- {scalar(pin.text)}", pin.reason), 2)
     elif settings.preferred and not settings.externals:
         yield f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
 
@@ -238,5 +241,5 @@ def _views(environment: Environment) -> list[str]:
         lines.append("          set:")
         for variable in environment.variables:
             value = "null" if variable.value is None else quoted(variable.value)
-            lines += indented(beside(f"- {variable.name}: {value}", variable.reason), 10)
+            lines += indented(with_comment(f"- {variable.name}: {value}", variable.reason), 10)
     return lines

@@ -50,7 +50,7 @@ def refuse_others(image: Path) -> None:
 def write_report(image: Path, report: Mapping[str, Any], log: str) -> None:
     """Write both beside the image; one that was changed by hand is kept under another name."""
     texts = (json.dumps(report, indent=1) + "\n", log)
-    files.write_beside(image.parent, dict(zip(names_of(image), texts, strict=True)), force=True)
+    files.write_siblings(image.parent, dict(zip(names_of(image), texts, strict=True)), force=True)
 
 
 def report_of(

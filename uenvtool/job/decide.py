@@ -16,9 +16,9 @@ from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
+from uenvtool.job.foreign_venv import through_its_python
 from uenvtool.job.limits import fitting_time, ranks_and_cores
 from uenvtool.job.named_edf import EDF
-from uenvtool.job.other import through_its_python
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
 from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
 from uenvtool.job.request import JobRequest

@@ -14,7 +14,7 @@ from uenvtool.job.named_edf import EDF, NamedEdf, read_named_edf
 from uenvtool.job.request import JobRequest
 
 if TYPE_CHECKING:
-    from uenvtool.venv.other import OtherVenv
+    from uenvtool.venv.foreign_venv import OtherVenv
 
 MAX_PROGRAM = 1_000_000
 """Bytes: a script or training program is not longer."""
@@ -81,8 +81,8 @@ def read_disk(request: JobRequest) -> Disk:
     overlay: dict[str, Any] = {}
     other = None
     if request.venv and os.path.lexists(request.venv):
+        from uenvtool.venv.foreign_venv import other_venv
         from uenvtool.venv.info import described  # loads the rest of venv
-        from uenvtool.venv.other import other_venv
 
         path = Path(request.venv)
         other = other_venv(path)

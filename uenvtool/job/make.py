@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import write_beside
-from uenvtool.core.lines import beside
+from uenvtool.core.files import write_siblings
+from uenvtool.core.lines import sibling
 from uenvtool.core.result import Result
 from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.decide import decide, place_of
@@ -50,7 +50,7 @@ def make(request: JobRequest) -> Result:
     if request.submit:
         require_program("runai") if pods else require_sbatch()
     texts = {Path(name).name: text for name, text in job.texts.items()}
-    write_beside(Path(main).parent, texts, force=request.force)
+    write_siblings(Path(main).parent, texts, force=request.force)
     notes: tuple[str, ...] = ()
     if plan.use.scheduler not in (HERE, KUBERNETES) and not plan.opens_shell:
         one = "node" if plan.command.once_a_node else "rank"
@@ -58,9 +58,9 @@ def make(request: JobRequest) -> Result:
         notes = (f"output: slurm-{plan.name}-JOB.log has all of it, {where}",)
     if not request.submit:
         program = "sh" if pods else "bash" if plan.use.scheduler == HERE or plan.opens_shell else "sbatch"
-        next_ = f"{program} {shlex.quote(beside(main, SUBMIT) if pods else main)}"
+        next_ = f"{program} {shlex.quote(sibling(main, SUBMIT) if pods else main)}"
         return Result(data=data, text="\n".join(job.texts), notes=notes, warnings=job.warnings, next=(next_,))
-    words, script = (["sh"], beside(main, SUBMIT)) if pods else (["sbatch", "--parsable"], main)
+    words, script = (["sh"], sibling(main, SUBMIT)) if pods else (["sbatch", "--parsable"], main)
     number = submitted(words, script, program="runai" if pods else "sbatch")
     notes = (f"written: {', '.join(job.texts)}", *notes)
     return Result(data={**data, "id": number}, text=number, notes=notes, warnings=job.warnings)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from uenvtool.check.parts import MADE_FOR
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled, filled_where_marked
-from uenvtool.core.lines import aligned, beside
+from uenvtool.core.lines import aligned, sibling
 from uenvtool.job.edf import beside_edf
 from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
@@ -42,7 +42,7 @@ def _edf_path(plan: JobPlan) -> str:
 
 def submitted_with(plan: JobPlan, suffix: str) -> str:
     """Return the word of bash for a file beside the job, whose name counts from the folder where sbatch was called."""
-    name = quoting.sh_word(beside(plan.request.file, suffix))
+    name = quoting.sh_word(sibling(plan.request.file, suffix))
     return name if name.startswith("/") else f'"$SLURM_SUBMIT_DIR"/{name}'
 
 

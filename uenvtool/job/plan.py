@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from uenvtool.core.lines import beside
+from uenvtool.core.lines import sibling
 from uenvtool.job.command import JobCommand
 from uenvtool.job.named_edf import EDF, NamedEdf
 from uenvtool.job.request import JobRequest
@@ -100,7 +100,7 @@ class JobPlan:
     @property
     def edf_file(self) -> str:
         """Return the EDF of the job: the user's own, or the one that is written beside the job's file."""
-        return self.edf.path if self.edf else beside(self.request.file, EDF)
+        return self.edf.path if self.edf else sibling(self.request.file, EDF)
 
     @property
     def writes_edf(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import bash_words, beside, yaml_mapping
+from uenvtool.core.lines import bash_words, sibling, yaml_mapping
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import launcher_line, path_line, template
 
@@ -22,7 +22,7 @@ POD_FOLDER = "/tmp/job"  # a folder of the pod, where the scripts of a job are
 def pod_files(plan: JobPlan) -> dict[str, str]:
     """Return the files by their names, the pod's script first."""
     file = plan.request.file
-    activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", SUBMIT, ".yaml"))
+    activate, submit, manifest = (sibling(file, suffix) for suffix in (".activate.sh", SUBMIT, ".yaml"))
     again = quoting.comment(plan.again)
     script = filled(
         template("pod.sh"),

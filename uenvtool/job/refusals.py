@@ -13,10 +13,10 @@ from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
+from uenvtool.job.foreign_venv import not_over_base
 from uenvtool.job.images import mount_hint, of_image_file, on_another_image
 from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
-from uenvtool.job.other import not_over_base
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,

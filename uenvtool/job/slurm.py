@@ -7,7 +7,7 @@ import re
 from uenvtool.check.launchers import SRUN, launcher_named
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import aligned, bash_words, beside
+from uenvtool.core.lines import aligned, bash_words, sibling
 from uenvtool.job.edf import job_edf
 from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.node import (
@@ -37,7 +37,7 @@ def slurm_files(plan: JobPlan) -> dict[str, str]:
     if plan.writes_edf:
         files[plan.edf_file] = job_edf(plan)
     if plan.request.vets:
-        files[beside(plan.request.file, VET)] = _vetting(plan)
+        files[sibling(plan.request.file, VET)] = _vetting(plan)
     return files
 
 

@@ -9,8 +9,8 @@ from itertools import takewhile
 from pathlib import Path
 
 from uenvtool.check.launchers import SRUN, TORCHRUN
+from uenvtool.job.foreign_venv import starts_without_it
 from uenvtool.job.images import on_another_tag
-from uenvtool.job.other import starts_without_it
 from uenvtool.job.plan import CONTAINER, KUBERNETES, SLURM
 from uenvtool.job.refusals import Case
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME

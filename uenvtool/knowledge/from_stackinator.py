@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.yamltext import beside, comment, flow, indented, scalar
+from uenvtool.core.yamltext import comment, flow, indented, scalar, with_comment
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.spec_lines import SpecLine, grouped_lines, lines_of, modern
@@ -215,9 +215,9 @@ def _compilers(source: _Source, environment: Data) -> Iterator[str]:
         if version == "system":
             yield from comment("Stackinator takes the system's gcc, as an environment without `compiler` does.")
         elif name == main:
-            yield from beside(f"compiler: {scalar(f'{name}@{exact} {variants}')}", why)
+            yield from with_comment(f"compiler: {scalar(f'{name}@{exact} {variants}')}", why)
         else:
-            lines += beside(f"  {name}: {{version: {scalar(exact)}, variants: {scalar(variants)}}}", why)
+            lines += with_comment(f"  {name}: {{version: {scalar(exact)}, variants: {scalar(variants)}}}", why)
     yield from ("compilers:", *lines) if lines else ()
 
 
@@ -303,7 +303,7 @@ def _beside(source: _Source, view: str) -> Iterator[str]:
         lines, read_here = indented(reframe, 2), {*read_here, folder / f"{REFRAME}.yaml"}
     if "post-install" in source.files:
         why = "of `build --format stackinator`; for an image `image build --post-install FILE`, without `{{ }}` in it"
-        lines += beside("  post_install: post-install", why)
+        lines += with_comment("  post_install: post-install", why)
     yield from ("deployment:", *lines) if lines else ()
     others = {path for path in folder.rglob("*") if path.is_file()} - read_here
     names = sorted({"/".join(path.relative_to(folder).parts[:3]) for path in others})  # a package of its own is one

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from uenvtool.core.yamltext import beside, comment, indented, scalar
+from uenvtool.core.yamltext import comment, indented, scalar, with_comment
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.yamltree import Node
 
@@ -23,7 +23,10 @@ class SpecLine:
 
     def lines(self) -> list[str]:
         """Return it as an entry of a list."""
-        return [*(line for one in self.above for line in comment(one)), *beside(f"- {scalar(self.text)}", self.beside)]
+        return [
+            *(line for one in self.above for line in comment(one)),
+            *with_comment(f"- {scalar(self.text)}", self.beside),
+        ]
 
 
 def lines_of(text: str, node: Node | None, *, is_old: bool = False) -> list[SpecLine]:

@@ -13,7 +13,7 @@ from typing import Any
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.words import canonical, counted
-from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
+from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
 OLDEST = (3, 10)

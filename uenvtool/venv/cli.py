@@ -59,8 +59,8 @@ def venv(request: VenvRequest) -> Result:
     import os
 
     from uenvtool.core import console
+    from uenvtool.venv.discovery import on_named_base
     from uenvtool.venv.make import make
-    from uenvtool.venv.where import on_named_base
 
     on_named_base(request, os.environ)
     return make(request, os.environ, console.progress, console.warn)
@@ -72,7 +72,7 @@ def shell(request: ShellRequest) -> None:
     """Open a shell, or run the command behind `--`, in an overlay on its base, which is loaded if it is not here."""
     import os
 
-    from uenvtool.venv.door import run_there
+    from uenvtool.venv.launch import run_there
 
     run_there(request.path, request.words, os.environ)
 
@@ -110,6 +110,6 @@ def add(
     import os
 
     from uenvtool.core import console
-    from uenvtool.venv.door import add_kernel
+    from uenvtool.venv.launch import add_kernel
 
     return console.show(add_kernel(path, name, os.environ), as_json=json_)

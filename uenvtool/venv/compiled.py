@@ -25,7 +25,7 @@ from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Distribution
-from uenvtool.venv.fit import requirements
+from uenvtool.venv.compat import requirements
 
 MAX_BYTES = 50_000_000
 _SHARED = re.compile(r"\.so(\.\d+)*$")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from uenvtool.core.errors import AnswerIsNo, Position, Problem
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base
-from uenvtool.venv.fit import satisfies
+from uenvtool.venv.compat import satisfies
 
 _NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
 """Packages of conda-forge that PyPI has under another name."""

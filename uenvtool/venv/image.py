@@ -24,13 +24,13 @@ from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.tree import Entry, Tree, walk
 from uenvtool.venv import howto
+from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.howto import VIEW
 from uenvtool.venv.info import image_data, require_mountable
 from uenvtool.venv.manifest import MANIFEST
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import IMAGE_NOTE, RECORD, read_record
 from uenvtool.venv.request import VenvRequest, default_image
-from uenvtool.venv.where import RECORD_FOLDER
 
 MOUNT = "/user-tools"
 """Where an overlay is mounted if the user names no other place."""

@@ -15,9 +15,10 @@ from uenvtool.core.result import Step
 from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv import overlay, pylock
 from uenvtool.venv.base import Distribution, installed, listing
+from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
-from uenvtool.venv.fit import as_release, conflicts, is_version, marker_environment, protected
-from uenvtool.venv.kept import staying, take_over
+from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.inputs import made_from
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
 from uenvtool.venv.plan import OverlayPlan
@@ -25,10 +26,9 @@ from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_n
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
-from uenvtool.venv.taken import made_from
+from uenvtool.venv.reuse import staying, take_over
 from uenvtool.venv.unbuilt import UNKNOWN, Unbuilt
 from uenvtool.venv.uv import Uv, find_uv
-from uenvtool.venv.where import RECORD_FOLDER
 
 RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may bring."""

@@ -20,8 +20,10 @@ from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto
 from uenvtool.venv.base import Base, named
+from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER
 from uenvtool.venv.image import packed_beside, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
+from uenvtool.venv.inputs import with_files_here
 from uenvtool.venv.install import foretold, from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
@@ -30,10 +32,8 @@ from uenvtool.venv.plan import OverlayPlan, planned, refuse_wrong_words
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
-from uenvtool.venv.taken import with_files_here
 from uenvtool.venv.unbuilt import unbuilt, without_sources
 from uenvtool.venv.uv import Uv, find_uv
-from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 
 
 @dataclass(kw_only=True)

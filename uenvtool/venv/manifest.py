@@ -20,8 +20,8 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
 from uenvtool.venv.base import installed
+from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.record import read_record
-from uenvtool.venv.where import RECORD_FOLDER
 
 MANIFEST = "files.json"
 MAX_BYTES = 50_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, Distribution
-from uenvtool.venv.fit import as_releases, marker_environment, newer, protected, requirements
+from uenvtool.venv.compat import as_releases, marker_environment, newer, protected, requirements
 from uenvtool.venv.record import FROM_BASE, INSTALLED, OVERRIDDEN, PackageRow
 from uenvtool.venv.requirements import UserRequest
 

@@ -12,7 +12,7 @@ from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link
 from uenvtool.core.filling import filled
 from uenvtool.venv.base import MARKER, Base, listing, marked, script_path
-from uenvtool.venv.where import is_loaded, loading_words
+from uenvtool.venv.discovery import is_loaded, loading_words
 
 CONFIG = "pyvenv.cfg"
 HERE = "@HERE@"

@@ -15,6 +15,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.conda import held_against
+from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, plain_python
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
@@ -22,7 +23,6 @@ from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
 from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
-from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""

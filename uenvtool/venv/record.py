@@ -14,8 +14,8 @@ from uenvtool.core.files import read_bytes
 from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
 from uenvtool.venv.base import listing
+from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
-from uenvtool.venv.where import RECORD_FOLDER
 
 RECORD = "uenvtool.json"
 RECORD_IN_IMAGE = f"{EXTRA}/{RECORD}"
@@ -64,8 +64,8 @@ class OverlayRecord:
     """How an overlay was made.
 
     requests: text and origin of each. built_on_base: packages that were built with the base's torch.
-    packages: rows as data. made_from: the files of a folder that were named, empty without one (taken.py). shown: where
-    it stands, for messages.
+    packages: one dictionary per package. made_from: the input files that were named in a directory, or empty if none
+    were (inputs.py). shown: the path that messages print.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)

@@ -11,12 +11,12 @@ from uenvtool.core.errors import AnswerIsNo, Problem
 from uenvtool.core.words import canonical
 from uenvtool.venv import pylock
 from uenvtool.venv.base import Distribution
-from uenvtool.venv.fit import floor, marker_environment, newer, protected, satisfies
+from uenvtool.venv.compat import floor, marker_environment, newer, protected, satisfies
 from uenvtool.venv.plan import OverlayPlan, load_one
-from uenvtool.venv.question import Question
 from uenvtool.venv.requirements import UserRequirement
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import BuildFailed, NoSolution, Uv
+from uenvtool.venv.uv_query import Question
 
 CAPS = frozenset({"<", "<="})
 OPEN_BELOW = CAPS | {"!="}

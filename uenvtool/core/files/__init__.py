@@ -14,8 +14,8 @@ from uenvtool.core.files.generated import content_inside as content_inside
 from uenvtool.core.files.generated import digest as digest
 from uenvtool.core.files.generated import read_record as read_record
 from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
-from uenvtool.core.files.generated import write_beside as write_beside
 from uenvtool.core.files.generated import write_generated as write_generated
+from uenvtool.core.files.generated import write_siblings as write_siblings
 from uenvtool.core.files.places import scratch_folder as scratch_folder
 from uenvtool.core.files.places import workplace as workplace
 from uenvtool.core.files.reading import is_file as is_file

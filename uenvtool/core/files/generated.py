@@ -206,7 +206,7 @@ def write_generated(
     write_all(folder, changes, emptied=obsolete)
 
 
-def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
+def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
     """Write files into a folder of the user's, beside whatever is there; the first one uses the others.
 
     Raises BadInput, with what would change, for a file that the tool did not write or that was changed since, and for

@@ -19,8 +19,8 @@ from uenvtool.core import files, processes, quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.result import Result
 from uenvtool.venv import howto
+from uenvtool.venv.discovery import UENV, is_loaded, loading_words
 from uenvtool.venv.info import described
-from uenvtool.venv.where import UENV, is_loaded, loading_words
 
 MAX_BYTES = 1_000_000
 OURS = "uenvtool"

@@ -15,7 +15,7 @@ from uenvtool.core.files import fill
 from uenvtool.core.words import canonical
 from uenvtool.venv import pylock
 from uenvtool.venv.base import Base, Distribution
-from uenvtool.venv.fit import as_release, is_version, marker_environment, protected, requirements, satisfies
+from uenvtool.venv.compat import as_release, is_version, marker_environment, protected, requirements, satisfies
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.uv import BuildFailed, IndexFailed, NoSolution, Uv, Words
 

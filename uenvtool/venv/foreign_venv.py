@@ -12,9 +12,9 @@ from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
 from uenvtool.image.listing import by_name, listing
 from uenvtool.image.read import read_texts, require_image
+from uenvtool.venv.discovery import MAX_CONFIG, RECORD_FOLDER
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import RECORD_IN_IMAGE
-from uenvtool.venv.where import MAX_CONFIG, RECORD_FOLDER
 
 _PROGRAM = re.compile(r"bin/([^/]+)")
 _PACKAGE = re.compile(r"lib/python3[^/]*/site-packages/([^/]+?)-[^/-]+\.dist-info")

@@ -10,9 +10,9 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image.bytecode import cache_name
 from uenvtool.venv import pylock
+from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.settings import ALL
-from uenvtool.venv.where import RECORD_FOLDER
 
 
 def staying(plan: OverlayPlan, lock: str, old: Path) -> frozenset[str]:
