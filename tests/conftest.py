@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -17,11 +18,12 @@ from tests.support import needs
 from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
+from tests.support.temporary import tmp_path
 from uenvtool.cli import run
 
 LEFT_OUT = ("slow", "nightly", "build", "solve")
 """Marks of tests that run only if an option of that name is given; pyproject.toml says what each is for."""
-__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "wheels"]
+__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "tmp_path", "wheels"]
 
 
 settings.register_profile(  # which a busy machine would miss
@@ -49,6 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         gone = set(left_out)
         items[:] = [item for item in items if item not in gone]
         config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the collector of garbage from looking at all tests again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
