@@ -17,12 +17,13 @@ from tests.support import needs
 from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
+from tests.support.temporary import tmp_path
 from uenvtool.cli import run
 from uenvtool.core.errors import ExitCode
 
 LEFT_OUT = ("slow", "nightly", "build", "solve")
 """Marks of tests that run only if an option of that name is given; pyproject.toml says what each is for."""
-__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "wheels"]
+__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "tmp_path", "wheels"]
 
 
 settings.register_profile(  # which a busy machine would miss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 from collections.abc import Iterator, Sequence
@@ -70,6 +71,7 @@ class Rooms(TyperGroup):
         return name, load(name) if name else None, rest
 
 
+@functools.cache
 def load(name: str) -> Any:
     """Return a command, or a group of commands, from its room."""
     room = importlib.import_module(f"uenvtool.{COMMANDS[name].room}.cli")
@@ -99,13 +101,19 @@ def call(arguments: Sequence[str]) -> int:
     if moved := MOVED.get(" ".join(arguments[:2])):
         raise BadInput(f"there is no `uenvtool {' '.join(arguments[:2])}`", hint=f"it is `uenvtool {moved}`")
     try:
-        return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
+        return int(_program()(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
     except typer.TyperException as error:
         raise _bad_input(error, arguments) from error
     except SystemExit as stop:
         if stop.code == 1 and COMPLETION not in os.environ:  # Typer ends so if the reader of --help has left
             return 0
         raise
+
+
+@functools.cache
+def _program() -> Any:
+    """Return the group of all commands, as click has it."""
+    return typer.main.get_command(app)
 
 
 def _bad_input(error: Any, arguments: Sequence[str]) -> BadInput:
@@ -140,7 +148,7 @@ def _tell(error: Exception, arguments: Sequence[str]) -> int:
 
 def contexts() -> Iterator[typer.Context]:
     """Yield the context of the program and of each command below it, from which manual pages and tests are made."""
-    context = typer.Context(typer.main.get_command(app), info_name="uenvtool")
+    context = typer.Context(_program(), info_name="uenvtool")
     yield context
     for name in COMMANDS:
         yield from _contexts(load(name), context, name)

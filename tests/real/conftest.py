@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LEFT_OUT
 from tests.support import peers
 from tests.support.image_builds import spack_variables
 from tests.support.images import Builder, storage
@@ -21,6 +22,18 @@ OF_COMMIT = {
     "1e8cf059e35d55c4fe1142fed41785bedf6c7246": peers.PACKAGES_OF_2_12,
 }
 """The checkouts of Spack's packages that are not those of the release."""
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Do not import these files for a run that leaves all their tests out."""
+    named = config.getoption("markexpr") or ""
+    return None if any(config.getoption(mark) or mark in named for mark in LEFT_OUT) else True
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a test without one of these marks: a run without options would never collect it."""
+    if not any(item.get_closest_marker(mark) for mark in LEFT_OUT):
+        raise pytest.UsageError(f"{item.nodeid} has none of the marks {', '.join(LEFT_OUT)}")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +24,40 @@ def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", TORCH))
     return found
+
+
+@dataclass(frozen=True)
+class Begun:
+    """One directory for all tests of a module, and a copy of its content after `make` ran in it.
+
+    An overlay names its base and itself by absolute paths. Each test therefore gets the copy at the path where the
+    overlay was made.
+    """
+
+    folder: Path
+    copy: Path
+
+    def emptied(self) -> Path:
+        """Return the directory without the files of the test before."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        return self.folder
+
+    def fill(self, make: Callable[[], object]) -> None:
+        """Fill the directory: with `make` for the first test, from the copy for later tests."""
+        words = ["cp", "-a", "--remove-destination"]
+        if self.copy.is_dir():
+            subprocess.run([*words, f"{self.copy}/.", self.folder], check=True)
+        else:
+            make()
+            subprocess.run([*words, self.folder, self.copy], check=True)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
+    """The directory of all tests of a module that defines `tmp_path` by it."""
+    folder = tmp_path_factory.mktemp("begun")
+    return Begun(folder / "test", folder / "copy")
 
 
 @pytest.fixture

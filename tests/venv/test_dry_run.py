@@ -39,11 +39,17 @@ def sources(no_base: None, wheels: Path, place: Path) -> Path:
     ("words", "rows", "notes"),
     [
         ("uses", {"uses": "1.0", "older": "1.0", "only": "1.2"}, [f"only 1.2 {UNKNOWN}"]),
-        ("older", {"older": "2.0"}, [f"older 2.0 {UNKNOWN}"]),
-        ("only --no-build-isolation only", {"only": "1.2"}, [f"only 1.2 {UNKNOWN}"]),
-        ("-e {place}/sources/only-1.2", {"only": "?"}, [f"only ? {UNKNOWN}"]),
+        (
+            "older only --no-build-isolation only",
+            {"older": "2.0", "only": "1.2"},
+            [f"older 2.0 {UNKNOWN}", f"only 1.2 {UNKNOWN}"],
+        ),
+        (
+            "-e {place}/sources/only-1.2 {place}/static",
+            {"only": "?", "static": "?"},
+            [f"only ? {UNKNOWN}", f"static ? {BUILT}"],
+        ),
         ("{wheels}/only-1.2.tar.gz", {"only": "1.2"}, [f"only 1.2 {UNKNOWN}"]),
-        ("{place}/static", {"static": "?"}, [f"static ? {BUILT}"]),
     ],
 )
 def test_what_would_be_built_is_named_and_not_built(

@@ -12,14 +12,24 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import BaseHere, install, run, wheel
+from tests.venv.conftest import Begun
 
 
 @pytest.fixture
-def kernels(here: BaseHere, wheels: Path, place: Path, done: Cli) -> Path:
+def tmp_path(begun: Begun) -> Path:
+    return begun.emptied()
+
+
+@pytest.fixture
+def kernels(here: BaseHere, wheels: Path, place: Path, done: Cli, begun: Begun) -> Path:
     """An overlay on a base that has ipykernel; the folder of kernels."""
-    install(here.site, wheel(place.parent / "old", "ipykernel", "6.0"))
-    wheel(wheels, "small", "1.0")
-    done("venv", "v", "small")
+
+    def make() -> None:
+        install(here.site, wheel(place.parent / "old", "ipykernel", "6.0"))
+        wheel(wheels, "small", "1.0")
+        done("venv", "v", "small")
+
+    begun.fill(make)
     return place.parent / "home/.local/share/jupyter/kernels"
 
 

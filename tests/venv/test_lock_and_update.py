@@ -10,21 +10,30 @@ import tomlkit
 
 from tests.conftest import Cli, Write
 from tests.support.overlays import BaseHere, clean_environment, install, project, run, seen, wheel
-from tests.venv.conftest import record
+from tests.venv.conftest import Begun, record
 
 LOCK = "v/.uenvtool/pylock.toml"
 
 
 @pytest.fixture
-def here(here: BaseHere, wheels: Path, place: Path, done: Cli) -> BaseHere:
+def tmp_path(begun: Begun) -> Path:
+    return begun.emptied()
+
+
+@pytest.fixture
+def here(here: BaseHere, wheels: Path, place: Path, done: Cli, begun: Begun) -> BaseHere:
     """A base with torch and shared; an overlay on it with frame."""
-    install(here.site, wheel(place.parent / "old", "shared", "1.0"))
-    wheel(wheels, "shared", "1.0")
-    wheel(wheels, "torch", "2.6.0")
-    wheel(wheels, "frame", "1.0", requires=("torch>=2.6", "shared"))
-    wheel(wheels, "more", "1.0", requires=("helping",))
-    wheel(wheels, "helping", "1.0")
-    done("venv", "v", "frame")
+
+    def make() -> None:
+        install(here.site, wheel(place.parent / "old", "shared", "1.0"))
+        wheel(wheels, "shared", "1.0")
+        wheel(wheels, "torch", "2.6.0")
+        wheel(wheels, "frame", "1.0", requires=("torch>=2.6", "shared"))
+        wheel(wheels, "more", "1.0", requires=("helping",))
+        wheel(wheels, "helping", "1.0")
+        done("venv", "v", "frame")
+
+    begun.fill(make)
     return here
 
 

@@ -9,14 +9,22 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import BaseHere, wheel
-from tests.venv.conftest import record
+from tests.venv.conftest import Begun, record
 
 
 @pytest.fixture
-def overlay(here: BaseHere, wheels: Path, done: Cli, place: Path) -> Path:
-    wheel(wheels, "stays", "1.0", files={"stays/part.py": "value = 1\n"})
-    wheel(wheels, "changes", "1.0", files={"changes/part.py": "value = 1\n"})
-    done("venv", "v", "stays", "changes")
+def tmp_path(begun: Begun) -> Path:
+    return begun.emptied()
+
+
+@pytest.fixture
+def overlay(here: BaseHere, wheels: Path, done: Cli, place: Path, begun: Begun) -> Path:
+    def make() -> None:
+        wheel(wheels, "stays", "1.0", files={"stays/part.py": "value = 1\n"})
+        wheel(wheels, "changes", "1.0", files={"changes/part.py": "value = 1\n"})
+        done("venv", "v", "stays", "changes")
+
+    begun.fill(make)
     return place / "v"
 
 

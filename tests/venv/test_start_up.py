@@ -13,8 +13,14 @@ from tests.conftest import Cli, Loaded
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
 from tests.support.tracing import traced
+from tests.venv.conftest import Begun
 
 PATHS = "import json, sys; print(json.dumps(sys.path))"
+
+
+@pytest.fixture
+def tmp_path(begun: Begun) -> Path:
+    return begun.emptied()
 
 
 @pytest.fixture
@@ -23,6 +29,13 @@ def here(here: BaseHere, wheels: Path, place: Path) -> BaseHere:
     install(here.site, wheel(place.parent / "old", "tool", "1.0"))
     wheel(wheels, "tool", "2.0", files={"tool/__main__.py": "import tool; print(tool.__version__)\n"})
     return here
+
+
+@pytest.fixture
+def v(here: BaseHere, done: Cli, begun: Begun) -> Path:
+    """An overlay on that base with tool 2."""
+    begun.fill(lambda: done("venv", "v", "tool==2.0"))
+    return Path("v")
 
 
 def paths(python: str | Path, **env: str) -> list[str]:
@@ -38,8 +51,7 @@ def base_folders(folder: Path) -> list[str]:
     return line.partition("= ")[2].split(":")
 
 
-def test_the_order_is_standard_library_overlay_base_rest(here: BaseHere, done: Cli, place: Path) -> None:
-    done("venv", "v", "tool==2.0")
+def test_the_order_is_standard_library_overlay_base_rest(here: BaseHere, v: Path, place: Path) -> None:
     (place / "mine").mkdir()
     (place / "added").mkdir()
     (here.site / "base.pth").write_text(f"{place / 'added'}\n")
@@ -68,8 +80,7 @@ def test_pth_files_of_the_bases_own_site_are_read_once(loaded: Loaded, wheels: P
 
 
 @pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a hook that is not there"])
-def test_a_damaged_overlay_still_starts_python(here: BaseHere, done: Cli, damage: str, place: Path) -> None:
-    done("venv", "v", "tool==2.0")
+def test_a_damaged_overlay_still_starts_python(v: Path, damage: str, place: Path) -> None:
     config = place / "v" / "pyvenv.cfg"
     if damage == "no pyvenv.cfg line":
         config.write_text("".join(line for line in config.read_text().splitlines(True) if "uenvtool" not in line))
@@ -81,8 +92,7 @@ def test_a_damaged_overlay_still_starts_python(here: BaseHere, done: Cli, damage
     assert completed.stdout == "2.0\n", completed.stderr
 
 
-def test_an_overlay_whose_base_lacks_a_folder_starts_only_if_that_is_said(here: BaseHere, done: Cli) -> None:
-    done("venv", "v", "tool==2.0")
+def test_an_overlay_whose_base_lacks_a_folder_starts_only_if_that_is_said(here: BaseHere, v: Path) -> None:
     here.site.rename(here.site.with_name("gone"))
 
     ended = run(["v/bin/python", "-m", "tool"], clean_environment())
@@ -119,8 +129,7 @@ def test_an_overlay_on_a_python_that_is_gone_says_how_it_is_made_again(
         assert "make it again on a Python that is here: " in told
 
 
-def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, done: Cli) -> None:
-    done("venv", "v")
+def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, v: Path) -> None:
     words = ["", "a b", "*", "$HOME", "'", '"', "\n", "--", "-c"]
 
     code = "import json, sys; print(json.dumps(sys.argv[1:])); sys.exit(7)"
@@ -131,18 +140,15 @@ def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, done: C
     assert json.loads(completed.stdout) == words
 
 
-def test_an_overlay_lies_on_an_overlay(
-    here: BaseHere, done: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overlay_lies_on_an_overlay(v: Path, done: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(wheels, "more", "1.0", files={"more/__init__.py": "import tool; print(tool.__version__)\n"})
-    done("venv", "one", "tool==2.0")
     for name in ("UENV_VIEW", "UENV_MOUNT_LIST", "PYTHONPATH"):
         monkeypatch.delenv(name)
 
-    done("venv", "two", "more", "--base", "one/bin/python")
+    done("venv", "two", "more", "--base", "v/bin/python")
 
     assert run(["two/bin/python", "-c", "import more"], clean_environment()).stdout == "2.0\n"
-    assert paths("two/bin/python")[-1] == base_folders(Path("one"))[-1]
+    assert paths("two/bin/python")[-1] == base_folders(v)[-1]
 
 
 def test_links_from_elsewhere_and_a_child_environment_lead_to_the_overlay(
@@ -161,9 +167,8 @@ def test_links_from_elsewhere_and_a_child_environment_lead_to_the_overlay(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_activation_starts_no_process(here: BaseHere, done: Cli, shell: str) -> None:
+def test_activation_starts_no_process(v: Path, shell: str) -> None:
     need(shell)
-    done("venv", "v", "tool==2.0")
 
     def started(text: str) -> int:
         calls = traced([shell, "-c", text], "execve,fork,vfork,clone,clone3", env=clean_environment())

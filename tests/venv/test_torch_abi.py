@@ -69,11 +69,12 @@ def test_a_library_for_another_torch_or_cuda_is_a_conflict(
     linked = [lib / name if (lib / name).exists() else library(place / "libs" / name, "int x;") for name in links]
     extension(wheels, {"_C.so": library(place / "made" / "ext.so", code, *linked)}, version)
 
-    dry = cli("venv", "v", "ext", "--dry-run")
+    if "bye" in said:
+        dry = cli("venv", "v", "ext", "--dry-run")
+        assert dry.code == 0
+        assert "if compiled modules fit the base's torch only a run sees" in dry.stderr
     answer = cli("venv", "v", "ext")
 
-    assert dry.code == 0
-    assert "if compiled modules fit the base's torch only a run sees" in dry.stderr
     assert answer.code == (1 if said else 0)
     assert re.search(said, answer.stderr, re.DOTALL)
     assert Path("v").exists() is not bool(said)

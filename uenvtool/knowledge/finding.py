@@ -11,7 +11,7 @@ from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
-from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, usable_files
+from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, once_if_shipped, usable_files
 from uenvtool.knowledge.locate import Location, locate, page_of
 from uenvtool.knowledge.pattern import Pattern, any_of
 
@@ -149,6 +149,7 @@ def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list
     ]
 
 
+@once_if_shipped
 def _load(location: Location) -> FindingFile:
     binder = Binder.of(location, FINDINGS)
     file = binder.whole(FindingFile, name=location.name)

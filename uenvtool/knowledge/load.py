@@ -20,6 +20,8 @@ from uenvtool.knowledge.schema import check_schema
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
 from uenvtool.knowledge.yamltree import Node, content, parse, read
 
+T = TypeVar("T")
+
 MAX_CHAIN = 16
 """Files that extend one another. Nobody can follow more, and each one is read for every command."""
 NOT_INHERITED = ("extends", "abstract", "remove")
@@ -77,6 +79,27 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
         raise BadInput("`remove` without `extends`", place, "leave it out: nothing is inherited here")
     loaded[key] = ExtendedTree(tree, (location, *ancestors), frozenset(removed))
     return loaded[key]
+
+
+def once_if_shipped(load: Callable[[Location], T]) -> Callable[[Location], T]:
+    """Return a function that calls `load` once for each shipped file and keeps the result.
+
+    It calls `load` each time for a file of the user, and for a file that extends another one.
+    """
+
+    @functools.lru_cache(maxsize=256)
+    def kept(location: Location, shown: str, data: bytes) -> T:
+        return load(location)
+
+    @functools.wraps(load)
+    def loaded(location: Location) -> T:
+        if location.is_built_in:
+            data = content(location.path, location.shown)
+            if parse(data, location.shown).get("extends") is None:
+                return kept(location, location.shown, data)
+        return load(location)
+
+    return loaded
 
 
 def _tree(location: Location, kind: Kind) -> Node:

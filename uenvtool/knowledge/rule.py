@@ -8,7 +8,7 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import RULES
-from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, usable_files
+from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, once_if_shipped, usable_files
 from uenvtool.knowledge.locate import Location, locate, page_of
 from uenvtool.knowledge.pattern import Pattern
 
@@ -144,6 +144,7 @@ def load_rules() -> dict[str, Rule]:
     }
 
 
+@once_if_shipped
 def _load(location: Location) -> RuleFile:
     binder = Binder.of(location, RULES)
     file = binder.whole(RuleFile, name=location.name)

@@ -15,7 +15,7 @@ from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term
 from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import TUNING
-from uenvtool.knowledge.load import usable_files
+from uenvtool.knowledge.load import once_if_shipped, usable_files
 from uenvtool.knowledge.locate import Location, available, locate, page_of
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.sources import SOURCES, Source, source_nodes
@@ -307,6 +307,7 @@ def load_all() -> Tuning:
     return _as_one([_load(location) for name, location in usable_files(TUNING).items() if name != SOURCES])
 
 
+@once_if_shipped
 def _load(location: Location) -> Tuning:
     binder = Binder.of(location, TUNING)
     sources = {**source_nodes(), **dict(children(binder.tree, SOURCES))}
