@@ -23,8 +23,8 @@ GROUPS = {"NCCL": "NCCL and RCCL", "FI": "libfabric", "HSA": "ROCm"}
 """The headings of the Slingshot variables, by the first part of the variable's name."""
 
 
-WORD = re.compile(r"[a-z]+[ ']")
-"""A plain word at the beginning of a text, and no name such as `hsn:` or `aws-ofi-nccl`."""
+WORD = re.compile(r"(?!(?:libfabric|memhooks)\b)[a-z]+[ ']")
+"""A word at the beginning of a text that begins a sentence with a capital letter: not a name."""
 
 
 class Part(NamedTuple):
