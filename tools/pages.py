@@ -1,41 +1,48 @@
-"""The parts of pages that the program knows: `python tools/pages.py` writes them anew.
+"""Writes the generated parts of docs/: `python tools/pages.py`.
 
-Each stands in its page between two comments: the commands; what each variable of Slingshot is, who sets it, and what is
-set here, why.
+Each part is between two comments of its page: the list of commands, and the Slingshot variables with the values that
+sites recommend and uenvtool sets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from uenvtool.cli import READERS, contexts
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.sources import load_sources
-from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all
+from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, Value, load_all
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVERYWHERE = "fabric == slingshot"
-"""The term of the conditions whose settings the table of Slingshot has."""
+"""The condition of the settings that belong to Slingshot."""
+GROUPS = {"NCCL": "NCCL and RCCL", "FI": "libfabric", "HSA": "ROCm"}
+"""The headings of the Slingshot variables, by the first part of the variable's name."""
+
+
+WORD = re.compile(r"(?!(?:libfabric|memhooks)\b)[a-z]+[ ']")
+"""A word at the beginning of a text that begins a sentence with a capital letter: not a name."""
 
 
 class Part(NamedTuple):
-    """What is made, the page that has it, and the function that yields its lines."""
+    """A generated part of a page: its name, its page, and the function that yields its lines."""
 
     name: str
     page: str
     lines: Callable[[], Iterator[str]]
 
     def text(self) -> str:
-        """Return the page with this part as the program gives it now."""
+        """Return the text of the page with this part generated again."""
         begin, end = f"<!-- {self.name}: made by `python tools/pages.py` -->\n\n", "\n<!-- end -->\n"
         before, _, rest = (DOCS / self.page).read_text(encoding="utf-8").partition(begin)
         return before + begin + "".join(f"{line}\n" for line in self.lines()) + end + rest.partition(end)[2]
 
 
 def commands() -> Iterator[str]:
-    """Yield a row a command, with those below it, under a heading for each kind of reader."""
+    """Yield a table for each kind of reader, with one row per command and subcommand."""
     known = {context.command_path.removeprefix("uenvtool "): context for context in contexts()}
     for reader, named in READERS.items():
         yield from (f"**{reader}**", "", _row(["command", "what it does"]), _row(["---"] * 2))
@@ -47,51 +54,70 @@ def commands() -> Iterator[str]:
 
 
 def slingshot() -> Iterator[str]:
-    """Yield the lines: a row a variable that a site's source gives a value, and what the sources are."""
+    """Yield a section for each group of Slingshot variables that a site recommends, and the list of the sources."""
     tuning, sources = load_all(), load_sources()
     sites = grouped((source.site, name) for name, source in reversed(sources.items()) if source.site)
-    yield _row(["variable", "what it is", *sites, "set here"])
-    yield _row(["---"] * (len(sites) + 3))
-    for variable in tuning.variables:
-        if variable.file == "knowledge/tuning/slingshot.yaml" and any(
-            set(variable.says) & set(names) for names in sites.values()
-        ):
-            cells = [_said(variable, names) for names in sites.values()]
-            yield _row(
-                [f"`{variable.name}`", variable.about, *cells, "; ".join(_set_here(variable.name, tuning)) or "not set"]
-            )
-    yield ""
+    names = {name for site in sites.values() for name in site}
+    for group, variables in grouped(
+        (GROUPS[variable.name.partition("_")[0]], variable)
+        for variable in tuning.variables
+        if variable.file == "knowledge/tuning/slingshot.yaml" and names & set(variable.says)
+    ).items():
+        yield from (f"### {group}", "")
+        for variable in variables:
+            yield from (f"#### `{variable.name}`", "", _sentences(variable.about), "")
+            yield from (_row(["value", "recommended by"]), _row(["---"] * 2))
+            yield from (_row([value, ", ".join(who)]) for value, who in _recommended(variable, sites).items())
+            settings = list(_settings(variable.name, tuning))
+            yield from ("", "Set by uenvtool:" if settings else "uenvtool does not set this variable.", "")
+            if settings:
+                yield from (*settings, "")
+    yield from ("### Documents", "")
+    for site, names_of_site in sites.items():
+        for name in names_of_site:
+            yield f"- {site}, `{name}`: [{sources[name].title}]({sources[name].url}), {sources[name].date}"
+
+
+def _recommended(variable: TunedVariable, sites: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Return the sites that recommend each value, with their sources unless all sources of the site give that value."""
+    rows: list[tuple[str, str]] = []
     for site, names in sites.items():
-        where = "; ".join(
-            f"`{name}`: [{sources[name].title}]({sources[name].url}), {sources[name].date}" for name in names
-        )
-        yield f"- {site}: {where}"
+        by_value = grouped((_shown(variable.says[name]), name) for name in names if name in variable.says)
+        for value, sources in by_value.items():
+            tags = "" if len(sources) == len(names) else f" ({', '.join(sources)})"
+            rows.append((value, f"{site.partition(' ')[0]}{tags}"))
+    return grouped(rows)
 
 
-def _said(variable: TunedVariable, names: list[str]) -> str:
-    """Return what a site's sources say; which of them, unless all say the same."""
-    said = {name: variable.says[name] for name in names if name in variable.says}
-    by_value = grouped(("unset" if value is None else f"`{value}`", name) for name, value in said.items())
-    if by_value and len(next(iter(by_value.values()))) == len(names):
-        return next(iter(by_value))
-    return ", ".join(f"{value} ({', '.join(said_by)})" for value, said_by in by_value.items())
+def _shown(value: Value) -> str:
+    return "unset" if value is None else f"`{value}`"
 
 
-def _set_here(name: str, tuning: Tuning) -> Iterator[str]:
-    """Yield each value that is set on this fabric, with its reasons, and each workaround."""
-    settings = [found for found in tuning.settings if found.name == name and EVERYWHERE in found.when.text]
+def _settings(name: str, tuning: Tuning) -> Iterator[str]:
+    """Yield a list item for each value that uenvtool sets on this fabric, with its reasons, and each workaround."""
+    settings = [setting for setting in tuning.settings if setting.name == name and EVERYWHERE in setting.when.text]
     for value, alike in grouped((_value(setting), setting) for setting in settings).items():
         reasons = dict.fromkeys(setting.reason for setting in alike)
         longest = [reason for reason in reasons if not any(reason in other for other in reasons if other != reason)]
-        yield f"{value}: {'; '.join(longest)}"
+        yield f"- {value}: {' '.join(map(_sentences, longest))}"
     for found in tuning.workarounds.values():
-        yield from (f"{_value(each)} with `--workaround {found.name}`" for each in found.settings if each.name == name)
+        for setting in found.settings:
+            if setting.name == name:
+                yield f"- {_value(setting)} with `--workaround {found.name}`: {_sentences(found.symptom)}"
 
 
 def _value(setting: Setting) -> str:
     if setting.removes:
         return "removed"
-    return "left to the hook" if setting.is_expected else f"`{setting.value}`"
+    return (
+        "left to the hook of the runtime. If the hook did not set it" if setting.is_expected else f"`{setting.value}`"
+    )
+
+
+def _sentences(text: str) -> str:
+    """Return a text of the knowledge files as sentences, one for each part between semicolons."""
+    parts = (part.rstrip(".") for part in text.split("; "))
+    return " ".join(f"{part[0].upper() if WORD.match(part) else part[0]}{part[1:]}." for part in parts)
 
 
 def _row(cells: list[str]) -> str:
@@ -101,7 +127,7 @@ def _row(cells: list[str]) -> str:
 PARTS = [
     Part("commands", "commands.md", commands),
     Part("commands", "skill.md", commands),
-    Part("slingshot", "network.md", slingshot),
+    Part("slingshot", "network-sources.md", slingshot),
 ]
 
 if __name__ == "__main__":

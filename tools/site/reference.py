@@ -1,4 +1,4 @@
-"""Adds to the site what is not written by hand: the README as its first page, and a reference made from the program."""
+"""Adds generated pages to the site: the README as the first page, and a reference of the program and its knowledge."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mkdocs.config.defaults import MkDocsConfig
@@ -26,50 +26,85 @@ from uenvtool.knowledge.schema import schema_text
 
 TOP = Path(__file__).parents[2]
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)[^)\s]*\)")
-PAGES = {"variables": "variable", "rules": "rule", "findings": "finding", "commands": "command", "files": "schema"}
-"""The folders of the reference, and the template of a page of each."""
+NAMES = (
+    "bash|cat|conda|entrypoint|eval|exec|export|libfabric|memhooks|mpirun|munge|numpy|pip|rw|sbatch|srun|torch|torchrun"
+    "|uenv|uenvtool|ulimit|unset"
+)
+WORD = re.compile(rf"(?!(?:{NAMES})\b)[a-z]+[ ']")
+"""A word at the beginning of a text that begins a sentence with a capital letter: not a name or a command."""
+
+
+class Directory(NamedTuple):
+    """A directory of the reference: the template of its pages, and the title and first sentence of its index."""
+
+    template: str
+    title: str
+    about: str
+
+
+DIRECTORIES = {
+    "variables": Directory(
+        "variable",
+        "Environment variables",
+        "These are the environment variables in the tuning files. A tuning is the recommended environment variables of "
+        "a network or library, with reasons.",
+    ),
+    "rules": Directory("rule", "Rules of check", "A rule is one check of a batch script by `uenvtool check`."),
+    "findings": Directory(
+        "finding", "Findings of doctor", "A finding is one diagnosis of a log or a shell by `uenvtool doctor`."
+    ),
+    "commands": Directory("command", "Commands", "These are the commands of uenvtool, with all of their options."),
+    "files": Directory(
+        "schema",
+        "Kinds of files",
+        "These are the kinds of YAML files that you can write for uenvtool, with all of their fields.",
+    ),
+}
+"""The directories of the reference, by name."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages. Raises what the loaders of the knowledge raise."""
-    os.environ["COLUMNS"] = "80"  # of the help texts
+    """Add the generated pages. Raises BadInput if a knowledge file is invalid."""
+    os.environ["COLUMNS"] = "80"  # the width of the help texts
     for path, text in generated_pages():
         files.append(File.generated(config, path, content=text))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Return a page in which a link to a file of the repository that is no page is plain text."""
-    folder = Path(page.file.src_uri).parent
+    """Return a page in which each link to a file of the repository that is not a page of the site is plain text."""
+    directory = Path(page.file.src_uri).parent
 
     def link(match: re.Match[str]) -> str:
-        path = os.path.normpath(folder / match[2])
+        path = os.path.normpath(directory / match[2])
         return match[0] if files.get_file_from_path(path) else match[1]
 
     return LINK.sub(link, markdown)
 
 
 def generated_pages() -> Iterator[tuple[str, str]]:
-    """Give the path below docs/ and the text of each page that is made."""
+    """Yield the path below docs/ and the text of each generated page."""
     yield "index.md", (TOP / "README.md").read_text().replace("](docs/", "](")
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        autoescape=False,  # noqa: S701  the pages are Markdown, and the texts our own
+        autoescape=False,  # noqa: S701  the pages are Markdown, and the texts are from this repository
     )
-    templates.filters |= {"cell": _cell, "prose": _prose}
-    for folder, entries in _entries().items():
-        template = templates.get_template(f"{PAGES[folder]}.md")
+    templates.filters |= {"cell": _cell, "meaning": _meaning, "prose": _prose, "sentences": _sentences}
+    for directory, entries in _entries().items():
+        kind = DIRECTORIES[directory]
+        template = templates.get_template(f"{kind.template}.md")
         for name, entry in entries.items():
-            yield f"reference/{folder}/{name}.md", template.render(name=name, entry=entry)
-        listed = [(name, _sentence(entry)) for name, entry in entries.items()]
-        yield f"reference/{folder}/index.md", templates.get_template("index.md").render(title=folder, listed=listed)
+            yield f"reference/{directory}/{name}.md", template.render(name=name, entry=entry)
+        listed = [(name, _summary(entry)) for name, entry in entries.items()]
+        index = templates.get_template("index.md").render(title=kind.title, about=kind.about, listed=listed)
+        yield f"reference/{directory}/index.md", index
 
 
 def _entries() -> dict[str, dict[str, Any]]:
-    """Return what has a page, by the folder of the reference and its name."""
+    """Return the entries that have a page, by directory of the reference and name."""
     variables = explain(ExplainRequest(all=True)).data
     rules = {name: explained_rule(rule).parts for name, rule in sorted(load_rules().items())}
     findings = {name: explained_finding(known).parts for name, known in sorted(load_findings().findings.items())}
@@ -83,19 +118,33 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each command by name, with its help and that of its own commands."""
+    """Yield each command by name, with its help text and those of its subcommands."""
     helps: dict[str, dict[str, str]] = {name: {} for commands in READERS.values() for name in commands}
     for context in contexts():
         if name := context.command_path.partition(" ")[2].partition(" ")[0]:
-            with contextlib.redirect_stdout(io.StringIO()) as printed:  # Typer prints it
+            with contextlib.redirect_stdout(io.StringIO()) as printed:  # Typer prints the help
                 context.get_help()
             helps[name][context.command_path] = printed.getvalue()
     yield from ((name, {"about": COMMANDS[name].sentence, "helps": found}) for name, found in helps.items())
 
 
-def _sentence(entry: dict[str, Any]) -> str:
-    """Return what the index says of an entry."""
-    return next((str(entry[key]) for key in ("about", "what", "description") if entry.get(key)), "")
+def _summary(entry: dict[str, Any]) -> str:
+    """Return the text of an entry in the index."""
+    if entry.get("about"):
+        return _sentences(entry["about"])
+    return next((str(entry[key]) for key in ("what", "description") if entry.get(key)), "")
+
+
+def _meaning(field: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Return the description of a field, or of the definition that the field refers to."""
+    definition = schema["$defs"].get(field.get("$ref", "").rpartition("/")[2], {})
+    return str(field.get("description") or definition.get("description", ""))
+
+
+def _sentences(text: str) -> str:
+    """Return a text as sentences, one for each part between semicolons."""
+    parts = [part.rstrip(".") for part in text.split("; ") if part]
+    return " ".join(f"{part[0].upper() if WORD.match(part) else part[0]}{part[1:]}." for part in parts)
 
 
 def _cell(value: object) -> str:
@@ -104,5 +153,5 @@ def _cell(value: object) -> str:
 
 
 def _prose(value: object) -> str:
-    """Return a text whose addresses are links, and in which nothing else is HTML."""
+    """Return a text in which addresses are links and no character is HTML."""
     return re.sub(r"(https?://[^\s,;)]+[^\s,;).])", r"<\1>", str(value).replace("<", "&lt;"))
