@@ -128,6 +128,7 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
         "UENVTOOL_DOCS",
     ):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # tests/faults fails it in processes of their own
     monkeypatch.chdir(work)
     return work
 

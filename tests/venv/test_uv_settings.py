@@ -45,12 +45,10 @@ def links(place: Path, table: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
-@pytest.mark.parametrize("where", ["shared", "shared/mine"])
-def test_what_lies_in_a_folder_above_or_here_decides_nothing(
-    where: str, name: str, below: Path, place: Path, cli: Cli
-) -> None:
+def test_what_lies_in_a_folder_above_or_here_decides_nothing(name: str, below: Path, place: Path, cli: Cli) -> None:
     table = "[tool.uv]\n" if name == "pyproject.toml" else ""
-    (place / where / name).write_text(links(place / "theirs", table))
+    for where in ("shared", "shared/mine"):
+        (place / where / name).write_text(links(place / "theirs", table))
 
     answer = cli("venv", "v", "thing")
 
