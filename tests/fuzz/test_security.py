@@ -273,7 +273,7 @@ def test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command(
 
 def test_every_command_is_in_the_list() -> None:
     text = (ROOT / "docs" / "security.md").read_text().split("## Programs and files of each command")[1]
-    items = re.findall(r"^- (`.*?): ", text.split("\n18. ")[0], re.MULTILINE)
+    items = re.findall(r"^- (`.*?) (?:starts?|runs?) ", text.split("\n18. ")[0], re.MULTILINE)
 
     assert set(COMMANDS) <= set(re.findall(r"`(\w+)", " ".join(items)))
 
