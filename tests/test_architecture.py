@@ -1,4 +1,4 @@
-"""docs/architecture.md, gone through as it stands: what it names exists, and following it needs no Python."""
+"""Follow docs/architecture.md: every file that it names exists, and the additions that it describes need no Python."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def instructions() -> dict[str, tuple[str, str, str]]:
-    """What to add, to the cells of its row: what to copy, where to, and the commands."""
+    """Map each addition to the cells of its row: the file to copy, the place for the copy, and the commands."""
     table = PAGE.split("| to add |")[1].split("\n\n")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
     return {name: (copy, to, then) for name, copy, to, then in rows}
 
 
 def commands(then: str, name: str) -> Iterator[list[str]]:
-    """The commands of a row, with the name filled in."""
+    """Yield the commands of a row, with the name filled in."""
     for command in re.findall(r"`(uenvtool [^`]+)`", then):
         yield command.replace("NAME", name).replace("RECIPE", "hello").split()[1:]
 
 
 def copied(what: str, name: str) -> Path:
-    """Do what the first two cells of a row say, in the current folder."""
+    """Copy the file of a row to the place that the row names, in the current directory."""
     copy, to, _ = instructions()[what]
     source, target = re.findall(r"`([^`]+/[^`]+)`", copy)[0], re.findall(r"`([^`]+)`", to)[0].replace("NAME", name)
     path = Path(target)
@@ -43,7 +43,7 @@ def copied(what: str, name: str) -> Path:
 
 
 def follow(cli: Cli, what: str, *more: str, **filled: str) -> None:
-    """Run the commands of a row; more: words for those that build. filled: what stands for a word of capitals."""
+    """Run the commands of a row. more: arguments for `build`. filled: the values of placeholders in capitals."""
     for command in commands(instructions()[what][2], "mine"):
         words = [*(filled.get(word, word) for word in command), *(more if command[0] == "build" else ())]
         answer = cli(*words)
@@ -51,7 +51,7 @@ def follow(cli: Cli, what: str, *more: str, **filled: str) -> None:
 
 
 def system(text: str) -> Path:
-    """A system of one's own."""
+    """Write a system."""
     path = Path("systems/mine.yaml")
     path.parent.mkdir()
     path.write_text(f"description: mine\n{text}")
@@ -59,15 +59,15 @@ def system(text: str) -> Path:
 
 
 def test_every_file_of_the_page_exists() -> None:
-    rooms, rest = PAGE.split("## The rooms")[1].split("\n\nThree ways")
+    packages, rest = PAGE.split("## The packages")[1].split("\n\n## Three call paths")
     named = {
-        (row.split("`")[1], name)
-        for row in rooms.splitlines()
-        if row.startswith("| `")
-        for name in re.findall(r"`([\w/]+(?:\.py|/))`", row)[1:]
+        (item.split("`")[1], name)
+        for item in re.split(r"^- ", packages, flags=re.MULTILINE)[1:]
+        for name in re.findall(r"`(\w+(?:\.py|/))`", item)[1:]
+        if not (ROOT / "uenvtool" / name).is_dir()
     }
     assert len(named) > 30
-    assert [name for room, name in named if not (ROOT / "uenvtool" / room / name).exists()] == []
+    assert [name for package, name in named if not (ROOT / "uenvtool" / package / name).exists()] == []
 
     paths = re.findall(r"`((?!rules/|findings/)[\w-]+/[\w./-]+\.(?:yaml|py|md))`", rest)
     elsewhere = [path for path in paths if "NAME" not in path]
@@ -141,13 +141,13 @@ def test_words_of_a_program_s_own_say_that_its_run_went_on_and_hide_no_others(cl
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the project, to be changed as the page says."""
+    """Copy the project, so that a test can change it as the page describes."""
     left_out = shutil.ignore_patterns(".*", "__pycache__", "tests", "envs", "containers", "docs")
     return Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=left_out))
 
 
 def run(project: Path, *words: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
-    """The tool in a folder; in a copy of the project, that copy."""
+    """Run the tool in a directory. In a copy of the project, run that copy."""
     command = [sys.executable, "-m", "uenvtool", *words]
     done = subprocess.run(command, cwd=project, env={**os.environ, **env}, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr

@@ -1,4 +1,4 @@
-"""Seven rules of the house that a reader would have to remember; those about names are ruff's, see pyproject.toml."""
+"""Test seven rules of the architecture. ruff tests the rules about banned names (pyproject.toml)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.xdist_group("house")  # one process parses each file, once
+pytestmark = pytest.mark.xdist_group("architecture")  # one process parses each file once
 SOURCES = sorted((ROOT / "uenvtool").rglob("*.py"))
 
 
@@ -22,7 +22,7 @@ def text_of(path: Path) -> str:
 
 @functools.cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Every part of a module's syntax: each file is parsed once."""
+    """Return every node of a module's syntax tree."""
     return tuple(ast.walk(ast.parse(text_of(path))))
 
 
@@ -39,7 +39,7 @@ def imports_of(path: Path) -> set[str]:
 
 @functools.cache
 def calls_in(path: Path) -> set[str]:
-    """What a module calls, as it names it."""
+    """Return the names of the functions that a module calls, as written in the module."""
     return {ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)}
 
 
@@ -76,33 +76,33 @@ KNOWS = {
     "container": {"core", "knowledge", "activation", "job", "venv"},
     "doctor": {"core", "knowledge", "activation", "venv", "check"},
 }
-"""Which rooms a room may import from."""
+"""The packages that each package may import from."""
 
 
-@pytest.mark.parametrize("room", KNOWS)
-def test_a_room_knows_only_what_it_may(room: str) -> None:
-    paths = (ROOT / "uenvtool" / room).rglob("*.py")
-    strangers = {
+@pytest.mark.parametrize("package", KNOWS)
+def test_a_package_imports_only_allowed_packages(package: str) -> None:
+    paths = (ROOT / "uenvtool" / package).rglob("*.py")
+    forbidden = {
         f"{path.name} imports {name}"
         for path in paths
         for name in imports_of(path)
-        if name.startswith("uenvtool.") and name.split(".")[1] not in KNOWS[room] | {room}
+        if name.startswith("uenvtool.") and name.split(".")[1] not in KNOWS[package] | {package}
     }
-    assert strangers == set()
+    assert forbidden == set()
 
 
-DOORS = {"uenvtool.activation.activate", "uenvtool.check.submission", "uenvtool.venv.health"}
-"""What doctor knows of the rooms beside it: one module each."""
+DOCTOR_IMPORTS = {"uenvtool.activation.activate", "uenvtool.check.submission", "uenvtool.venv.health"}
+"""The modules that doctor imports from packages other than core and knowledge, one per package."""
 
 
-def test_doctor_reaches_each_room_through_one_module() -> None:
-    rooms = tuple(f"uenvtool.{room}." for room in KNOWS["doctor"] - {"core", "knowledge"})
+def test_doctor_imports_one_module_of_each_other_package() -> None:
+    packages = tuple(f"uenvtool.{package}." for package in KNOWS["doctor"] - {"core", "knowledge"})
     imported = {name for path in (ROOT / "uenvtool" / "doctor").rglob("*.py") for name in imports_of(path)}
 
-    assert {name for name in imported if name.startswith(rooms)} == DOORS
+    assert {name for name in imported if name.startswith(packages)} == DOCTOR_IMPORTS
 
 
-def test_every_room_is_in_the_table() -> None:
+def test_every_package_is_in_the_table() -> None:
     assert {path.parent.name for path in (ROOT / "uenvtool").glob("*/__init__.py")} == set(KNOWS)
 
 
@@ -110,7 +110,7 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 
 
 def modules_that(module: str) -> set[str]:
-    """The modules of the project that a module imports, anywhere in it: also in functions and for type checkers."""
+    """Return the project's modules that a module imports, including imports in functions and for type checkers."""
     found = set()
     for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.Import):

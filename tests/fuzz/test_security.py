@@ -1,4 +1,4 @@
-"""Each sentence of docs/security.md has a test: here, or where the table at the end says."""
+"""Each numbered promise of docs/security.md has a test, in this file or where the table at the end names it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tests.support.trees import snapshot
 from uenvtool.cli import COMMANDS
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a terminal obeys."""
+"""Characters that a terminal interprets."""
 RECORDS = """\
 #!/bin/sh
 echo "$0 $*" >>"{log}"
 [ "$1" != --version ] || echo '1.1.0 (abcdef)'
 exit 1
 """
-"""A program that notes that it was started, and fails."""
+"""A program that logs its start and fails."""
 
 
 def noting(path: Path, log: Path) -> Path:
-    """Write such a program."""
+    """Write a program that logs its start to a file and fails."""
     return program(path, RECORDS.format(log=log))
 
 
@@ -109,13 +109,13 @@ started: list[str] = []
 
 @functools.cache
 def note_starts() -> None:
-    """Have each start of a program noted, by whatever door."""
+    """Record each start of a program, by any function."""
     sys.addaudithook(lambda event, arguments: started.append(f"{event} {arguments[:2]}") if event in STARTS else None)
 
 
 @pytest.fixture
 def no_program() -> Iterator[None]:
-    """No program is started while this lasts."""
+    """Fail the test if it starts a program."""
     note_starts()
     started.clear()
     yield
@@ -271,10 +271,11 @@ def test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command(
     assert ("./evil" in told.stdout) is own
 
 
-def test_every_command_has_a_row() -> None:
-    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
+def test_every_command_is_in_the_list() -> None:
+    text = (ROOT / "docs" / "security.md").read_text().split("## Programs and files of each command")[1]
+    items = re.findall(r"^- (`.*?) (?:starts?|runs?) ", text.split("\n18. ")[0], re.MULTILINE)
 
-    assert set(COMMANDS) <= set(re.findall(r"`(\w+)", " ".join(rows)))
+    assert set(COMMANDS) <= set(re.findall(r"`(\w+)", " ".join(items)))
 
 
 TESTED_BY = {
@@ -322,10 +323,10 @@ TESTED_BY = {
     23: "image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed "
     "env/test_install.py::test_a_build_of_an_ordinary_user_writes_nowhere_else_either",
 }
-"""The tests of each numbered sentence, in `tests`; those of one file stand behind its name."""
+"""The tests of each numbered promise, below `tests`. A name without a file is in the file before it."""
 
 
-def test_every_sentence_has_a_test() -> None:
+def test_every_promise_has_a_test() -> None:
     text = (ROOT / "docs" / "security.md").read_text()
 
     assert [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)] == sorted(TESTED_BY)
