@@ -186,8 +186,8 @@ def test_views_select_and_exclude_as_spack_itself_reads_it(write: Write) -> None
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("unify: when_possible\n", "", "zstd is a root spec here and at"),
-        ("require: {zstd: null}", "require: {zstd: =1.5.6}", "zstd is asked for at"),
+        ("unify: when_possible\n", "", "zstd is already a root spec at"),
+        ("require: {zstd: null}", "require: {zstd: =1.5.6}", "zstd is requested at"),
         ("  programs: {link", "  spack: {link", "'spack' is the name of another view"),
         ("  programs: {link", "  default: {link", "'default' is the name of another view"),
         ("unify: when_possible", "unify: false", "False is not one of True, when_possible"),

@@ -104,7 +104,7 @@ def in_your_own(position: Position | None) -> str:
     path = PurePath(position.file)
     kind = SYSTEM if SYSTEM.holds(path) else RECIPE
     name = kind.name_of(path)
-    return f", in a {kind.name} of your own with `extends: {name}`"
+    return f" in your own {kind.name}, with `extends: {name}`"
 
 
 def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:

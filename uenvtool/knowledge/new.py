@@ -15,8 +15,8 @@ from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.detect import SeenSystem, node_type
 from uenvtool.knowledge.from_stackinator import is_stackinator, lines_of_pin, lines_of_repos, read_stackinator
-from uenvtool.knowledge.here import SeenSystem, node_type
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe

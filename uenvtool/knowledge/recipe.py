@@ -322,7 +322,7 @@ def module_kinds(default: Mapping[str, Any]) -> list[str]:
 
 
 def _inside(binder: Binder, node: Node) -> Path:
-    return inside(binder.folder_of(node), node)
+    return inside(binder.directory_of(node), node)
 
 
 def _additions(binder: Binder) -> tuple[Addition, ...]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.programs import program
-from uenvtool.knowledge.here import Gpu, amd_gpus, fabric_of, look, nvidia_gpus, partitions
+from uenvtool.knowledge.detect import Gpu, amd_gpus, fabric_of, look, nvidia_gpus, partitions
 from uenvtool.knowledge.system import load_system
 
 TRAIN = ("--", "python", "train.py")
