@@ -82,7 +82,7 @@ def test_files_of_others_never_stand_in_the_way(cli: Cli, write: Write, line: st
     write("mine.yaml", SMALL)
     expected = cli(*line.split())
     assert expected.code in (0, 1), expected.stderr
-    for folder in {kind.folder for kind in KINDS}:
+    for folder in {kind.directory for kind in KINDS}:
         for name, text in OF_OTHERS.items():
             write(f"{folder}/{name}", text)
             write(f"{folder}/of-{Path(name).stem}/{folder[:-1]}.yaml", text)

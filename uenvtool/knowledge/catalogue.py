@@ -12,7 +12,7 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import listed, wrapped
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, own_file
+from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
@@ -215,7 +215,7 @@ def validate(files: Iterable[Path]) -> Result:
 
 def problems_in(path: Path) -> list[Problem]:
     """Return all problems in a knowledge file, or in the recipe in a directory."""
-    file = own_file(path) if path.is_dir() else path
+    file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
         return [Problem("file not found", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]

@@ -188,7 +188,7 @@ def _python_names(recipe: Recipe) -> Iterator[Problem]:
 
 @functools.cache
 def _names_of_python_packages() -> frozenset[str]:
-    lines = (data_root() / RECIPE.folder / "python-names.txt").read_text(encoding="utf-8").splitlines()
+    lines = (data_root() / RECIPE.directory / "python-names.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
 
 

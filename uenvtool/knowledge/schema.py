@@ -15,7 +15,7 @@ from uenvtool.core.words import grouped
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.yamltree import Node
 
-SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
+SCHEMA_DIRECTORY = Path(__file__).parent.parent / "schemas"
 MAX_PROBLEMS = 20
 
 _KINDS = {
@@ -36,7 +36,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 @cache
 def schema_text(name: str) -> str:
     """Return a schema as it is published for editors."""
-    return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
 
 
 def check_schema(tree: Node, name: str) -> None:

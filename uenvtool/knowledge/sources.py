@@ -47,7 +47,7 @@ class Source:
 @functools.cache
 def source_nodes() -> dict[str, Node]:
     """Return what is said of each source, by its short name; a file of the user's adds its own."""
-    found = dict(children(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree, SOURCES))
+    found = dict(children(load_extended(available(TUNING, user_files=False)[SOURCES], TUNING).tree, SOURCES))
     with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
         found |= children(load_extended(locate(TUNING, SOURCES), TUNING).tree, SOURCES)
     return found
