@@ -171,7 +171,7 @@ EXPLAINED = {
     "FI_CXI_RDZV_PROTO --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read",
     "FI_CXI_RDZV_PROTO --verbose --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read, as | who says what",
     "NCCL_P2P_LEVEL -s clariden": "not set, only with NCCL 2.27 or newer; pytorch- | pytorch-2.6 has 2.26.2-1",
-    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "2.27 or newer, but pytorch-2.6 has 2.26.2-1 | then:    NVL: peer to peer",
+    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "but pytorch-2.6 has 2.26.2-1 | then:    NVL: peer to peer",
     "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM, but pytorch-2.6 has none",
     "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here: slingshot) and site == EPFL (here: CSCS)",
     "NCCL_DEBUG -s clariden": "not set, as anywhere: it is left to you",
@@ -256,7 +256,9 @@ def test_what_a_hook_sets_is_told_and_left_to_it(cli: Cli) -> None:
     for system in ("daint", "santis", "clariden"):
         place = ("--system", system, "--runtime", "ce")
         edf = cli("activate", *place, "--shell", "edf").stdout
-        comment = " ".join(edf.partition("# The hook sets these itself")[2].replace("#", "").split())
+        comment = " ".join(
+            edf.partition("# The container hook sets these variables itself")[2].replace("#", "").split()
+        )
         rows = json.loads(cli("explain", *place, "--json").stdout)
         told[system] = {row["name"] for row in rows if row["reason"].startswith("the hook: ")}
         assert set(re.findall(r"(\w+)=", comment.partition(";")[0])) == told[system]

@@ -128,7 +128,7 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
     }
     assert own["deployment"] == {"reframe": {"features": ["mpi"], "cc": "mpicc"}, "post_install": "post-install"}
     assert "    # why fmt\n    # is here: https://x\n    - fmt@11\n" in text
-    assert "  # beside; of two lines there" in text
+    assert "  # beside; joined from two lines" in text
     assert {str(path.relative_to(place / "recipes/mine")) for path in (place / "recipes/mine").rglob("*.*")} == {
         "recipe.yaml",
         "modules.yaml",

@@ -85,7 +85,7 @@ def test_whether_conditions_can_hold_together(one: str, other: str, together: bo
     ("before", "after", "said"),
     [
         ("when: fabric == slingshot", "when: fabrik == slingshot", "9:24: unknown fact 'fabrik'"),
-        ("when: fabric == slingshot", "when: nccl >= 2.27.3", "scripts compare MAJOR.MINOR"),
+        ("when: fabric == slingshot", "when: nccl >= 2.27.3", "scripts can only compare MAJOR.MINOR"),
         ("source: mine}", "source: yours}", "unknown source 'yours'"),
         ("says: {mine: x}", "says: {his: x}", "unknown source 'his'"),
         ("type: text", "type: flag", "'x' is not 0 or 1"),

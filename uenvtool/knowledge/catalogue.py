@@ -16,7 +16,7 @@ from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS,
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
-from uenvtool.knowledge.recognise import claimed_twice
+from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.tuning import load_all
 from uenvtool.knowledge.yamltree import Node, read, text
@@ -230,7 +230,7 @@ def problems_in(path: Path) -> list[Problem]:
         return list(error.problems)
     if kind is not SYSTEM:
         return []
-    return [*unknown_targets(tree), *(() if location.is_built_in else claimed_twice(location.name, tree))]
+    return [*unknown_targets(tree), *(() if location.is_built_in else duplicate_markers(location.name, tree))]
 
 
 def _data(problem: Problem) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What doctor can find: lines of logs and conditions of a shell, each with its severity, reason and fix."""
+"""The findings of `doctor`: lines of logs and conditions of a shell, each with its severity, reason and fix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uenvtool.knowledge.pattern import Pattern, any_of
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
 SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
-"""The worst first. A note is no fault."""
+"""The severities, the worst first. A note is not a problem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +77,7 @@ class KnownFinding:
 
     @property
     def page(self) -> str:
-        """The address of its page, where the documentation is published."""
+        """The address of the finding's page in the published documentation."""
         return page_of(self.id, self.position.file)
 
 
@@ -114,8 +114,8 @@ class Known:
 def load_finding_file(name: str) -> FindingFile:
     """Return the findings of one file, by its name or path.
 
-    Raises BadInput with every problem found, also for a finding that another file has too, and for one that names
-    another that is nowhere.
+    Raises BadInput with all problems, including an id that another file also defines, or a reference to an unknown
+    finding.
     """
     file = _load(locate(FINDINGS, name))
     others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)
@@ -125,7 +125,7 @@ def load_finding_file(name: str) -> FindingFile:
 
 
 def load_findings() -> Known:
-    """Return all findings, facts and words; a finding of the current folder has no command to paste."""
+    """Return all findings, facts and words. Findings of the current directory have no command to paste."""
     findings: dict[str, KnownFinding] = {}
     facts: dict[str, LogFact] = {}
     words: dict[str, list[str]] = defaultdict(list)
@@ -154,7 +154,7 @@ def _load(location: Location) -> FindingFile:
     file = binder.whole(FindingFile, name=location.name)
     for fact in file.facts.values():
         if not all(line.value or (line.match and "value" in line.match.groups) for line in fact.log):
-            hint = "write `value`, or a group (?P<value>...)"
-            binder.problem("a line of this fact gives no value", fact.position, hint)
+            hint = "add `value`, or a group (?P<value>...) in `match`"
+            binder.problem("a line of this fact has no value", fact.position, hint)
     binder.finish()
     return file
