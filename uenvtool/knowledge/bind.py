@@ -130,9 +130,7 @@ class Binder:
         if origin is Literal:
             word = _text(node)
             if word not in arguments:
-                raise ValueError(
-                    f"{node.position}: {word!r} is not one of {arguments}"
-                )  # the schema reports it to users
+                raise ValueError(f"{node.position}: {word!r} is not one of {arguments}")
             return word
         if origin in (Union, UnionType):
             inner = next(part for part in arguments if part is not type(None))

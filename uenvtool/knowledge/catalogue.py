@@ -54,7 +54,6 @@ def list_(title: str | None = None) -> Result:
 
 
 def _workarounds() -> list[dict[str, str]]:
-    """Return every workaround with its variables, its symptom and its cost."""
     return [
         {
             "name": known.name,

@@ -1,4 +1,4 @@
-"""The names that the shell completes. Typer keeps those that begin with the typed text."""
+"""The names for shell completion. Typer filters them by the typed text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Detects the properties of a cluster from one of its nodes, for a new system.
 
-Detection only reads. It starts no programs except those that print information.
+Detection changes nothing. It only reads files and runs programs that print information.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def partitions(text: str) -> list[SeenPartition]:
 
 
 def nvidia_gpus(text: str) -> Gpu | None:
-    """Return the GPUs in the output of nvidia-smi, or None if there are none.
+    """Return the GPUs in the output of nvidia-smi, or None if the output does not list any.
 
     text: The output of `nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits`.
     """
@@ -109,7 +109,7 @@ def nvidia_gpus(text: str) -> Gpu | None:
 
 
 def amd_gpus(text: str) -> Gpu | None:
-    """Return the GPUs among the agents in the output of `rocminfo`, or None if there are none."""
+    """Return the GPUs among the agents in the output of `rocminfo`, or None if the output does not list any."""
     arches = re.findall(r"^  Name: +(gfx\w+)", text, re.MULTILINE)
     models = re.findall(r"^  Marketing Name: +(AMD Instinct \S+)", text, re.MULTILINE)
     model = models[0].removeprefix("AMD Instinct ") if models else arches[0] if arches else ""

@@ -24,8 +24,11 @@ SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 class LogLine:
     """A line that programs print.
 
-    text: what the line contains, and what is searched for. match, unless: what it contains too, or not. near, not_near:
-    what it or the lines behind it contain, or not. value: of a fact that the line shows by itself.
+    text: A text that the line contains, by which lines are found quickly.
+    match, unless: Patterns that the line must match and must not match.
+    near, not_near: Patterns that the line or one of the lines after it must match, and patterns that none of them may
+        match.
+    value: The value of a fact, if the line shows it without a group in `match`.
     """
 
     text: Verbatim
@@ -38,7 +41,7 @@ class LogLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remedy:
-    """A workaround of the tuning files that mends a finding, and the condition over the facts of a log for it."""
+    """A workaround of the tuning files that fixes a finding. when: A condition over the facts of the log."""
 
     shorthand: ClassVar[str] = "name"
     name: str
@@ -47,14 +50,20 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownFinding:
-    """One thing that can be wrong.
+    """One problem that doctor can find.
 
-    severity: one of SEVERITIES. what, why, fix, source: texts for the user. command: what mends it, ready to
-    paste. workaround: the one of the tuning files that mends it. log: the lines that show it; none: a check finds
-    it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
-    findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
-    the code or its settings: a node, a stall, or what passes. ends: it ended a process, whatever others print
-    afterwards. state: of a job in Slurm that ended by it.
+    severity: One of SEVERITIES.
+    what, why, fix, source: The texts for the user.
+    command: A command that fixes the problem, ready to paste.
+    workaround: The workaround of the tuning files that fixes the problem.
+    log: The lines that show the problem. If it is empty, a check in Python finds the problem.
+    missing: Lines that the log must not contain.
+    when: A condition over the facts of the log.
+    hidden_by: The findings that cause this one and hide it.
+    fallback: Whether the finding is shown only if nothing else is broken.
+    fault: The cause, if it is not the code or its settings: a node, a stall or a passing condition.
+    ends: Whether the problem ended a process, whatever other processes print afterwards.
+    state: The state in Slurm of a job that ended with this problem.
     """
 
     id: Key
@@ -83,7 +92,10 @@ class KnownFinding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogFact:
-    """What a log says of its run. label: its name in the report; empty if it is not shown."""
+    """A fact about a run, from its log.
+
+    label: The name in the report, or an empty text if the report omits the fact.
+    """
 
     name: Key
     log: tuple[LogLine, ...]
@@ -93,7 +105,7 @@ class LogFact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingFile:
-    """The findings by id, the facts by name, and the words by what they tell, of one file."""
+    """The content of one file: findings by id, facts by name, and lists of words by their meaning."""
 
     name: str = ""
     description: str
@@ -104,7 +116,7 @@ class FindingFile:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Everything that can be found; words: each list of all files as one pattern."""
+    """All findings, facts and words. words: Each list of words of all files, as one pattern."""
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]

@@ -57,7 +57,7 @@ class Extended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """The options of srun and the variables that let the MPI programs of an image, such as nccl-tests, connect."""
+    """The requirements of an image's MPI programs, such as nccl-tests: options of srun, and variables."""
 
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()

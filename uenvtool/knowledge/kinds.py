@@ -172,9 +172,9 @@ LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 
 def recipe_file(directory: Path) -> Path:
-    """Return the recipe file, of any kind, in a directory.
+    """Return the path of the recipe or container recipe in a directory.
 
-    If there is none, return the path that a recipe would have.
+    If the directory contains neither, return the path where a recipe would be.
     """
     named = [directory / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
     return next((file for file in named if file.is_file()), named[0])

@@ -269,7 +269,6 @@ def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
 
 
 def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
-    """Yield the user's broken files of a kind, each with its first problem."""
     for location in available(kind).values():
         if not location.is_built_in:
             try:

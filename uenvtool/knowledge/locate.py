@@ -133,7 +133,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
     origin: The position that names the file.
     unwritten: The content to use instead of the file at a path. The file need not exist yet.
 
-    Raises BadInput if there is no such file. The message contains the nearest name and the known names.
+    Raises BadInput, with the nearest name and the known names, if the file does not exist.
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
         return _by_path(kind, Path(name), origin, unwritten)

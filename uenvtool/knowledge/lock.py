@@ -87,12 +87,15 @@ MAX_BYTES = 100_000_000
 
 
 def read_lock(path: Path, shown: str = "") -> Lock:
-    """Return the lock in a file. shown: The name of the file in errors. Raises BadInput if there is no valid lock."""
+    """Return the lock in a file. shown: The name of the file in errors.
+
+    Raises BadInput if the file cannot be read or does not contain a lock.
+    """
     shown = shown or str(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read it: {error}", Position(shown), "name a spack.lock") from error
+        raise BadInput(f"cannot read the file: {error}", Position(shown), "give the path of a spack.lock") from error
     return parse_lock(text, shown)
 
 

@@ -174,7 +174,6 @@ def _system_alone(properties: SeenSystem) -> list[str]:
 
 
 def _guess(properties: SeenSystem, line: str) -> list[str]:
-    """Return the comment above a value that was not detected."""
     name = line.strip().partition(":")[0]
     indent = line[: len(line) - len(line.lstrip())]
     return [f"{indent}# guessed: {properties.guessed[name]}"] if name in properties.guessed else []

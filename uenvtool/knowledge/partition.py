@@ -56,7 +56,7 @@ class Partition:
 
     @property
     def limits(self) -> str:
-        """Return the limits as a text, which is empty if there are none."""
+        """Return the limits as a text, which is empty if no limit is known."""
         of_bins = [f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins]
         parts = [
             "nodes without GPUs" if self.gpus == 0 else f"{self.gpus} GPUs" if self.gpus else "",
@@ -68,7 +68,7 @@ class Partition:
 
 
 def minutes(time: str) -> float:
-    """Return a time limit of sbatch in whole minutes, or infinity if there is no limit.
+    """Return a time limit of sbatch in whole minutes. An unlimited time is infinite.
 
     Seconds are rounded up, as Slurm does (sbatch(1)). Raises ValueError if the text is not a time limit.
     """

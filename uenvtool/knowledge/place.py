@@ -204,7 +204,6 @@ def _external(spec: str, prefix: str, reason: str, compilers: dict[str, str] | N
 
 
 def _compilers() -> dict[str, SystemPackage]:
-    """Return this machine's GCC as an external package, or nothing if GCC is not installed."""
     answer = _answer(GCC, shutil.which(GCC.program))
     if answer is None:
         return {}

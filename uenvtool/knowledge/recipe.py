@@ -260,7 +260,7 @@ class Recipe:
 
     @property
     def all_views(self) -> tuple[str, ...]:
-        """Return the names of all views of the image, including those that Stackinator adds to a published image."""
+        """Return the names of all views of the image, including those of Stackinator in a published image."""
         return (self.view.name, *self.views, SPACK_VIEW, MODULES_VIEW)
 
     def supports(self, uarch: str) -> bool:

@@ -1,4 +1,4 @@
-"""The rules of `check`: what each rule searches for in a batch script, its reason, its cost and its fix."""
+"""The rules of `check`: the text that each rule searches for in a batch script, and its reason, cost and fix."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
     for name, child in node.value.items():
         if name in known:
             continue
-        hint = f"{did_you_mean(name, known)} valid keys here: {', '.join(known)}"
+        hint = f"{did_you_mean(name, known)} use one of these keys: {', '.join(known)}"
         yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
 
 
@@ -126,18 +126,25 @@ def _hint(error: Any) -> str | None:
     if error.validator == "required":
         missing = _missing(error)
         about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
-        return f"add `{missing}:`{f'. {about}' if about else ''}"
+        return f"add `{missing}:`{f', {_lowered(about)}' if about else ''}"
     if error.validator == "pattern" and _has_controls(error):
         return "write the text on one line, without control characters"
     near = f"{did_you_mean(error.instance, error.validator_value)} " if _is_long_enum(error) else ""
     description = _description(error.schema) or ""
     if description.startswith("Use "):
-        return f"{near}u{description[1:]}"
+        return f"{near}{_lowered(description)}"
+    if description and error.validator in ("type", "anyOf", "oneOf"):
+        return f"write {_expected(error)}: {_lowered(description)}"
     if description:
-        return f"{near}correct the value. {description}"
+        instruction = "use one of these values" if error.validator == "enum" else "correct the value"
+        return f"{near}{instruction}. {description}"
     return near.strip() or (
         f"use a text that matches {error.validator_value}" if error.validator == "pattern" else None
     )
+
+
+def _lowered(description: str) -> str:
+    return description if description[1:2].isupper() else description[:1].lower() + description[1:]
 
 
 def _has_controls(error: Any) -> bool:

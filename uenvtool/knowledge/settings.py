@@ -2,8 +2,8 @@
 
 All commands use this module.
 
-Conditions over known facts are decided here. Facts that are not known yet (the runtime, versions, whether an overlay is
-named) remain as terms, which a script evaluates when it is sourced.
+Conditions over known facts are decided here. Other facts, such as the runtime, the versions or the presence of an
+overlay, remain as terms, which a script evaluates when it is sourced.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Settings:
         """Return the settings that apply in the first runtime if no software version can be determined.
 
         inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
-        image_sets: Whether to return only the settings that remain if the image sets its variables itself.
-        These are     workarounds and variables that must be removed, which an image cannot do.
+        image_sets: Whether to return only the settings that remain if the image sets its variables itself. These are
+            workarounds, and removals of variables, which an image cannot do.
         """
         facts = self.facts_of_first(inside)
         only_rest = image_sets and bool(self.given.get("image"))
@@ -191,7 +191,7 @@ def settings_of(
     venv: str | None = None,
     recipe: str = "",
 ) -> Settings:
-    """Return the settings of a system, or those that several systems have in common.
+    """Return the settings of a system, or the common settings of several systems.
 
     runtimes: The runtime in use, or all possible ones.
 
@@ -258,8 +258,7 @@ def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
     """Return the versions of a recipe's software on a node type.
 
     These are the resolved versions if they are known, or else the requested versions. The resolved versions come from
-    the lock of `uenvtool build` in the current directory. For a built-in recipe, the committed lock is used if there is
-    none.
+    the lock of `uenvtool build` in the current directory, or else from the committed lock of a built-in recipe.
     """
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
@@ -274,7 +273,7 @@ def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, 
     also returned. Without a lock, the versions of the system's packages take precedence over the requested versions.
 
     lock: The resolved versions of each package, if they are known. A lock is ignored if its versions do not meet the
-    requests, because it then belongs to another state of the recipe.
+        requests, because it then belongs to another state of the recipe.
     """
     facts = facts_with_mpi(recipe, system, uarch)
     own_mpi = {"mpi": facts["mpi"]} if facts["mpi"] != system.facts(uarch)["mpi"] else {}

@@ -62,8 +62,8 @@ def modern(spec: str) -> str:
 def grouped_lines(named: Mapping[str, Sequence[SpecLine]], *, is_one: bool) -> Iterator[str]:
     """Yield the groups of root specs.
 
-    is_one: Whether there is only one version of each package. Lines of one package are then joined. Otherwise they are
-    put     into separate groups.
+    is_one: Whether there is only one version of each package. If so, lines of one package are joined. Otherwise they
+        are put into separate groups.
     """
     groups: dict[str, dict[str, SpecLine]] = {}
     for name, items in named.items():

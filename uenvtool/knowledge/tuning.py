@@ -407,7 +407,6 @@ def _workaround(binder: Binder, node: Node, name: str) -> Workaround:
 
 
 def _unseen(node: Node, when: Condition) -> frozenset[str]:
-    """Return the facts of a condition whose terms count as true if the fact cannot be determined."""
     facts = node.get("unseen")
     if facts is None or facts.value == "skip":
         return frozenset()
