@@ -198,7 +198,7 @@ def test_a_new_check_of_doctor_is_a_function_and_an_entry(project: Path) -> None
 
 KIND = """
 QUOTA = Kind(
-    name="quota", folder="quotas", pattern="*.yaml", reader="uenvtool.knowledge.quota:load_quota", heading="limits"
+    name="quota", directory="quotas", pattern="*.yaml", reader="uenvtool.knowledge.quota:load_quota", heading="limits"
 )
 KINDS = (*KINDS, QUOTA)
 LISTED = (*LISTED, QUOTA)

@@ -167,13 +167,13 @@ EXPLAINED = {
     "NCCL_NET": "\n  left to somebody else\n",
     "NCCL_NET_PLUGIN": "\n  removed\n",
     "FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD": "--workaround cxil-map: `cxil_map: write error` | cost:    small copies",
-    "FI_CXI_RDZV_PROTO --system clariden --nccl 2.26.2": "not set, only from NCCL 2.29 on; here it is 2.26.2",
+    "FI_CXI_RDZV_PROTO --system clariden --nccl 2.26.2": "not set, only with NCCL 2.29 or newer, but here it is 2.26.2",
     "FI_CXI_RDZV_PROTO --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read",
     "FI_CXI_RDZV_PROTO --verbose --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read, as | who says what",
-    "NCCL_P2P_LEVEL -s clariden": "not set, only from NCCL 2.27 on; pytorch- | pytorch-2.6 has 2.26.2-1",
-    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "2.27 on; pytorch-2.6 has 2.26.2-1 | then:    NVL: peer to peer",
-    "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM; pytorch-2.6 has none",
-    "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here slingshot) and site == EPFL (here CSCS)",
+    "NCCL_P2P_LEVEL -s clariden": "not set, only with NCCL 2.27 or newer; pytorch- | pytorch-2.6 has 2.26.2-1",
+    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "but pytorch-2.6 has 2.26.2-1 | then:    NVL: peer to peer",
+    "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM, but pytorch-2.6 has none",
+    "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here: slingshot) and site == EPFL (here: CSCS)",
     "NCCL_DEBUG -s clariden": "not set, as anywhere: it is left to you",
     "NCCL_NET -s clariden": "  on clariden, in uenv: AWS Libfabric | why:     without it | source:  docs-2026 (20",
     "NCCL_LL128_C2C -s clariden": "danger:  NCCL can deliver wrong numbers, and nothing says so; here kept away by ",
@@ -256,7 +256,9 @@ def test_what_a_hook_sets_is_told_and_left_to_it(cli: Cli) -> None:
     for system in ("daint", "santis", "clariden"):
         place = ("--system", system, "--runtime", "ce")
         edf = cli("activate", *place, "--shell", "edf").stdout
-        comment = " ".join(edf.partition("# The hook sets these itself")[2].replace("#", "").split())
+        comment = " ".join(
+            edf.partition("# The container hook sets these variables itself")[2].replace("#", "").split()
+        )
         rows = json.loads(cli("explain", *place, "--json").stdout)
         told[system] = {row["name"] for row in rows if row["reason"].startswith("the hook: ")}
         assert set(re.findall(r"(\w+)=", comment.partition(";")[0])) == told[system]

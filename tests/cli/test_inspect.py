@@ -38,7 +38,7 @@ def test_list_tells_what_users_name_and_where_the_rest_is_and_what_is_broken(cli
     lines = answer.stdout.splitlines()
     assert answer.code == 0
     assert [line.split()[0] for line in lines if line.endswith("  description")] == ["recipes", "systems"]
-    assert lines[-1].startswith("`uenvtool list KIND` lists the others: tuning, ")
+    assert lines[-1].startswith("use `uenvtool list KIND` to list these kinds: tuning, ")
     assert "recipes/broken/recipe.yaml:" in answer.stdout
     assert "hint: " not in answer.stdout  # of one file among others, in a cell of a table
 

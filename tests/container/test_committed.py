@@ -22,7 +22,7 @@ def test_what_is_committed_is_what_its_inputs_give(name: str, cli: Cli) -> None:
 
 def test_every_recipe_that_ships_is_committed() -> None:
     assert sorted(path.name for path in (ROOT / "containers").iterdir()) == SHIPPED
-    assert CONTAINER.folder == "recipes"
+    assert CONTAINER.directory == "recipes"
 
 
 def test_a_changed_file_is_a_drift_and_is_replaced_with_force_alone(cli: Cli, write: Write) -> None:

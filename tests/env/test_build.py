@@ -177,7 +177,7 @@ class TestSpack:
             (f"sys.stderr.write({UNSOLVABLE!r}); sys.exit(1)", "finds no solution; these requests clash"),
             ("sys.exit(0)", "failed (exit code 0)"),
             (SOLVES.replace("LOCK", "LOCK.replace('sles15', 'debian12')"), "for another machine than os=sles15"),
-            ("open(env + '/spack.lock', 'w').write('{'); sys.exit(0)", "not a lock of Spack"),
+            ("open(env + '/spack.lock', 'w').write('{'); sys.exit(0)", "not a valid Spack lock"),
         ],
     )
     def test_when_spack_fails_the_old_lock_stays(
@@ -295,8 +295,8 @@ ON_TCP = {"name": "libfabric", "parameters": {"fabrics": ["sockets", "tcp", "udp
     ("wrong", "message"),
     [
         (lock_with(OF_GCC), "has no compiler-wrapper for"),
-        (lock_with(ON_TCP), "libfabric has fabrics=sockets,tcp,udp, and needs fabrics=cxi,rxm,tcp"),
-        (lock_with({"name": "openmpi", "parameters": {"fabrics": "none"}}), "openmpi has fabrics=none, and needs"),
+        (lock_with(ON_TCP), "libfabric has fabrics=sockets,tcp,udp but needs fabrics=cxi,rxm,tcp"),
+        (lock_with({"name": "openmpi", "parameters": {"fabrics": "none"}}), "openmpi has fabrics=none but needs"),
     ],
     ids=["without compiler-wrapper", "libfabric without the provider", "MPI without libfabric"],
 )

@@ -186,10 +186,10 @@ def test_views_select_and_exclude_as_spack_itself_reads_it(write: Write) -> None
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("unify: when_possible\n", "", "zstd is a root spec here and at"),
-        ("require: {zstd: null}", "require: {zstd: =1.5.6}", "zstd is asked for at"),
-        ("  programs: {link", "  spack: {link", "'spack' is the name of another view"),
-        ("  programs: {link", "  default: {link", "'default' is the name of another view"),
+        ("unify: when_possible\n", "", "zstd is already a root spec at"),
+        ("require: {zstd: null}", "require: {zstd: =1.5.6}", "zstd is requested at"),
+        ("  programs: {link", "  spack: {link", "'spack' is already used"),
+        ("  programs: {link", "  default: {link", "'default' is already used"),
         ("unify: when_possible", "unify: false", "False is not one of True, when_possible"),
     ],
 )
@@ -219,11 +219,11 @@ def test_the_configuration_of_modules_is_passed_on_and_no_version_depends_on_it(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("modules: {default: {enable: [dotkit]}}\n", "no one kind of module files is made"),
-        ("modules: {default: {roots: {lmod: /l, tcl: /t}}}\n", "no one kind of module files is made"),
-        ("modules: {default: {enable: [lmod, tcl]}}\n", "no one kind of module files is made"),
-        ("modules: [\n", "not YAML"),
-        (None, "is not in the recipe's folder"),
+        ("modules: {default: {enable: [dotkit]}}\n", "the file must enable one kind of module files"),
+        ("modules: {default: {roots: {lmod: /l, tcl: /t}}}\n", "the file must enable one kind of module files"),
+        ("modules: {default: {enable: [lmod, tcl]}}\n", "the file must enable one kind of module files"),
+        ("modules: [\n", "not valid YAML"),
+        (None, "file not found: 'modules.yaml'"),
     ],
 )
 def test_a_configuration_of_modules_that_makes_none_is_refused(write: Write, text: str | None, message: str) -> None:
@@ -279,7 +279,7 @@ def test_the_version_of_mpi_is_the_systems_and_the_recipe_may_bound_it(write: Wr
 
     assert packages("any", "mine", "a100")["mpi"]["require"] == ["openmpi@=5.0.9"]
     assert packages("old", "mine", "a100")["mpi"]["require"] == ["openmpi@=4.1.7"]
-    with pytest.raises(BadInput, match=r"systems/mine.yaml:4:1: new needs openmpi@6:; mine has 5.0.9, 4.1.7"):
+    with pytest.raises(BadInput, match=r"systems/mine.yaml:4:1: new needs openmpi@6:, but mine has 5.0.9, 4.1.7"):
         planned("new", "mine", "a100")
 
 

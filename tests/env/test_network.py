@@ -41,8 +41,8 @@ def test_a_new_site_reaches_its_network_with_every_recipe(
     cli: Cli, write: Write, fabric: str, gpu: str, recipes: list[str], needs: dict[str, str]
 ) -> None:
     write("recipes/tools/recipe.yaml", TOOLS)
-    assert "guessed: mpi, built with the rest" in new_site(cli, write, fabric, gpu)
-    assert "# guessed: built with the rest" in Path("systems/mine.yaml").read_text().split("mpi: openmpi")[0]
+    assert "guessed: mpi, built with the other packages" in new_site(cli, write, fabric, gpu)
+    assert "# guessed: built with the other packages" in Path("systems/mine.yaml").read_text().split("mpi: openmpi")[0]
 
     (uarch,) = load_system("mine").nodes
     for recipe in recipes:
@@ -132,5 +132,6 @@ def test_each_coupled_triton_has_its_llvm_or_is_refused(cli: Cli, write: Write) 
         assert answer.code == (0 if triton in known else 2), answer.stderr
         if triton not in known:
             assert (
-                f"py-triton, which goes with {rule.when}, would not build: the LLVM of triton {triton}" in answer.stderr
+                f"py-triton, which is coupled to {rule.when}, would not build: the LLVM of triton {triton}"
+                in answer.stderr
             )

@@ -82,7 +82,7 @@ def test_files_of_others_never_stand_in_the_way(cli: Cli, write: Write, line: st
     write("mine.yaml", SMALL)
     expected = cli(*line.split())
     assert expected.code in (0, 1), expected.stderr
-    for folder in {kind.folder for kind in KINDS}:
+    for folder in {kind.directory for kind in KINDS}:
         for name, text in OF_OTHERS.items():
             write(f"{folder}/{name}", text)
             write(f"{folder}/of-{Path(name).stem}/{folder[:-1]}.yaml", text)
@@ -113,10 +113,10 @@ def test_a_file_that_is_left_out_is_told_and_the_one_that_it_hides_counts(
 
     assert answer.code == expected.code, answer.stderr
     assert answer.stdout == expected.stdout
-    assert f"ignored: {kind}/{shipped_name}.yaml:2:1: not YAML" in answer.stderr
+    assert f"ignored: {kind}/{shipped_name}.yaml:2:1: not valid YAML" in answer.stderr
     named = cli("validate", f"{kind}/{shipped_name}.yaml")
     assert named.code == 2
-    assert f"{kind}/{shipped_name}.yaml:2:1: not YAML" in named.stderr
+    assert f"{kind}/{shipped_name}.yaml:2:1: not valid YAML" in named.stderr
 
 
 @pytest.mark.parametrize(("kind", "name"), [("rules", "slurm"), ("findings", "nccl")])
@@ -131,8 +131,8 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
     assert cli("doctor", "--log", "job.out").code in (0, 1)
     answer = cli("validate", copy)
     assert answer.code == 2
-    assert f"is also at {ROOT}/knowledge/{kind}/{name}.yaml:" in answer.stderr
-    assert "hint: rename it" in answer.stderr
+    assert f"is already defined at {ROOT}/knowledge/{kind}/{name}.yaml:" in answer.stderr
+    assert "hint: rename this one" in answer.stderr
 
 
 def test_a_copy_of_a_tuning_is_another_choice_and_no_contradiction(cli: Cli, write: Write) -> None:

@@ -57,16 +57,16 @@ def test_what_is_no_file_is_told_to_whom_names_it(cli: Cli, place: Path) -> None
     os.mkfifo(place / "systems/pipe.yaml")
     (place / "systems/endless.yaml").symlink_to("/dev/zero")
     (place / "systems/gone.yaml").symlink_to("nowhere")
-    no_file, gone = "this is not a regular file", "cannot read it: No such file or directory"
+    no_file, gone = "this is not a regular file", "cannot read the file: No such file or directory"
 
-    for words, told in {
+    for arguments, message in {
         ("activate", "--system", "pipe"): f"systems/pipe.yaml:1:1: {no_file}\nhint: ",
         ("activate", "--system", "gone"): f"systems/gone.yaml:1:1: {gone}\nhint: ",
         ("build", "hello", "--system", "endless"): f"systems/endless.yaml:1:1: {no_file}\nhint: ",
         ("build", "pipe"): f"recipes/pipe/recipe.yaml:1:1: {no_file}\nhint: ",
     }.items():
-        answer = cli(*words)
-        assert (answer.code, answer.stderr[: len(told)]) == (2, told)
+        answer = cli(*arguments)
+        assert (answer.code, answer.stderr[: len(message)]) == (2, message)
 
 
 @pytest.mark.parametrize("name", sampled(["deep flow list", "aliases of aliases", "many unknown keys"], keep=2))
@@ -86,7 +86,7 @@ def test_a_chain_of_many_files_is_refused(cli: Cli, write: Write) -> None:
     answer = cli("build", "r0", "--no-concretize")
 
     assert answer.code == 2
-    assert "`extends` leads through more than" in answer.stderr
+    assert "the chain of `extends` is longer than" in answer.stderr
 
 
 def test_a_file_that_is_extended_in_many_ways_is_read_once(cli: Cli, write: Write) -> None:

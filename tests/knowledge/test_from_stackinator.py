@@ -128,7 +128,7 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
     }
     assert own["deployment"] == {"reframe": {"features": ["mpi"], "cc": "mpicc"}, "post_install": "post-install"}
     assert "    # why fmt\n    # is here: https://x\n    - fmt@11\n" in text
-    assert "  # beside; of two lines there" in text
+    assert "  # beside; joined from two lines" in text
     assert {str(path.relative_to(place / "recipes/mine")) for path in (place / "recipes/mine").rglob("*.*")} == {
         "recipe.yaml",
         "modules.yaml",
@@ -137,7 +137,7 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "told"),
+    ("file", "old", "new", "remark"),
     [
         ("config.yaml", "store:", "cleanup: build, store:", 'cleanup: "build"'),
         ("config.yaml", "main", "modules", 'default-view: "modules"'),
@@ -156,30 +156,30 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
         ("environments.yaml", "link: run", "projections: {all: x}", 'projections: {"all": "x"}'),
         ("environments.yaml", "prepend_path", "append_path", "append_path: "),
         ("environments.yaml", "", "", 'OF_SHELL: "${@USER@}/x"'),
-        ("environments.yaml", "", "", "its own add_compilers: true; prefix_paths: {}; env_vars: {}"),
+        ("environments.yaml", "", "", "add_compilers: true; prefix_paths: {}; env_vars: {}"),
         ("packages.yaml", "", "", 'require: ["~x11"]'),
         ("packages.yaml", "", "", 'prefer: ["+openmp"]'),
         ("packages.yaml", "", "", "buildable: true"),
         ("packages.yaml", "llvm ~gold ~cuda", "[{any_of: [~gold]}]", 'require: [{"any_of": ["~gold"]}]'),
-        ("pre-install", "", "", "pre-install: no script"),
+        ("pre-install", "", "", "pre-install: uenvtool runs no script before a build"),
         ("extra/other.jl", "", "", "extra/other.jl: "),
         ("extra/reframe.yaml", "main:", "other:", "extra/other.jl, extra/reframe.yaml: "),
         ("extra/reframe.yaml", "main:", "- no\nYAML", "extra/other.jl, extra/reframe.yaml: "),
     ],
 )
-def test_what_it_cannot_say_stands_as_a_comment(imported: Any, file: str, old: str, new: str, told: str) -> None:
+def test_settings_that_recipes_lack_become_comments(imported: Any, file: str, old: str, new: str, remark: str) -> None:
     text = imported({**FILES, file: FILES[file].replace(old, new) if old else FILES[file]})
 
     comments = " ".join(line.strip().lstrip("# ") for line in text.splitlines() if line.strip().startswith("#"))
-    assert f"left out: {told}" in comments
+    assert f"left out: {remark}" in comments
 
 
 def test_a_recipe_of_version_1_is_read_in_the_words_of_the_later_ones(imported: Any, place: Path) -> None:
     text = imported(OLD, "mine-env")
 
     own = yaml.safe_load(text)
-    assert "left out: Spack releases/v0.23 of https://s: it is older than uenvtool needs" in text
-    assert "left out: repo/packages/py-x: packages of Spack before 1.0 have another form" in text
+    assert "left out: Spack releases/v0.23 of https://s: uenvtool needs a newer Spack" in text
+    assert "left out: repo/packages/py-x: packages for Spack before 1.0 have another form" in text
     assert 'left out: bootstrap: {"spec": "gcc@12"}' in text
     assert own["compiler"] == "gcc@13.2.0 build_type=Release +bootstrap +strip languages=c,c++,fortran"
     assert own["compilers"]["nvhpc"]["version"] == "24.11"
@@ -210,14 +210,14 @@ def test_a_recipe_of_version_3_may_take_the_systems_gcc_and_several_repositories
     assert own["compilers"] == {"llvm": {"version": "21.1.4", "variants": "+clang +flang"}}
 
 
-def test_what_we_refuse_in_it_is_written_and_told_with_its_place(write: Write, cli: Cli) -> None:
+def test_a_converted_recipe_with_errors_is_written_and_its_errors_are_printed(write: Write, cli: Cli) -> None:
     for file, text in OLD.items():
         write(f"theirs/{file}", text.replace("specs: [zstd]", "specs: [nvhpc@25.1]"))
 
     answer = cli("new", "recipe", "mine", "--from", "theirs")
 
     assert answer.code == 2
-    assert "recipes/mine-two/recipe.yaml:23:3: nvhpc is asked for at 24.11 here and at 25.1 elsewhere" in answer.stderr
+    assert "recipes/mine-two/recipe.yaml:23:3: nvhpc is requested at 24.11, but recipes/mine-two/" in answer.stderr
     assert cli("validate", "recipes/mine-two").code == 2
 
 

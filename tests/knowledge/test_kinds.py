@@ -94,6 +94,6 @@ def test_the_wheel_ships_every_folder_that_is_read_from_what_ships(tmp_path: Pat
     wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     shipped = set(zipfile.ZipFile(wheel).namelist())
 
-    for folder in {*(kind.folder for kind in KINDS), ENVIRONMENTS}:
+    for folder in {*(kind.directory for kind in KINDS), ENVIRONMENTS}:
         tracked = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True)
         assert {f"uenvtool/data/{name}" for name in tracked.stdout.splitlines()} - shipped == set(), folder

@@ -121,7 +121,7 @@ def test_an_addition_that_is_a_link_out_of_the_folder_is_refused(write: Write) -
     link.parent.mkdir(parents=True)
     link.symlink_to(secret)
 
-    with pytest.raises(BadInput, match="leads out of the recipe's folder"):
+    with pytest.raises(BadInput, match="leads out of the recipe's directory"):
         load_recipe("mine")
 
 
@@ -137,7 +137,7 @@ def test_a_recipe_is_found_by_name_and_by_path_and_the_users_own_hides_the_built
     assert load_recipe("hello").description == "A small recipe."
     assert load_recipe("mine").name == "mine"
     assert [load_recipe(str(found)).name for found in (path, path.parent)] == ["special"] * 2
-    assert in_your_own(load_system("clariden").tree.position) == ", in a system of your own with `extends: clariden`"
+    assert in_your_own(load_system("clariden").tree.position) == " in your own system, with `extends: clariden`"
 
 
 def test_the_system_is_the_named_else_the_recognised_else_the_recipes_home(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ def test_a_spec_is_taken_apart() -> None:
     assert spec.package == "py-torch"
     assert str(spec.versions) == "2.6.0"
     assert spec.words == {"cuda": "+cuda", "rocm": "~rocm", "cuda_arch": "cuda_arch=90,90a"}
-    assert spec.own == "py-torch@2.6.0 +cuda ~rocm cuda_arch=90,90a"
+    assert spec.without_dependencies == "py-torch@2.6.0 +cuda ~rocm cuda_arch=90,90a"
     assert spec.dependencies == "%gcc@13.3.0 ^openblas threads=openmp"
 
 

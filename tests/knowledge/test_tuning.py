@@ -85,7 +85,7 @@ def test_whether_conditions_can_hold_together(one: str, other: str, together: bo
     ("before", "after", "said"),
     [
         ("when: fabric == slingshot", "when: fabrik == slingshot", "9:24: unknown fact 'fabrik'"),
-        ("when: fabric == slingshot", "when: nccl >= 2.27.3", "scripts compare MAJOR.MINOR"),
+        ("when: fabric == slingshot", "when: nccl >= 2.27.3", "scripts can only compare MAJOR.MINOR"),
         ("source: mine}", "source: yours}", "unknown source 'yours'"),
         ("says: {mine: x}", "says: {his: x}", "unknown source 'his'"),
         ("type: text", "type: flag", "'x' is not 0 or 1"),
@@ -94,13 +94,17 @@ def test_whether_conditions_can_hold_together(one: str, other: str, together: bo
         ("value: x, ", "", "policy default needs either `value` or `from`"),
         ("value: x, ", "value: x, policy: unset, ", "policy unset takes no value"),
         ("reason: because, ", "", "reason"),
-        ("source: mine}", "source: mine}\n    - {value: y, reason: too, source: mine}", "both can hold at once"),
+        (
+            "source: mine}",
+            "source: mine}\n    - {value: y, reason: too, source: mine}",
+            "both settings can apply at once",
+        ),
         (
             "source: mine}",
             "source: mine, conflicts: [NCCL_NET_PLUGIN]}\n"
             "  NCCL_NET_PLUGIN:\n    type: text\n    says: {mine: x}\n"
             "    settings:\n    - {value: x, reason: too, source: mine}",
-            "must not be set together",
+            "NCCL_NET_PLUGIN conflicts with NCCL_NET",
         ),
         (
             "source: mine}",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from uenvtool.activation.script import comments, legend_of, origin
 from uenvtool.core import quoting
-from uenvtool.knowledge.settings import ConditionalSetting, Settings, told_of_hook
+from uenvtool.knowledge.settings import ConditionalSetting, Settings, hook_sentence
 from uenvtool.knowledge.tuning import EXPECTED, PREPEND, UNSET, Setting
 
 UNSAID = "must be unset"
@@ -40,20 +40,20 @@ def as_edf(plan: Settings, again: str) -> str:
     return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan)])
 
 
-def edf_lines(plan: Settings, *, beside_image: bool = False) -> list[str]:
-    """Return the entries of the table alone, each with its reason above it. beside_image: see `Settings.held`."""
+def edf_lines(plan: Settings, *, image_sets: bool = False) -> list[str]:
+    """Return the entries of the table alone, each with its reason above it. image_sets: see `Settings.held`."""
     entries = _commented(
         plan,
         lambda name, value: f"{name} = {quoting.edf(name, value)}",
         unset=lambda name: f'{name} = ""  # unsets it',
-        beside_image=beside_image,
+        image_sets=image_sets,
     )
     return [*entries, *_of_hook(plan)]
 
 
 def _of_hook(plan: Settings) -> Iterator[str]:
     """Yield what a hook sets, as a comment."""
-    yield from comments(filter(None, [told_of_hook(plan.by_hook)]))
+    yield from comments(filter(None, [hook_sentence(plan.by_hook)]))
 
 
 def docker_lines(plan: Settings) -> list[str]:
@@ -82,12 +82,12 @@ def _commented(
     line: Callable[[str, str], str],
     unset: Callable[[str], str] = lambda name: f"# {name} {UNSAID}",
     *,
-    beside_image: bool = False,
+    image_sets: bool = False,
 ) -> Iterator[str]:
     """Yield each setting with its reason above it; what is computed where a script is sourced is left out."""
     if plan.venv:
         yield line("VIRTUAL_ENV", plan.venv)
-    for setting in _in_file(plan, beside_image=beside_image):
+    for setting in _in_file(plan, image_sets=image_sets):
         value = _value(setting)
         if setting.policy == UNSET or value is not None:
             yield from comments([f"{quoting.comment(setting.reason)} [{setting.source.name}]"])
@@ -104,9 +104,9 @@ def values(plan: Settings) -> Iterator[tuple[str, str]]:
             yield setting.name, value
 
 
-def _in_file(plan: Settings, *, beside_image: bool = False) -> list[Setting]:
+def _in_file(plan: Settings, *, image_sets: bool = False) -> list[Setting]:
     """Return what a file of a container says: nobody looks there, or puts a text in front of another."""
-    held = plan.held(inside=True, beside_image=beside_image)
+    held = plan.held(inside=True, image_sets=image_sets)
     return [setting for setting in held if setting.policy not in (EXPECTED, PREPEND)]
 
 

@@ -25,7 +25,7 @@ def known_launchers() -> dict[str, Launcher]:
 @functools.cache
 def launchers() -> dict[str, Launcher]:
     """Return the launchers that can be told where the other nodes are, by name."""
-    return {name: launcher for name, launcher in known_launchers().items() if launcher.meets}
+    return {name: launcher for name, launcher in known_launchers().items() if launcher.supports_nodes}
 
 
 def launcher_named(name: str) -> Launcher | None:

@@ -221,8 +221,8 @@ def _srun(engine: RuntimeJob) -> list[str]:
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
     env: list[str] = []
     if activation:
-        set_here = activation.held(inside=True, beside_image=True)
-        env = [*tags(set_here), *edf_lines(activation, beside_image=True), debugging(VARIABLE)]
+        set_here = activation.held(inside=True, image_sets=True)
+        env = [*tags(set_here), *edf_lines(activation, image_sets=True), debugging(VARIABLE)]
     return edf_text(
         engine,
         extended=engine.extended if plan.kind else None,

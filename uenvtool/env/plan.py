@@ -123,7 +123,7 @@ def _groups(recipe: Recipe, mpi: ChosenMpi | None, facts: Facts, hard: dict[str,
 
 def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
     spec = entry.spec
-    text = " ".join(filter(None, [spec.own, spec.dependencies]))
+    text = " ".join(filter(None, [spec.without_dependencies, spec.dependencies]))
     pin = hard.get(spec.package)
     return Root(
         package=spec.package,

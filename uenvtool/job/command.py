@@ -122,7 +122,7 @@ class Typed:
         if PYTHON_NAME.fullmatch(self.program):
             return ""
         line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "
-        names = (name for known in known_launchers().values() if not known.meets for name in known.commands)
+        names = (name for known in known_launchers().values() if not known.supports_nodes for name in known.commands)
         return next((name for name in names if line.startswith(f"{name} ")), "")
 
 

@@ -267,7 +267,7 @@ def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
     is_file = settings.runtimes[0].job.variables == "edf"  # which has no value of its own for each job
     return tuple(
         setting
-        for setting in settings.held(inside=inside, beside_image=True)
+        for setting in settings.held(inside=inside, image_sets=True)
         if setting.removes or setting.is_fixed or (setting.from_ == TEMPORARY and not is_file)
     )
 

@@ -54,7 +54,7 @@ class Disk:
     @property
     def gpus(self) -> int:
         """Return how many GPUs this machine has."""
-        from uenvtool.knowledge.here import gpu_count  # only jobs on this machine need it
+        from uenvtool.knowledge.detect import gpu_count  # only jobs on this machine need it
 
         return gpu_count()
 

@@ -22,7 +22,7 @@ from uenvtool.job.shell import (
     threads,
 )
 from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
-from uenvtool.knowledge.settings import told_of_hook
+from uenvtool.knowledge.settings import hook_sentence
 from uenvtool.knowledge.tuning import Setting
 
 WIDTH = 120
@@ -41,7 +41,7 @@ def job_edf(plan: JobPlan) -> str:
         *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
         *remarks(plan, VARIABLE),
-        *(wrapped(told_of_hook(plan.by_hook), WIDTH, "# ", "#   ") if plan.by_hook else ()),
+        *(wrapped(hook_sentence(plan.by_hook), WIDTH, "# ", "#   ") if plan.by_hook else ()),
     ]
     return edf_text(
         plan.knowledge,

@@ -61,7 +61,7 @@ def over_limits(plan: JobPlan, system: System) -> Iterator[Problem]:
     gpus = nodes * plan.ranks if plan.gpu else 0
     wanted = minutes(request.time) if request.time else 0
     place = f"a job in {limit.name} of {system.name}"
-    others = [one.name for one in system.jobs.partitions.values() if one.takes(nodes, gpus, wanted)]
+    others = [one.name for one in system.jobs.partitions.values() if one.accepts(nodes, gpus, wanted)]
     other = f"--partition {', '.join(others)}" if others else ""
     if limit.gpus == 0 and gpus:
         yield Problem(

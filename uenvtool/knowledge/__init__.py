@@ -1,1 +1,1 @@
-"""The knowledge (recipes, systems) as checked values with the positions they came from."""
+"""The knowledge files (recipes, systems, tuning and others) as checked values with their positions."""

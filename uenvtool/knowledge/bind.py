@@ -1,12 +1,15 @@
-"""Fills a frozen dataclass from a tree: a field has the name of its key, and its type says how it is read.
+"""Fills a frozen dataclass from a tree of nodes.
 
-    with_: tuple[Look, ...]    a list under `with`, or a mapping
-    when: Condition            a text that is a condition
-    name: Key                  the name under which a mapping has the value
-    position: Position         the place of the name of a mapping, else of the value
+The field and its YAML key have the same name. The type of the field determines how the value is read:
 
-A field without default must be in the file. A class with a `shorthand` can be written as the value of that field
-alone, whose place is then its own; with `at_its_name` that of its name. `unread` names keys that other code reads.
+    with_: tuple[Look, ...]    a list under the key `with`, or a mapping
+    when: Condition            a text that must be a condition
+    name: Key                  the name under which a mapping contains the value
+    position: Position         the position of that name, or else of the value
+
+A field without a default is required in the file. If a class has a `shorthand`, the file may contain only the value of
+that field instead of a mapping. `position` is then the position of this value, or of its name if the class sets
+`at_its_name`. `unread` lists the keys that other code reads.
 """
 
 from __future__ import annotations
@@ -35,16 +38,20 @@ T = TypeVar("T")
 
 Key = Annotated[str, "key"]
 Verbatim = Annotated[str, "verbatim"]
-"""A text as it is written, but for a newline at its end; the text of any other field is folded into one line."""
+"""A text that is kept as written, except for a final newline. Other texts are folded into one line."""
 SpecText = Annotated[str, "spec"]
-"""A text that has to be a spec."""
+"""A text that must be a valid spec."""
 
 
 @dataclass(eq=False, repr=False)
 class Binder:
-    """Makes values of the nodes of a tree. `problems` grows; `finish` raises them all.
+    """Makes values from the nodes of a tree. It collects problems, and `finish` raises them all.
 
-    special: how values of some types are read. facts: what conditions can ask for; none: that is not checked here.
+    chain: The file and the files that it extends.
+    removed: The packages that the files under `chain` remove.
+    kind: The name of the kind of knowledge file.
+    special: Readers for types that need their own, by type.
+    facts: The facts that conditions may name. If it is empty, facts are not checked here.
     """
 
     tree: Node
@@ -57,20 +64,20 @@ class Binder:
 
     @classmethod
     def of(cls, location: Location, kind: Kind, *, facts: Sequence[str] = ()) -> Binder:
-        """Return the binder of a file with all that it extends. Raises BadInput as `load_extended`."""
+        """Return the binder of a file and the files that it extends. Raises BadInput as `load_extended` does."""
         extended = load_extended(location, kind)
         return cls(extended.tree, extended.chain, extended.removed, kind.name, facts=facts)
 
     def whole(self, kind: type[T], /, **known: Any) -> T:
         """Return the value of the whole tree; see `fill`.
 
-        Raises BadInput if it is abstract, or lacks what must be there. A file that ships is not checked against its
-        schema each time; if it does not fit, the schema says why.
+        Raises BadInput if the tree is abstract or if a required field is missing. Built-in files are not checked
+        against their schema each time. If such a file cannot be read, the schema reports the reason.
         """
         if is_abstract(self.tree):
             name = self.chain[0].name
-            hint = f"name one that extends it, or write `extends: {name}` in a file of your own"
-            raise BadInput(f"{name} is abstract: it exists to be extended", self.tree.value["abstract"].key, hint)
+            hint = f"name a {self.kind} that extends it, or write `extends: {name}` in your own file"
+            raise BadInput(f"{name!r} is abstract and can only be extended", self.tree.value["abstract"].key, hint)
         try:
             return self.fill(kind, self.tree, **known)
         except BadInput:
@@ -81,37 +88,40 @@ class Binder:
             raise
 
     def fill(self, kind: type[T], node: Node, key: str = "", /, **known: Any) -> T:
-        """Return the value of a node that a mapping has under `key`; known: fields that are not read.
+        """Return the value of one node.
 
-        Raises BadInput if a field is missing, ValueError for a key that is unknown.
+        key: The name under which a mapping contains the node.
+        known: The fields that the caller provides, which are not read from the node.
+
+        Raises BadInput if a required field is missing, and ValueError if the class has no field for a key.
         """
-        hashable: Any = kind  # a type variable is none to mypy, and @cache asks for one
+        hashable: Any = kind  # @cache needs a hashable argument, and mypy does not know that a class is hashable
         fields = _fields(hashable)
         is_mapping = isinstance(node.value, dict)
         entries = node.value if is_mapping else {getattr(kind, "shorthand", "").rstrip("_"): node}
-        if strange := entries.keys() - fields.keys() - {*getattr(kind, "unread", ()), *NOT_INHERITED}:
-            raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
+        if unknown_keys := entries.keys() - fields.keys() - {*getattr(kind, "unread", ()), *NOT_INHERITED}:
+            raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown_keys))}")
         is_named = is_mapping or getattr(kind, "at_its_name", False)
         place = (is_named and node.key) or node.position
         values = dict(known)
-        for name, wanted in fields.items():
-            if wanted.name in known:
+        for name, bound in fields.items():
+            if bound.name in known:
                 continue
-            if wanted.is_key:
-                values[wanted.name] = key
-            elif wanted.is_place:
-                values[wanted.name] = place
+            if bound.is_key:
+                values[bound.name] = key
+            elif bound.is_place:
+                values[bound.name] = place
             elif name in entries:
-                values[wanted.name] = self.read(wanted.hint, entries[name], name)
-        missing = [name for name, wanted in fields.items() if wanted.is_required and wanted.name not in values]
+                values[bound.name] = self.read(bound.hint, entries[name], name)
+        missing = [name for name, bound in fields.items() if bound.is_required and bound.name not in values]
         for name in missing:
-            self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that has it")
+            self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that contains it")
         if missing:
             self.finish()
         return kind(**values)
 
     def read(self, hint: Any, node: Node, key: str = "") -> Any:
-        """Return the value of a node as a type says; key: the name that the node is under."""
+        """Return the value of a node as the given type. key: the name under which a mapping contains the node."""
         if hint in self.special:
             return self.special[hint](node, key)
         if hint in _READERS:
@@ -134,24 +144,27 @@ class Binder:
         return self.fill(hint, node, key)
 
     def finish(self) -> None:
-        """Raise BadInput with everything that is wrong."""
+        """Raise BadInput with all problems, if there are any."""
         BadInput.raise_any(self.problems)
 
     def problem(self, message: str, position: Position | None, hint: str | None = None) -> None:
-        """Note something that is wrong."""
+        """Record a problem."""
         self.problems.append(Problem(message, position, hint))
 
     def condition(self, node: Node) -> Condition:
-        """Return the condition that a node has; ALWAYS, with a problem noted, if it is none."""
+        """Return the condition in a node. If the text is not a condition, record a problem and return ALWAYS."""
         return _condition(self, node)
 
-    def folder_of(self, node: Node) -> Path:
-        """Return the folder of the file that a value stands in: the user's, or that of a file that it extends."""
+    def directory_of(self, node: Node) -> Path:
+        """Return the directory of the file that contains a value: the user's file or one that it extends."""
         return next(location.path.parent for location in self.chain if location.shown == node.position.file)
 
 
 def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
-    """Return the names and values of a mapping, or the values of a list, which names below a node lead to."""
+    """Return the entries of the mapping, or of the list, that the given names lead to below a node.
+
+    Each entry is a name and a value. The entries of a list have an empty name.
+    """
     for name in names:
         node = node.get(name) if node is not None else None
     if node is None or node.value is None or node.value is True:
@@ -161,7 +174,7 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field that a file can say: by its type, or the name or the place of the whole."""
+    """A field that can be read from a file: a key's value, the key itself, or the position."""
 
     name: str
     hint: Any
@@ -172,7 +185,6 @@ class _Field:
 
 @cache
 def _fields(kind: Any) -> dict[str, _Field]:
-    """Return the fields of a class that a file can say, by their keys."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {
         known.name.rstrip("_"): _Field(
@@ -188,13 +200,13 @@ def _fields(kind: Any) -> dict[str, _Field]:
 
 
 def _verbatim_if_text(hint: Any) -> Any:
-    """Return how a part of a list or mapping is read: a text there is kept as it is written."""
+    """Return the type as which an item of a list or mapping is read. Texts in lists and mappings are kept verbatim."""
     return Verbatim if hint is str else hint
 
 
 def _verbatim(node: Node) -> str:
     if isinstance(node.value, dict | list):
-        raise TypeError(f"{node.position}: no text")
+        raise TypeError(f"{node.position}: not a text")
     return "" if node.value is None else str(node.value).removesuffix("\n")
 
 
@@ -204,17 +216,17 @@ def _text(node: Node) -> str:
 
 def _boolean(node: Node) -> bool:
     if not isinstance(node.value, bool):
-        raise TypeError(f"{node.position}: neither true nor false")
+        raise TypeError(f"{node.position}: not true or false")
     return node.value
 
 
 def _spec(binder: Binder, node: Node) -> Spec:
-    """Return the spec; one without a package if it is none."""
+    """Return the spec in a node. If the text is not a spec, record a problem and return a spec without a package."""
     try:
         return parse_spec(node.value)
     except SpecSyntaxError as error:
         place = Position(node.position.file, node.position.line, node.position.column + error.column - 1)
-        binder.problem(f"not a spec: {error}", place, "a spec reads `name@version +variant name=value`")
+        binder.problem(f"not a spec: {error}", place, "write the spec as `name@version +variant name=value`")
         return Spec(text=node.value, package="")
 
 
@@ -222,11 +234,11 @@ def _condition(binder: Binder, node: Node) -> Condition:
     try:
         condition = parse_condition(node.value)
     except ConditionSyntaxError as error:
-        binder.problem(str(error), node.position, "a condition reads `fabric == slingshot and not gpu`")
+        binder.problem(str(error), node.position, "write the condition as in `fabric == slingshot and not gpu`")
         return ALWAYS
     if binder.facts:
-        strange = [term.fact for term in condition.terms if term.fact not in binder.facts]
-        binder.problems += [unknown("fact", fact, binder.facts, node.position) for fact in strange]
+        unknown_facts = [term.fact for term in condition.terms if term.fact not in binder.facts]
+        binder.problems += [unknown("fact", fact, binder.facts, node.position) for fact in unknown_facts]
     return condition
 
 

@@ -1,4 +1,4 @@
-"""What files of knowledge exist, what each holds with all that it inherits, and what is wrong in them."""
+"""The commands `list`, `show`, `schema` and `validate` for knowledge files."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import listed, wrapped
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, own_file
+from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
-from uenvtool.knowledge.recognise import claimed_twice
+from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.tuning import load_all
 from uenvtool.knowledge.yamltree import Node, read, text
@@ -24,24 +24,24 @@ from uenvtool.knowledge.yamltree import Node, read, text
 SUFFIXES = (".yaml", ".yml")
 MOST_NAMES = 3
 FIRST = (RECIPE.title, SYSTEM.title)
-"""What a user names, and all that is told unasked: the whole is several screens."""
+"""The kinds that `uenvtool list` shows if no kind is given. All kinds together would fill several screens."""
 
 
 def list_(title: str | None = None) -> Result:
-    """Return everything that can be used by its name, or what is of one kind: `recipes`, `systems`, `workarounds`, ...
+    """Return the names of all knowledge files, or only those of one kind such as `recipes`, `systems` or `workarounds`.
 
-    Raises BadInput for another kind.
+    Raises BadInput if the kind is unknown.
     """
     headings = {**{kind.title: kind.heading for kind in LISTED}, WORKAROUNDS: "sets"}
     require_known("kind", [title] if title is not None else [], headings)
-    found = {kind.title: catalogue(kind) for kind in LISTED if title in (None, kind.title)}
+    listed_entries = {kind.title: catalogue(kind) for kind in LISTED if title in (None, kind.title)}
     if title in (None, WORKAROUNDS):
-        found[WORKAROUNDS] = _workarounds()
-    tabled = found if title is not None else {name: found[name] for name in FIRST}
-    others = ", ".join(name for name in found if name not in tabled)
-    rest = f"`uenvtool list KIND` lists the others: {others}" if others else ""
+        listed_entries[WORKAROUNDS] = _workarounds()
+    tabled = listed_entries if title is not None else {name: listed_entries[name] for name in FIRST}
+    others = ", ".join(name for name in listed_entries if name not in tabled)
+    rest = f"use `uenvtool list KIND` to list these kinds: {others}" if others else ""
     return Result(
-        data=found,
+        data=listed_entries,
         tables=tuple(
             Table(
                 headings=(name, headings[name], "description"),
@@ -54,7 +54,6 @@ def list_(title: str | None = None) -> Result:
 
 
 def _workarounds() -> list[dict[str, str]]:
-    """Return every workaround with what it sets, its symptom and its cost."""
     return [
         {
             "name": known.name,
@@ -67,7 +66,7 @@ def _workarounds() -> list[dict[str, str]]:
 
 
 def catalogue(kind: Kind) -> list[dict[str, str]]:
-    """Return every file of a kind that can be used by its name; a broken one is listed with what is wrong in it."""
+    """Return every file of a kind that can be named. The entry of a broken file contains the file's first problem."""
     entries = []
     for location in available(kind).values():
         try:
@@ -97,30 +96,39 @@ def _texts(node: Node | None) -> list[str]:
 
 
 COLUMN = 60
-"""Where the file and line stand, so that values and origins can be read as two columns."""
+"""The column in which `show` prints the origin of a value, so that values and origins form two columns."""
 
 
 def show(name: str) -> Result:
-    """Return a recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput."""
+    """Return a recipe, system or tuning file, by name or path, with everything that it inherits.
+
+    Raises BadInput if the file does not exist or cannot be read.
+    """
     tree = resolved(name)
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, file=as_yaml(tree))
 
 
 def is_path_of_other(name: str) -> bool:
-    """Tell if a name is that of something on disk that is no knowledge, as an overlay: no YAML, no recipe's folder."""
+    """Return whether a name is an existing path that is not a knowledge file, for example an overlay.
+
+    A knowledge file is a YAML file, a directory that contains a recipe, or a known name.
+    """
     is_yaml = name.endswith(SUFFIXES) or os.path.isfile(Path(name, Path(RECIPE.pattern).name))
     is_known = "/" not in name and any(name in available(kind) for kind in LISTED)
     return os.path.lexists(name) and not is_yaml and not is_known
 
 
 def schema(name: str) -> Result:
-    """Return the schema (Draft 2020-12) of a kind of file. Raises BadInput for another."""
+    """Return the JSON Schema (Draft 2020-12) of a kind of file. Raises BadInput if the kind is unknown."""
     require_known("schema", [name], [kind.name for kind in KINDS])
     return Result(file=schema_text(name))
 
 
 def resolved(name: str) -> Node:
-    """Return the tree of a file by its name or path. Raises BadInput if there is none."""
+    """Return the tree of a file, by name or path, with everything that it inherits.
+
+    Raises BadInput if no such file exists.
+    """
     if "/" in name or name.endswith(SUFFIXES):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
@@ -134,12 +142,12 @@ def resolved(name: str) -> Node:
 
 
 def provenance(tree: Node) -> dict[str, str]:
-    """Return each value's path, as `groups.cuda.specs[0]`, to FILE:LINE."""
+    """Return a mapping from the path of each value, such as `groups.cuda.specs[0]`, to its FILE:LINE."""
     return {path: _origin(node) for path, node in _leaves(tree, "")}
 
 
 def as_yaml(tree: Node) -> str:
-    """Return the tree as YAML with the origin of each value behind it."""
+    """Return the tree as YAML, with the origin of each value in a comment after it."""
     return "\n".join(_lines(tree, 0))
 
 
@@ -190,23 +198,26 @@ def _origin(node: Node) -> str:
 
 
 def validate(files: Iterable[Path]) -> Result:
-    """Return what is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is."""
-    found = {file: problems_in(file) for file in files}
-    problems = tuple(problem for wrong in found.values() for problem in wrong)
+    """Return the problems in knowledge files or in the recipes of directories.
+
+    The exit code is USAGE if there is a problem.
+    """
+    problems_of = {file: problems_in(file) for file in files}
+    problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(
         data=[_data(problem) for problem in problems],
         problems=problems,
-        notes=tuple(f"{file}: fine" for file, wrong in found.items() if not wrong),
+        notes=tuple(f"{file}: fine" for file, file_problems in problems_of.items() if not file_problems),
         exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
     )
 
 
 def problems_in(path: Path) -> list[Problem]:
-    """Return everything that is wrong in a file of knowledge, or in the recipe of a folder; nothing if it is fine."""
-    file = own_file(path) if path.is_dir() else path
+    """Return all problems in a knowledge file, or in the recipe in a directory."""
+    file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
-        return [Problem("no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
+        return [Problem("file not found", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
     try:
         tree = read(file, shown(file))
         kind = kind_of(file, tree)
@@ -218,7 +229,7 @@ def problems_in(path: Path) -> list[Problem]:
         return list(error.problems)
     if kind is not SYSTEM:
         return []
-    return [*unknown_targets(tree), *(() if location.is_built_in else claimed_twice(location.name, tree))]
+    return [*unknown_targets(tree), *(() if location.is_built_in else duplicate_markers(location.name, tree))]
 
 
 def _data(problem: Problem) -> dict[str, Any]:

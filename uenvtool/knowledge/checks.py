@@ -1,4 +1,8 @@
-"""What must hold beyond the schema: a recipe's names, versions and couplings; settings that contradict each other."""
+"""Checks that a schema cannot express.
+
+For a recipe, these are its package names, versions and couplings. For tuning files, these are settings that contradict
+each other.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,11 @@ from uenvtool.knowledge.version import Versions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionRequest:
-    """A version that the recipe asks for somewhere. hard: Spack must take it. when: where it does."""
+    """A version that a recipe requests.
+
+    hard: Whether Spack must use this version.
+    when: The condition under which the request applies.
+    """
 
     package: str
     versions: Versions
@@ -38,7 +46,7 @@ class VersionRequest:
 
 
 def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
-    """Yield every version that the recipe asks for, in roots, compiler, Python, MPI and pins."""
+    """Yield every version that the recipe requests in its root specs, compiler, Python, MPI and pins."""
     for root in recipe.roots:
         yield from _of_spec(root.spec, root.position, root.when)
     if recipe.compiler:
@@ -53,52 +61,58 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
 
 
 def hard_requests(recipe: Recipe, facts: Facts) -> list[VersionRequest]:
-    """Return the versions that Spack must take on a place."""
+    """Return the versions that Spack must use where these facts hold."""
     return [request for request in version_requests(recipe) if request.hard and request.when.holds(facts)]
 
 
 def applied_couplings(recipe: Recipe, facts: Facts | None = None) -> list[Coupling]:
-    """Return the couplings whose condition the recipe asks for. facts: of the place; without, anywhere."""
-    requests = _requests_here(recipe, facts)
+    """Return the couplings that apply to the versions that the recipe requests.
+
+    facts: The facts of a node type. Without facts, a coupling is returned if it applies on any node type.
+    """
+    requests = _possible_requests(recipe, facts)
     return [rule for rule in recipe.couplings if any(_applies(rule, request) for request in requests)]
 
 
-def _requests_here(recipe: Recipe, facts: Facts | None) -> list[VersionRequest]:
+def _possible_requests(recipe: Recipe, facts: Facts | None) -> list[VersionRequest]:
     return [request for request in version_requests(recipe) if facts is None or request.when.holds(facts) is not False]
 
 
 def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[Pin, Coupling]]:
     """Return the hard pins that couplings add for packages whose version the recipe leaves open.
 
-    facts: of the place, where only what holds there counts; without, what the recipe says anywhere does.
+    facts: The facts of a node type, where only the requests that may hold there are used. Without facts, all requests
+    are used.
     """
-    decided = {request.package for request in _requests_here(recipe, facts) if request.hard}
-    found: dict[str, tuple[Pin, Coupling]] = {}
+    decided = {request.package for request in _possible_requests(recipe, facts) if request.hard}
+    pins: dict[str, tuple[Pin, Coupling]] = {}
     for rule in applied_couplings(recipe, facts):
         for pin in rule.then:
             if pin.package not in decided:
-                found.setdefault(pin.package, (replace(pin, reason=rule.reason), rule))
-    return found
+                pins.setdefault(pin.package, (replace(pin, reason=rule.reason), rule))
+    return pins
 
 
 def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
-    """Yield what the recipe has on a place by a coupling that says it cannot be built."""
-    here = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
+    """Yield a problem for each package of the recipe that a coupling marks as not buildable where these facts hold."""
+    packages = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
     for rule in applied_couplings(recipe, facts):
-        for package, what in rule.lacks.items():
-            if package in here:
+        for package, failure in rule.lacks.items():
+            if package in packages:
                 yield Problem(
-                    f"{package}, which goes with {rule.when}, would not build: {what}",
+                    f"{package}, which is coupled to {rule.when}, would not build: {failure}",
                     rule.position,
-                    f"take another version, or give a recipe of your own the addition (packages/) and the rule "
-                    f"`when: {rule.when}` without `lacks`",
+                    f"use another version, or add the Spack package under packages/ of your own recipe and repeat "
+                    f"the coupling `when: {rule.when}` there without `lacks`",
                 )
 
 
 def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path, checked. unwritten: what stands for a file that is not there yet.
+    """Return the recipe of that name or path, after all checks.
 
-    Raises BadInput with everything that is wrong in it.
+    unwritten: The content to check instead of the file, which need not exist yet.
+
+    Raises BadInput with all problems of the recipe.
     """
     recipe = read_recipe(name, unwritten)
     checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
@@ -127,8 +141,8 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
                         f"{pin.package}@{request.versions} does not go with {rule.when}, which needs "
                         f"{pin.package}@{pin.version}",
                         request.position,
-                        f"the rule is at {rule.position}: {rule.reason}. "
-                        f"Take {pin.package}@{pin.version}, or move both{in_your_own(request.position)}",
+                        f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "
+                        f"The coupling is at {rule.position}: {rule.reason}",
                     )
 
 
@@ -141,24 +155,27 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
             may_differ = first.position in several and other.position in several
             if not first.versions.intersects(other.versions) and not may_differ:
                 yield Problem(
-                    f"{package} is asked for at {other.versions} here and at {first.versions} elsewhere",
+                    f"{package} is requested at {other.versions}, but {first.position} requests {first.versions}",
                     other.position,
-                    f"the other request is at {first.position}; keep one{in_your_own(first.position)}",
+                    f"keep only one of the two requests{in_your_own(first.position)}",
                 )
 
 
 def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
-    """Yield root specs of one package that are in force at once: Spack would join them, or find no solution."""
+    """Yield a problem for each pair of root specs of one package that apply together.
+
+    Spack would merge the two specs or find no solution.
+    """
     if recipe.unify == "when_possible":
         return
     for package, named in grouped((root.spec.package, root) for root in recipe.roots).items():
         for first, second in combinations(named, 2):
             if can_hold_together(first.when, second.when):
                 yield Problem(
-                    f"{package} is a root spec here and at {first.position}",
+                    f"{package} is already a root spec at {first.position}",
                     second.position,
-                    "keep one; to change an inherited spec, write yours in the group that it is in; for both in one "
-                    "image: `unify: when_possible`, and views that tell them apart",
+                    "keep only one of them. To change an inherited spec, write yours in a group of the same name. To "
+                    "put both in one image, set `unify: when_possible` and select one of them in each view",
                 )
 
 
@@ -166,19 +183,19 @@ def _python_names(recipe: Recipe) -> Iterator[Problem]:
     pins = [(pin.package, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())]
     for name, position in [*((root.spec.package, root.position) for root in recipe.roots), *pins]:
         if name in _names_of_python_packages():
-            yield Problem(f"Spack has no package {name!r}", position, f"its name in Spack is py-{name}")
+            yield Problem(f"Spack has no package {name!r}", position, f"use Spack's name for it, py-{name}")
 
 
 @functools.cache
 def _names_of_python_packages() -> frozenset[str]:
-    lines = (data_root() / RECIPE.folder / "python-names.txt").read_text(encoding="utf-8").splitlines()
+    lines = (data_root() / RECIPE.directory / "python-names.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
 
 
 def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
-    """Return the tuning files of those names as one, checked. Raises BadInput with every problem found.
+    """Return the tuning files of those names as one, after all checks. Raises BadInput with all problems.
 
-    trusts_shipped: that those which ship contradict nobody, which is a test's to see, is not looked at again.
+    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those.
     """
     tuning = read_tuning(names)
     known = {variable.name for variable in tuning.variables}
@@ -190,42 +207,43 @@ def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
 
 
 def load_tuning_file(name: str) -> Tuning:
-    """Return one tuning file by its name or path; its sets and workarounds may set what other files describe.
+    """Return one tuning file by its name or path. Its sets and workarounds may set variables that other files describe.
 
-    Raises BadInput with every problem found.
+    Raises BadInput with all problems.
     """
     return load_tuning([name], trusts_shipped=False)
 
 
 def contradictions(tuning: Tuning) -> Iterator[Problem]:
-    """Yield settings that can hold at once, of one variable or of two that must not be set together.
+    """Yield a problem for each pair of settings that must not apply together but can.
 
-    What others set may be the same value.
+    Such a pair sets the same variable, or two variables that exclude each other. Two settings with the same value are
+    allowed if something other than uenvtool sets one of them.
     """
-    for one, other in _pairs(tuning.settings):
-        if (one.name, one.value) == (other.name, other.value) and (tuning.set_by(one) or tuning.set_by(other)):
+    for first, second in _pairs(tuning.settings):
+        if (first.name, first.value) == (second.name, second.value) and (tuning.set_by(first) or tuning.set_by(second)):
             continue
-        if one.name == other.name:
-            what = f"{one.name} is set here and at {one.position}, and both can hold at once"
-        elif not {one.policy, other.policy} & set(VALUELESS):
-            what = f"{other.name} is set here and {one.name} at {one.position}, which must not be set together"
+        if first.name == second.name:
+            message = f"{first.name} is also set at {first.position}, and both settings can apply at once"
+        elif not {first.policy, second.policy} & set(VALUELESS):
+            message = f"{second.name} conflicts with {first.name}, which is set at {first.position}"
         else:
             continue
-        if can_hold_together(one.when, other.when):
-            yield Problem(what, other.position, "give them conditions that exclude each other")
+        if can_hold_together(first.when, second.when):
+            yield Problem(message, second.position, "give the two settings conditions that exclude each other")
 
 
 def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
-    """Yield the settings of one variable, and those of variables that must not be set together, by twos."""
+    """Yield pairs of settings that set the same variable, or variables that conflict with each other."""
     by_name = grouped((setting.name, index) for index, setting in enumerate(settings))
-    found = {
-        (min(index, other), max(index, other))
+    pairs = {
+        (min(index, second), max(index, second))
         for index, setting in enumerate(settings)
         for name in (setting.name, *setting.conflicts)
-        for other in by_name.get(name, ())
-        if other != index
+        for second in by_name.get(name, ())
+        if second != index
     }
-    yield from ((settings[one], settings[other]) for one, other in sorted(found))
+    yield from ((settings[first], settings[second]) for first, second in sorted(pairs))
 
 
 def _undescribed(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
@@ -239,4 +257,6 @@ def _undescribed(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator
         if setting.name not in known:
             yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
         elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
-            yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")
+            yield Problem(
+                f"{setting.name}: {wrong}", setting.position, "correct the value, or the type of the variable"
+            )

@@ -1,4 +1,4 @@
-"""The commands `list` and `schema`, and the group `new`."""
+"""The commands `list` and `schema`, and the command group `new`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import typer
 
 from uenvtool.core.options import Json
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name: letters, digits, `.`, `_` and `-`.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The new file's name. Use letters, digits, `.`, `_` and `-`.")
+]
 
 app = typer.Typer()
-new = typer.Typer(help="Write a commented recipe or system of your own.")
+new = typer.Typer(help="Write a commented recipe or system file for you to edit.")
 app.add_typer(new, name="new")
 
 
@@ -21,12 +23,12 @@ def list_(
         str | None,
         typer.Argument(
             metavar="[recipes|systems|...]",
-            help="What to list; default: recipes and systems, with --json all.",
+            help="The kind to list. Default: recipes and systems; with --json, all kinds.",
         ),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """List recipes, containers, components, systems, tuning files and workarounds: built-in ones and your own."""
+    """List recipes, containers, components, systems, tuning files and workarounds, both built-in and your own."""
     from uenvtool.core import console
     from uenvtool.knowledge import catalogue as command
 
@@ -39,12 +41,12 @@ def recipe(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="RECIPE", help="Extend this recipe, or read this folder of a Stackinator recipe."
+            "--from", metavar="RECIPE", help="Extend this recipe, or convert the Stackinator recipe in this directory."
         ),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Write recipes/NAME/recipe.yaml in the current folder."""
+    """Write recipes/NAME/recipe.yaml in the current directory."""
     from uenvtool.core import console
     from uenvtool.knowledge import new as command
 
@@ -56,34 +58,38 @@ def system(
     name: Name,
     from_: Annotated[str | None, typer.Option("--from", metavar="SYSTEM", help="Extend this system.")] = None,
     here: Annotated[
-        bool, typer.Option("--here", help="Look at this machine: sinfo, GPUs, network, containers, modules.")
+        bool,
+        typer.Option("--here", help="Detect the partitions, GPUs, network, containers and modules of this machine."),
     ] = False,
     fabric: Annotated[
         str, typer.Option(metavar="NAME", help="The network: slingshot, infiniband, roce or ethernet.")
     ] = "",
-    gpu: Annotated[str, typer.Option(metavar="MODEL:COUNT", help="The GPUs of a node, as in A100:4.")] = "",
-    cores: Annotated[int, typer.Option(metavar="N", min=0, help="The cores of a node, which its ranks share.")] = 0,
+    gpu: Annotated[str, typer.Option(metavar="MODEL:COUNT", help="The GPUs of a node, for example A100:4.")] = "",
+    cores: Annotated[int, typer.Option(metavar="N", min=0, help="The CPU cores of a node, which its ranks share.")] = 0,
     runtime: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="How software is brought to the nodes; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A runtime that provides software on the nodes. Can be repeated."),
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Write systems/NAME.yaml in the current folder.
+    """Write systems/NAME.yaml in the current directory.
 
-    With --here it says what was seen on this machine, and marks what was guessed;
-    the options have the last word.
+    With --here, the command prints which programs it asked about this machine,
+    and the file marks each guessed value. Other options override detected values.
     """
     from uenvtool.core import console
-    from uenvtool.knowledge import here as seen
+    from uenvtool.knowledge import detect
     from uenvtool.knowledge import new as command
 
-    found = seen.from_options(here=here, fabric=fabric, gpu=gpu, cores=cores, runtimes=runtime or [])
-    return console.show(command.new_system(name, from_, found), as_json=json_)
+    description = detect.from_options(here=here, fabric=fabric, gpu=gpu, cores=cores, runtimes=runtime or [])
+    return console.show(command.new_system(name, from_, description), as_json=json_)
 
 
 @app.command()
 def schema(
-    name: Annotated[str, typer.Argument(metavar="recipe|system|tuning|...", help="The kind of file.")],
+    name: Annotated[
+        str, typer.Argument(metavar="recipe|system|tuning|...", help="The kind of file that the schema describes.")
+    ],
 ) -> int:
     """Print the JSON Schema of a kind of file."""
     from uenvtool.core import console

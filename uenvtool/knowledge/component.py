@@ -1,4 +1,4 @@
-"""A component of an image: its sources by version, how it is built, and the files that the image takes."""
+"""A component of an image: its sources by version, its build commands, and the files that the image copies from it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.yamltree import Node
 
 OPTIONS = "@options@"
-"""The word of a build step that stands for the options that hold."""
+"""The argument of a build step that is replaced by the options that apply."""
 VALUES = ("version", "out", "cuda_arch")
-"""The names that a word may have in `${...}`."""
+"""The names that an argument can contain as `${NAME}`."""
 _VALUE = re.compile(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Patch:
-    """A change of the sources. sha256: of the patch file."""
+    """A change to the sources. sha256: The checksum of the patch file."""
 
     url: str
     sha256: str
@@ -32,10 +32,14 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
-    """The sources of one version: an archive at `url`, or a commit of `git`, of the whole file.
+    """The sources of one version: either an archive at `url`, or a commit of `git`.
 
-    url, git: with `${version}` filled in; one of them is empty. sha256: of the archive. tag: of `git`, for a version
-    without a commit. unchecked: why no checksum is on record. source: who says so.
+    url, git: The addresses, which the component file gives once for all versions. `${version}` is filled in. One is
+        empty.
+    sha256: The checksum of the archive.
+    tag: The tag in `git` of a version that has no commit.
+    unchecked: The reason why no checksum is recorded.
+    source: Where the version and its checksum were read.
     """
 
     version: Key
@@ -51,18 +55,18 @@ class Release:
 
     @property
     def address(self) -> str:
-        """Return where the sources are."""
+        """Return the address of the sources."""
         return self.url or self.git
 
     @property
     def checksum(self) -> str:
-        """Return what the sources are compared with; empty if nothing is on record."""
+        """Return the checksum or commit that the sources must have, or an empty text if none is recorded."""
         return self.commit if self.git else self.sha256
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildStep:
-    """A command, word by word."""
+    """A command as a list of arguments."""
 
     shorthand: ClassVar[str] = "run"
     run: tuple[str, ...]
@@ -71,7 +75,7 @@ class BuildStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConditionalValue:
-    """An option, or the value of a variable, that holds under a condition."""
+    """An option, or the value of a variable, that applies under a condition."""
 
     shorthand: ClassVar[str] = "value"
     value: Verbatim
@@ -82,9 +86,9 @@ class ConditionalValue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacedText:
-    """A text and its place in the file: the name of something else, or a path in the image.
+    """A text and its position in the file. The text is a name or a path in the image.
 
-    A path may have `*` and `?` for characters of one name; a folder stands for all that is in it.
+    A path can contain the wildcards `*` and `?`, which match within one name. A directory includes all files in it.
     """
 
     shorthand: ClassVar[str] = "text"
@@ -94,7 +98,7 @@ class PlacedText:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DebianPackages:
-    """Packages that building needs, and those that are needed when it runs."""
+    """The Debian packages that are needed at build time and at run time."""
 
     build: tuple[str, ...] = ()
     runtime: tuple[str, ...] = ()
@@ -102,11 +106,15 @@ class DebianPackages:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Component:
-    """A component as its file describes it.
+    """A component, as its file describes it.
 
-    when: where it can be of use. needs: the components that are built before it. env: variables of its build.
-    installs: what the image takes. libraries: folders that are added to those where programs find libraries. sets:
-    variables of the image. check: commands that show that it works.
+    when: The condition under which the component is useful.
+    needs: The components that are built before this one.
+    env: The environment variables of the build.
+    installs: The paths that the image copies.
+    libraries: The directories that are added to the library search path.
+    sets: The environment variables of the image.
+    check: The commands that show that the component works.
     """
 
     unread: ClassVar[tuple[str, ...]] = ("url", "git")
@@ -128,7 +136,10 @@ class Component:
 
 
 def load_component(name: str, origin: Position | None = None) -> Component:
-    """Return the component of that name or path. origin: where it is named. Raises BadInput with every problem."""
+    """Return the component of that name or path. Raises BadInput with all problems.
+
+    origin: The position that names the component.
+    """
     location = locate(COMPONENT, name, origin)
     binder = Binder.of(location, COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}
@@ -136,47 +147,48 @@ def load_component(name: str, origin: Position | None = None) -> Component:
     binder.problems += _unknown_values(binder.tree)
     if component.options and not any(OPTIONS in step.run for step in component.build):
         place = binder.tree.value["options"].key
-        binder.problem(f"no step has the word {OPTIONS}", place, "put it where the options belong")
+        binder.problem(f"no build step contains {OPTIONS}", place, f"add {OPTIONS} where the options belong")
     binder.finish()
     return component
 
 
-def expanded(word: str, values: Mapping[str, str]) -> str:
-    """Return a word with the values of its `${...}`; what has no value stays as it is."""
-    return _VALUE.sub(lambda found: values.get(found[1], found[0]), word)
+def expanded(argument: str, values: Mapping[str, str]) -> str:
+    """Return an argument with the values of its `${NAME}` references. An unknown reference is kept as written."""
+    return _VALUE.sub(lambda match: values.get(match[1], match[0]), argument)
 
 
 def _release(binder: Binder, node: Node, version: str) -> Release:
-    """Return a version, which has the address of the whole file. One without a checksum must say why."""
+    """Return one version with the addresses that the file gives for all versions.
+
+    A version without a checksum must give the reason.
+    """
     addresses = {kind: str(child.value) for kind in ("url", "git") if (child := binder.tree.get(kind))}
     urls = {kind: expanded(address, {"version": version}) for kind, address in addresses.items()}
     release = binder.fill(Release, node, version, **urls)
     if bool(release.url) == bool(release.git):
-        both = "both" if release.url else "neither"
-        binder.problem(
-            f"version {version} has {both} `url` and `git`", release.position, "name one of them, at the top"
-        )
+        fault = "both `url` and `git` are" if release.url else "neither `url` nor `git` is"
+        binder.problem(f"{fault} set for version {version}", release.position, "set one of them at the top of the file")
     if not release.checksum and not release.unchecked:
-        wanted = "commit" if release.git else "sha256"
-        hint = f"add `{wanted}`, or `unchecked: REASON` if none is on record"
+        checksum = "commit" if release.git else "sha256"
+        hint = f"add `{checksum}`, or `unchecked: REASON` if no checksum is recorded"
         binder.problem(f"version {version} has no checksum", release.position, hint)
     if release.git and not release.checksum and not release.tag:
-        binder.problem(f"version {version} has neither `commit` nor `tag`", release.position, "name the commit")
+        binder.problem(f"version {version} has neither `commit` nor `tag`", release.position, "add `commit`")
     return release
 
 
 def _unknown_values(tree: Node) -> Iterator[Problem]:
-    words: list[tuple[Node, Collection[str]]]
-    words = [(child, ("version",)) for kind in ("url", "git") if (child := tree.get(kind))]
+    arguments: list[tuple[Node, Collection[str]]]
+    arguments = [(child, ("version",)) for kind in ("url", "git") if (child := tree.get(kind))]
     for key in ("env", "options", "build", "sets", "check"):
-        words += [(word, VALUES) for _, entry in children(tree, key) for word in _words(entry)]
-    for word, known in words:
-        for name in _VALUE.findall(str(word.value)):
+        arguments += [(argument, VALUES) for _, entry in children(tree, key) for argument in _arguments(entry)]
+    for argument, known in arguments:
+        for name in _VALUE.findall(str(argument.value)):
             if name not in known:
-                yield unknown("value", name, known, word.position)
+                yield unknown("value", name, known, argument.position)
 
 
-def _words(entry: Node) -> list[Node]:
+def _arguments(entry: Node) -> list[Node]:
     if isinstance(entry.value, dict):
         entry = next(entry.value[key] for key in ("run", "value") if key in entry.value)
     return entry.each()

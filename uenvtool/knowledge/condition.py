@@ -1,10 +1,10 @@
-"""Conditions over facts, as the knowledge files write them behind `when`.
+"""Conditions over facts, as knowledge files contain them under `when`.
 
     fabric == slingshot and nccl >= 2.27 and not ce
 
-A term compares a fact (`==`, `!=`, `<`, `<=`, `>`, `>=`; versions as Spack orders them), asks
-whether one is in a list (`uarch in gh200|a100`), or whether it is there at all (`ce`, `not ce`).
-Terms are joined by `and`. What cannot be known here is unknown: neither true nor false.
+A term compares a fact with a value (`==`, `!=`, `<`, `<=`, `>`, `>=`), where versions are ordered as in Spack. It can
+also test whether the fact is in a list (`uarch in gh200|a100`) or whether the fact is present (`ce`, `not ce`). `and`
+joins terms. A term over a fact that is not known is undecided: neither true nor false.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ORDER: dict[str, Callable[[Version, Version], bool]] = {
 }
 
 Facts = Mapping[str, str | None]
-"""What is known: a fact's name to its value; None says that it is known to be absent, an empty text that
-it is there in a version that is not known."""
+"""The known facts, by name. None means that the fact is known to be absent. An empty text means that the software is
+present in an unknown version."""
 
 
 class ConditionSyntaxError(ValueError):
@@ -39,7 +39,7 @@ class ConditionSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One comparison: `values` has one value, several for `in`, none for presence."""
+    """One comparison. `values` contains one value, several values for `in`, and none for a test of presence."""
 
     fact: str
     operator: str
@@ -51,7 +51,7 @@ class Term:
         return f"{self.fact} {self.operator} {'|'.join(self.values)}"
 
     def holds(self, facts: Facts) -> bool | None:
-        """Tell if the term is true; None if the fact is not known."""
+        """Return whether the term is true, or None if the fact is not known."""
         if self.fact not in facts:
             return None
         value = facts[self.fact]
@@ -68,7 +68,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Terms that must all hold; no term at all always holds."""
+    """A conjunction of terms. A condition without terms is always true."""
 
     text: str = ""
     terms: tuple[Term, ...] = ()
@@ -80,7 +80,7 @@ class Condition:
         return hash(self.text)
 
     def holds(self, facts: Facts) -> bool | None:
-        """Tell if it holds; None if that depends on a fact that is not known."""
+        """Return whether the condition is true, or None if that depends on a fact that is not known."""
         answers = [term.holds(facts) for term in self.terms]
         if any(answer is False for answer in answers):
             return False
@@ -95,26 +95,26 @@ ALWAYS = Condition()
 
 
 @functools.cache  # many settings share their conditions
-def can_hold_together(one: Condition, other: Condition) -> bool:
-    """Tell if some facts make both conditions true.
+def can_hold_together(first: Condition, second: Condition) -> bool:
+    """Return whether some facts make both conditions true.
 
-    Each fact is tried at the values of a term that takes no others; else absent, at every value that a term names,
-    and below, above and beside them: no term can tell other values apart.
+    If a term allows only certain values of a fact, these values are tried. Otherwise the fact is tried as absent, at
+    each value that a term names, and at values below, above and next to them. No term can distinguish other values.
     """
-    for fact, about in grouped((term.fact, term) for term in (*one.terms, *other.terms)).items():
-        if len(set(map(id, about))) == 1:  # a term by itself can hold; terms of one text are one
+    for fact, terms in grouped((term.fact, term) for term in (*first.terms, *second.terms)).items():
+        if len(set(map(id, terms))) == 1:  # a single term can always hold, and equal terms are one cached object
             continue
-        named = [value for term in about for value in term.values]
-        tried: tuple[str | None, ...] = (None, "0", "99999999", *named, *(f"{value}.1" for value in named))
-        tried = next((term.values for term in about if term.operator in ("==", "in")), tried)
-        if not any(all(term.holds({fact: value}) for term in about) for value in tried):
+        values = [value for term in terms for value in term.values]
+        candidates: tuple[str | None, ...] = (None, "0", "99999999", *values, *(f"{value}.1" for value in values))
+        candidates = next((term.values for term in terms if term.operator in ("==", "in")), candidates)
+        if not any(all(term.holds({fact: value}) for term in terms) for value in candidates):
             return False
     return True
 
 
 @functools.cache  # many settings share their conditions
 def parse_condition(text: str) -> Condition:
-    """Return the condition that a text means. Raises ConditionSyntaxError if it means none."""
+    """Return the condition that a text contains. Raises ConditionSyntaxError if the text is not a condition."""
     terms = tuple(_term(part.strip()) for part in re.split(r"\s+and\s+", text.strip()))
     return Condition(" ".join(text.split()), terms)
 

@@ -1,4 +1,4 @@
-"""A container recipe: what an image is built on, the components that it gets, and what it is tested with."""
+"""A container recipe: the base of an image, its components, and its tests."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from uenvtool.knowledge.yamltree import parse, text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseImage:
-    """An image of somebody else's. hooks: the folder whose files its entry point sources, if it has one.
+    """An image that somebody else publishes.
 
-    unpinned: why no digest is on record.
+    unpinned: The reason why no digest is recorded.
+    hooks: The directory whose files the entry point of the image sources, if it has such an entry point.
     """
 
     image: str
@@ -34,16 +35,16 @@ class BaseImage:
 
     @property
     def reference(self) -> str:
-        """Return the image as a registry names it."""
+        """Return the image reference as registries use it: name, tag and digest."""
         return f"{self.image}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChosenComponent:
-    """A component at a version, and where it is named."""
+    """A component at a version, and the position that names it."""
 
     shorthand: ClassVar[str] = "version"
-    at_its_name: ClassVar[bool] = True  # an error is about the component, not about its version
+    at_its_name: ClassVar[bool] = True  # errors concern the component, not its version
     name: Key
     version: str
     position: Position
@@ -51,7 +52,10 @@ class ChosenComponent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removal:
-    """What is taken out of the base before anything is built: paths, and Debian packages by pattern."""
+    """The paths and Debian packages that are removed from the base before anything is built.
+
+    Packages can be patterns.
+    """
 
     paths: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
@@ -62,7 +66,8 @@ class Removal:
 class NodeTest:
     """A command that is run in the image on nodes.
 
-    tasks: on each node. prints: an extended regular expression that a line of its output must match.
+    tasks: The number of tasks per node.
+    prints: An extended regular expression that a line of the output must match.
     """
 
     name: Key
@@ -78,9 +83,15 @@ class NodeTest:
 class Container:
     """A container recipe.
 
-    recipe: its name. from_: the recipe whose image this one builds on; None if it is built on `base`. name: of the
-    image. tag: without the hash. image: the kind of image that it becomes, a fact of conditions, or an empty text.
-    pip: requirements. index: where pip looks beside PyPI, addresses. packages: of Debian.
+    recipe: The name of this recipe.
+    base: The published image that this image is built on, or None if `from_` is set.
+    from_: The container recipe that this image is built on, or None if `base` is set.
+    name: The name of the image.
+    tag: The tag of the image, without the hash.
+    image: The kind of the image as the fact `image` of conditions, or an empty text.
+    packages: The Debian packages that are installed.
+    pip: The requirements that pip installs.
+    index: The addresses of package indexes that pip uses in addition to PyPI.
     """
 
     recipe: str
@@ -102,17 +113,17 @@ class Container:
 
 
 def load_container(name: str, origin: Position | None = None) -> Container:
-    """Return the container recipe of that name or path. origin: where it is named.
+    """Return the container recipe of that name or path. Raises BadInput with all problems.
 
-    Raises BadInput with every problem.
+    origin: The position that names the recipe.
     """
     return _bound(Binder.of(locate(CONTAINER, name, origin), CONTAINER))
 
 
 def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
-    """Return the container recipe of values that are in no file. shown: what messages name in place of one.
+    """Return the container recipe with these values, which no file contains. shown: The name that messages use for it.
 
-    Raises BadInput with every problem, as a file with these values would.
+    Raises BadInput with all problems, as a file with these values would.
     """
     tree = parse(json.dumps(values, ensure_ascii=False).encode(), shown)
     check_schema(tree, CONTAINER.name)
@@ -127,16 +138,16 @@ def _bound(binder: Binder) -> Container:
     base, below = tree.get("base"), tree.get("from")
     if (base is None) == (below is None):
         binder.problem(
-            f"the recipe has {'neither' if base is None else 'both'} `base` and `from`",
+            f"the recipe has {'neither `base` nor' if base is None else 'both `base` and'} `from`",
             (base.key if base else None) or tree.position,
-            "`base` names an image of somebody else's, `from` a container recipe",
+            "set either `base` to a published image or `from` to a container recipe",
         )
     binder.finish()
     return container
 
 
 def _requirements(binder: Binder) -> Iterator[str]:
-    """Yield the Python packages, each as pip reads it: an option or an address in place of a name is refused."""
+    """Yield the Python requirements. An option or an address instead of a requirement is recorded as a problem."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for _, node in children(binder.tree, "pip"):
@@ -144,4 +155,6 @@ def _requirements(binder: Binder) -> Iterator[str]:
             yield str(Requirement(str(node.value)))
         except InvalidRequirement as error:
             first = str(error).splitlines()[0]
-            binder.problem(f"not a requirement: {first}", node.position, "write for example metatrain>=2025.1")
+            binder.problem(
+                f"not a requirement: {first}", node.position, "write a requirement such as metatrain>=2025.1"
+            )

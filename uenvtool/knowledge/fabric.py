@@ -1,4 +1,4 @@
-"""A fabric: what software needs to reach a network, on every system that has it."""
+"""A fabric: the requirements of software on one kind of network, on every system that has it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from uenvtool.knowledge.system import SystemPackage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fabric:
-    """What every environment requires of packages on this network.
+    """The requirements of every environment on this network.
 
-    mpi: the same of MPI providers. gpu: vendor of the nodes' GPUs to the variants by which these packages reach their
-    memory, taken if nothing stands against them.
+    packages: The requirements for packages, by Spack name.
+    mpi: The requirements for MPI providers, by Spack name.
+    gpu: The variants with which these packages access GPU memory, by GPU vendor. They are used unless something
+        conflicts.
     """
 
     description: str = ""
@@ -24,15 +26,18 @@ class Fabric:
     gpu: dict[str, str] = field(default_factory=dict)
 
     def needs(self, mpi: str | None) -> dict[str, SystemPackage]:
-        """Return what an environment with this MPI requires, by package; without one, of every MPI."""
+        """Return the requirements of an environment with this MPI, by package.
+
+        Without an MPI, include those of every MPI.
+        """
         of_mpi = {name: need for name, need in self.mpi.items() if mpi in (None, name)}
         return {**self.packages, **of_mpi}
 
 
 def load_fabric(name: str) -> Fabric:
-    """Return the fabric of that name or path; one that requires nothing, if no file says anything of it.
+    """Return the fabric of that name or path. If no file describes it, return a fabric without requirements.
 
-    Raises BadInput with everything that is wrong in the file.
+    Raises BadInput with all problems in the file.
     """
     if "/" not in name and name not in available(FABRIC):
         return Fabric()

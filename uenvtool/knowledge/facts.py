@@ -1,4 +1,4 @@
-"""The facts that conditions can ask for."""
+"""The facts that conditions can test."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ SYSTEM_FACTS = (
     "cuda_arch",
     "amdgpu_target",
 )
-"""Those of a system and one of its node types, which a recipe's conditions can ask for."""
+"""The facts of a system and one of its node types, which the conditions of recipes can test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Software:
-    """A package whose version is a fact; see software.yaml. library, variable: empty where nothing shows it.
+    """A package whose version is a fact, as software.yaml describes it.
 
-    title: its name in a sentence, if it is not the fact's.
+    library, variable: The library and the variable that reveal the version. They are empty where nothing reveals it.
+    title: The name in a sentence, if it differs from the name of the fact.
     """
 
     package: str
@@ -47,6 +48,14 @@ def _software() -> dict[str, Software]:
 
 SOFTWARE = _software()
 FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "hook", "overlay", "nodes", *SOFTWARE)
-"""All of them, which a setting's condition can ask for: of the system and node type, the runtime, whether this is
-inside a container, its image, the kind of image whose variables a hook sets there, whether a virtual environment lies
-over the base, how many nodes the job has, and versions."""
+"""All facts, which the conditions of settings can test.
+
+In addition to SYSTEM_FACTS and the versions of software:
+
+runtime: The name of the runtime.
+container: Present inside a container.
+image: The kind of the container's image.
+hook: The kind of image whose variables a container hook sets.
+overlay: Present if a virtual environment is used on top of the base.
+nodes: The number of nodes of the job.
+"""

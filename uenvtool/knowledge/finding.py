@@ -1,4 +1,4 @@
-"""What doctor can find: lines of logs and conditions of a shell, each with its severity, reason and fix."""
+"""The findings of `doctor`: lines of logs and conditions of a shell, each with its severity, reason and fix."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from uenvtool.knowledge.pattern import Pattern, any_of
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
 SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
-"""The worst first. A note is no fault."""
+"""The severities, the worst first. A note is not a problem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogLine:
     """A line that programs print.
 
-    text: what the line contains, and what is searched for. match, unless: what it contains too, or not. near, not_near:
-    what it or the lines behind it contain, or not. value: of a fact that the line shows by itself.
+    text: A text that the line contains, by which lines are found quickly.
+    match, unless: Patterns that the line must match and must not match.
+    near, not_near: Patterns that the line or one of the lines after it must match, and patterns that none of them may
+        match.
+    value: The value of a fact, if the line shows it without a group in `match`.
     """
 
     text: Verbatim
@@ -38,7 +41,7 @@ class LogLine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Remedy:
-    """A workaround of the tuning files that mends a finding, and the condition over the facts of a log for it."""
+    """A workaround of the tuning files that fixes a finding. when: A condition over the facts of the log."""
 
     shorthand: ClassVar[str] = "name"
     name: str
@@ -47,14 +50,20 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownFinding:
-    """One thing that can be wrong.
+    """One problem that doctor can find.
 
-    severity: one of SEVERITIES. what, why, fix, source: texts for the user. command: what mends it, ready to
-    paste. workaround: the one of the tuning files that mends it. log: the lines that show it; none: a check finds
-    it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
-    findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
-    the code or its settings: a node, a stall, or what passes. ends: it ended a process, whatever others print
-    afterwards. state: of a job in Slurm that ended by it.
+    severity: One of SEVERITIES.
+    what, why, fix, source: The texts for the user.
+    command: A command that fixes the problem, ready to paste.
+    workaround: The workaround of the tuning files that fixes the problem.
+    log: The lines that show the problem. If it is empty, a check in Python finds the problem.
+    missing: Lines that the log must not contain.
+    when: A condition over the facts of the log.
+    hidden_by: The findings that cause this one and hide it.
+    fallback: Whether the finding is shown only if nothing else is broken.
+    fault: The cause, if it is not the code or its settings: a node, a stall or a passing condition.
+    ends: Whether the problem ended a process, whatever other processes print afterwards.
+    state: The state in Slurm of a job that ended with this problem.
     """
 
     id: Key
@@ -77,13 +86,16 @@ class KnownFinding:
 
     @property
     def page(self) -> str:
-        """The address of its page, where the documentation is published."""
+        """The address of the finding's page in the published documentation."""
         return page_of(self.id, self.position.file)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogFact:
-    """What a log says of its run. label: its name in the report; empty if it is not shown."""
+    """A fact about a run, from its log.
+
+    label: The name in the report, or an empty text if the report omits the fact.
+    """
 
     name: Key
     log: tuple[LogLine, ...]
@@ -93,7 +105,7 @@ class LogFact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingFile:
-    """The findings by id, the facts by name, and the words by what they tell, of one file."""
+    """The content of one file: findings by id, facts by name, and lists of words by their meaning."""
 
     name: str = ""
     description: str
@@ -104,7 +116,7 @@ class FindingFile:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Everything that can be found; words: each list of all files as one pattern."""
+    """All findings, facts and words. words: Each list of words of all files, as one pattern."""
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]
@@ -114,8 +126,8 @@ class Known:
 def load_finding_file(name: str) -> FindingFile:
     """Return the findings of one file, by its name or path.
 
-    Raises BadInput with every problem found, also for a finding that another file has too, and for one that names
-    another that is nowhere.
+    Raises BadInput with all problems, including an id that another file also defines, or a reference to an unknown
+    finding.
     """
     file = _load(locate(FINDINGS, name))
     others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)
@@ -125,7 +137,7 @@ def load_finding_file(name: str) -> FindingFile:
 
 
 def load_findings() -> Known:
-    """Return all findings, facts and words; a finding of the current folder has no command to paste."""
+    """Return all findings, facts and words. Findings of the current directory have no command to paste."""
     findings: dict[str, KnownFinding] = {}
     facts: dict[str, LogFact] = {}
     words: dict[str, list[str]] = defaultdict(list)
@@ -155,7 +167,7 @@ def _load(location: Location) -> FindingFile:
     file = binder.whole(FindingFile, name=location.name)
     for fact in file.facts.values():
         if not all(line.value or (line.match and "value" in line.match.groups) for line in fact.log):
-            hint = "write `value`, or a group (?P<value>...)"
-            binder.problem("a line of this fact gives no value", fact.position, hint)
+            hint = "add `value`, or a group (?P<value>...) in `match`"
+            binder.problem("a line of this fact has no value", fact.position, hint)
     binder.finish()
     return file

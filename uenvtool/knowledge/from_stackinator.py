@@ -1,7 +1,8 @@
-"""A recipe of Stackinator (versions 1, 2, 3) as recipes of ours, one for each of its environments.
+"""Converts a Stackinator recipe (versions 1, 2, 3) to uenvtool recipes, one per environment.
 
-What ours cannot say stands as a comment at its place, behind `left out:`; nothing is dropped without one. Source: the
-documentation and schemas of Stackinator 5, 6 and 7; what these take where a recipe says nothing is in stackinator.yaml.
+A setting that a uenvtool recipe cannot express becomes a comment at its position, which starts with `left out:`.
+Nothing is dropped without such a comment. Source: the documentation and schemas of Stackinator 5, 6 and 7.
+stackinator.yaml contains the defaults of these versions.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from uenvtool.core.yamltext import comment, flow, indented, scalar, with_comment
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.spec_lines import SpecLine, grouped_lines, lines_of, modern
-from uenvtool.knowledge.stackinator_view import LEFT_OUT, Data, left_out, ordered, rest_of, said, views_of
+from uenvtool.knowledge.stackinator_view import LEFT_OUT, Data, field_text, left_out, ordered, rest_of, views_of
 from uenvtool.knowledge.system import GitPin
 from uenvtool.knowledge.yamltree import Node, content, decoded, parse, read
 
 REQUIRED = ("config", "compilers", "environments")
-FOUND = "Stackinator finds them on the machine that builds; here they are built but for those that the system has"
+PACKAGES_REASON = "Stackinator uses the build machine's packages; uenvtool builds them unless the system has them"
 PACKAGES = "packages"
 REFRAME = "extra/reframe"
 _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
@@ -32,7 +33,10 @@ _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Imported:
-    """A recipe: the lines of its recipe.yaml behind the header, and the files beside it, by their name there."""
+    """A converted recipe: the lines of its recipe.yaml after the header, and the files that are copied next to it.
+
+    files: From the path of the copy, relative to the recipe, to the original file.
+    """
 
     lines: Sequence[str]
     files: Mapping[str, Path]
@@ -46,9 +50,13 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Source:
-    """A recipe of Stackinator. compilers: name to version and variants. files: those that ours has beside it too."""
+    """A Stackinator recipe.
 
-    folder: Path
+    compilers, packages, reframe: The content of the file of that name.
+    files: The files that are copied next to the new recipe.
+    """
+
+    directory: Path
     version: int
     config: Data
     compilers: Data
@@ -57,48 +65,53 @@ class _Source:
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
-def is_stackinator(folder: Path) -> bool:
-    """Tell if a folder holds a recipe of Stackinator."""
-    return all((folder / f"{name}.yaml").is_file() for name in REQUIRED)
+def is_stackinator(directory: Path) -> bool:
+    """Return whether a directory contains a Stackinator recipe."""
+    return all((directory / f"{name}.yaml").is_file() for name in REQUIRED)
 
 
-def read_stackinator(folder: Path, starter: tuple[GitPin, GitPin]) -> dict[str, Imported]:
-    """Return the recipes of ours by the names of the environments there.
+def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[str, Imported]:
+    """Return the converted recipes by the names of their environments.
 
-    starter: the Spack and the packages for a recipe of version 1, whose Spack is older than uenvtool can drive. Raises
-    BadInput with the place of what is no YAML, or not the form of such a recipe.
+    starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old for
+    uenvtool.
+
+    Raises BadInput with the position if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
-    config, compilers, (text, tree, environments) = (_file(folder, name) for name in REQUIRED)
+    config, compilers, (text, tree, environments) = (_file(directory, name) for name in REQUIRED)
     reframe: Data = {}
-    with contextlib.suppress(BadInput):  # no part of the recipe to Stackinator, which copies it
-        reframe = _file(folder, REFRAME).data
+    with contextlib.suppress(BadInput):  # Stackinator only copies this file and accepts any content
+        reframe = _file(directory, REFRAME).data
     try:
         source = _Source(
-            folder=folder,
+            directory=directory,
             version=config.data.get("version", 1),
             config=config.data,
             compilers=compilers.data,
-            packages=_file(folder, PACKAGES).data[PACKAGES] if (folder / f"{PACKAGES}.yaml").is_file() else {},
+            packages=_file(directory, PACKAGES).data[PACKAGES] if (directory / f"{PACKAGES}.yaml").is_file() else {},
             reframe=reframe,
-            files=dict(_files(folder, config.data)),
+            files=dict(_files(directory, config.data)),
         )
         return {
             name: Imported(lines=_recipe(source, name, data, (text, tree.value[name]), starter), files=source.files)
             for name, data in environments.items()
         }
     except (KeyError, AttributeError, TypeError, ValueError) as error:
-        wrong = f"a field has not the form of version {config.data.get('version', 1)}"
-        if isinstance(error, (KeyError, ValueError)):  # a spec that is none tells itself
+        wrong = f"a field does not have the form of version {config.data.get('version', 1)}"
+        if isinstance(error, (KeyError, ValueError)):  # the error of an invalid spec is already a message
             wrong = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        hint = "its form: https://eth-cscs.github.io/stackinator/recipes"
-        raise BadInput(f"not a recipe of Stackinator: {wrong}", Position(shown(folder)), hint) from error
+        hint = "compare it with https://eth-cscs.github.io/stackinator/recipes"
+        raise BadInput(f"not a valid Stackinator recipe: {wrong}", Position(shown(directory)), hint) from error
 
 
-def _file(folder: Path, name: str) -> _File:
-    """Return a file as our reader refuses it, and with the words that Stackinator's knows (`True`, `Null`, `no`)."""
+def _file(directory: Path, name: str) -> _File:
+    """Return a file as Stackinator reads it, which types `True`, `Null` and `no`.
+
+    uenvtool's stricter reader parses the file first and reports its errors.
+    """
     import yaml
 
-    path = folder / f"{name}.yaml"
+    path = directory / f"{name}.yaml"
     text = content(path, shown(path))
     return _File(decoded(text, shown(path)), parse(text, shown(path)), yaml.load(text, yaml.CSafeLoader))
 
@@ -106,7 +119,10 @@ def _file(folder: Path, name: str) -> _File:
 def _recipe(
     source: _Source, name: str, data: Data, place: tuple[str, Node], starter: tuple[GitPin, GitPin]
 ) -> list[str]:
-    """Return the lines of the recipe of an environment. place: the text that it is in, and its node."""
+    """Return the lines of the recipe of one environment.
+
+    place: The text of environments.yaml and the environment's node.
+    """
     environment = _of_version_2(data) if source.version == 1 else data
     network, (text, node) = environment.get("network") or {}, place
     default = source.config.get("default-view")
@@ -122,57 +138,59 @@ def _recipe(
         *_compilers(source, environment),
         *_mpi(network),
         *([] if unify is True else ["unify: when_possible"]),
-        *(left_out("unify: false", "when_possible comes nearest") if unify is False else []),
-        *rest_of(environment, known, f"of the environment {name}"),
+        *(left_out("unify: false", "when_possible is the closest setting") if unify is False else []),
+        *rest_of(environment, known, f"under the environment {name}"),
         *_variants(lines_of(text, node.get("variants"))),
-        *(left_out(said("packages", found), FOUND) if (found := environment.get("packages")) else []),
+        *(left_out(field_text("packages", named), PACKAGES_REASON) if (named := environment.get("packages")) else []),
         *grouped_lines(specs, is_one=unify is True),
         *_pins(source),
         *views_of(views, default),
-        *_beside(source, views[0][0] if views else ""),
+        *_copied_files(source, views[0][0] if views else ""),
     ]
 
 
 def _of_version_2(old: Data) -> dict[str, Any]:
-    """Return an environment of version 1 in the words of version 2 (Stackinator 6, docs/porting.md)."""
+    """Return an environment of version 1 in the form of version 2 (Stackinator 6, docs/porting.md)."""
     new = {name: value for name, value in old.items() if name != "mpi"}
     mpi = dict(old.get("mpi") or {})
     spec, gpu = mpi.pop("spec", None), mpi.pop("gpu", None)
     network = {**mpi, "mpi": modern(f"{spec} +{gpu}" if gpu else spec) if spec else None}
-    return {**new, "network": network, "compiler": [parse_spec(one["spec"]).package for one in old["compiler"]]}
+    return {**new, "network": network, "compiler": [parse_spec(entry["spec"]).package for entry in old["compiler"]]}
 
 
 @functools.cache
 def _defaults() -> dict[str, Any]:
     path = Path(__file__).parent / "stackinator.yaml"
-    found: dict[str, Any] = read(path, path.name).plain()
-    return found
+    defaults: dict[str, Any] = read(path, path.name).plain()
+    return defaults
 
 
 def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Iterator[str]:
     config = source.config
-    read_from = f"Read from a recipe of Stackinator, version {source.version}, which calls its image {config['name']}."
-    yield from comment(f"{read_from} What this file cannot say stands in comments, `{LEFT_OUT[:-1]}`.")
+    yield from comment(
+        f"Converted from a Stackinator recipe, version {source.version}, for the image {config['name']}. "
+        f"Comments that start with `{LEFT_OUT}` contain the settings that this file cannot express."
+    )
     known = ("name", "store", "spack", "description", "version", "modules", "default-view")
-    yield from rest_of(config, known, "of config.yaml")
+    yield from rest_of(config, known, "in config.yaml")
     yield f"description: {scalar(str(config.get('description') or name))}"
-    yield from comment("Stackinator is told the system when it builds, as `build --system` is.")
+    yield from comment("Stackinator gets the system at build time. With uenvtool, use `build --system`.")
     yield from ("home: local", "uarchs: [any]")
     if config.get("store", _defaults()["mount"]) != _defaults()["mount"]:
         yield f"mount: {scalar(config['store'])}"
     pin, packages = _pin(config["spack"]), config["spack"].get("packages")
     if packages is None:
-        why = "it is older than uenvtool needs, and had packages of its own: what resolves here is not the same"
+        why = "uenvtool needs a newer Spack, whose packages are separate, so the resolved versions can differ"
         yield from left_out(f"Spack {pin.revision} of {pin.url}", why)
         pin, repos = starter[0], {"builtin": starter[1]}
     else:
         named = {"builtin": packages} if isinstance(packages.get("repo"), str) else packages
-        repos = {repo: _pin(one, repo) for repo, one in named.items()}
+        repos = {repo: _pin(pinned, repo) for repo, pinned in named.items()}
     yield from ("spack:", *lines_of_pin(pin), "repos:", *lines_of_repos(repos))
 
 
 def _pin(data: Data, name: str = "") -> GitPin:
-    """Return what a `commit` names: Stackinator takes a commit, a tag or a branch there."""
+    """Return the pin of a repository. Stackinator accepts a commit, a tag or a branch under `commit`."""
     revision, path = str(data.get("commit") or ""), data.get("path", "")
     form = "tag" if _TAG.fullmatch(revision) else "commit" if re.fullmatch("[0-9a-f]{40}", revision) else "branch"
     paths = (path,) if path and path != f"repos/spack_repo/{name}" else ()
@@ -180,40 +198,48 @@ def _pin(data: Data, name: str = "") -> GitPin:
 
 
 def lines_of_pin(pin: GitPin) -> list[str]:
-    """Return what stands below the name of a git repository in a recipe."""
+    """Return the lines of a recipe below the name of a git repository."""
     named = {"url": pin.url, "tag": pin.tag, "commit": pin.commit, "branch": pin.branch}
     lines = [f"{name}: {scalar(value)}" for name, value in named.items() if value]
     return indented([*lines, *([f"paths: {flow(pin.paths)}"] if pin.paths else [])], 2)
 
 
 def lines_of_repos(repos: Mapping[str, GitPin]) -> list[str]:
-    """Return what stands below `repos:` in a recipe."""
+    """Return the lines of a recipe below `repos:`."""
     return [line for name, pin in repos.items() for line in (f"  {scalar(name)}:", *indented(lines_of_pin(pin), 2))]
 
 
 def _compilers(source: _Source, environment: Data) -> Iterator[str]:
-    """Yield the compilers; the first one of the environment builds what names no other."""
-    wanted: dict[str, tuple[str, str]] = {}
-    for name, found in _versions(source):
-        if wanted.setdefault(name, found) != found:
-            yield from left_out(
-                f"{name}@{found[0]}", f"there is one version of a compiler; {wanted[name][0]} is the first"
-            )
+    """Yield the lines of the compilers.
+
+    The first compiler of the environment builds all specs that name no compiler.
+    """
+    buildable: dict[str, tuple[str, str]] = {}
+    for name, pinned in _versions(source):
+        if buildable.setdefault(name, pinned) != pinned:
+            why = f"a recipe has only one version of each compiler, and {buildable[name][0]} is the first"
+            yield from left_out(f"{name}@{pinned[0]}", why)
     main = environment["compiler"][0]
     if "bootstrap" in source.compilers:
-        yield from left_out(said("bootstrap", source.compilers["bootstrap"]), "the system's own gcc builds the first")
+        why = "the system's gcc builds the first compiler"
+        yield from left_out(field_text("bootstrap", source.compilers["bootstrap"]), why)
     others = {name: value for name, value in source.compilers.items() if value and name not in ("bootstrap", "llvm")}
-    yield from rest_of(others, wanted, "of compilers.yaml; it cannot be built first")
-    if main not in wanted:
-        yield from left_out(said("compiler", main), "it cannot be built first; gcc builds what names no other")
+    yield from rest_of(others, buildable, "in compilers.yaml, for a compiler that cannot be built first")
+    if main not in buildable:
+        why = "it cannot be built first, so gcc builds all specs that name no compiler"
+        yield from left_out(field_text("compiler", main), why)
         main = "gcc"
     lines: list[str] = []
-    for name, (version, variants) in wanted.items():
+    for name, (version, variants) in buildable.items():
         newest = str(_defaults()["newest"].get(version, "")) if name == "gcc" else ""
         exact = newest or (f"{version}.0" if name == "gcc" and version.count(".") == 1 else version)
-        why = f"{version} there: the newest that Spack's packages have" if newest else ""
+        why = (
+            f"{version} in the Stackinator recipe; this is the newest such version in Spack's packages"
+            if newest
+            else ""
+        )
         if version == "system":
-            yield from comment("Stackinator takes the system's gcc, as an environment without `compiler` does.")
+            yield from comment("Stackinator uses the system's gcc, and so does a recipe without `compiler`.")
         elif name == main:
             yield from with_comment(f"compiler: {scalar(f'{name}@{exact} {variants}')}", why)
         else:
@@ -222,24 +248,24 @@ def _compilers(source: _Source, environment: Data) -> Iterator[str]:
 
 
 def _versions(source: _Source) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each compiler that can be built first with its version and variants."""
+    """Yield each compiler that can be built first, with its version and variants."""
     variants = _defaults()["variants"]
     filled = {name: data for name, data in source.compilers.items() if data}
     for name, data in filled.items():
         old = [parse_spec(spec) for spec in data.get("specs", ())]
-        found = [(spec.package, str(spec.versions or "")) for spec in old] or [(name, str(data.get("version", "")))]
-        for compiler, version in found:
+        pinned = [(spec.package, str(spec.versions or "")) for spec in old] or [(name, str(data.get("version", "")))]
+        for compiler, version in pinned:
             if compiler in variants and version:
                 usual = f"{_defaults()['gcc'][str(source.version)]} " if compiler == "gcc" else ""
                 yield compiler, (version, data.get("spec") or usual + variants[compiler])
 
 
 def _mpi(network: Data) -> Iterator[str]:
-    yield from rest_of(network, ("mpi", "specs") if network.get("mpi") else ("mpi",), "of the network")
+    yield from rest_of(network, ("mpi", "specs") if network.get("mpi") else ("mpi",), "under `network`")
     if text := network.get("mpi"):
         spec = parse_spec(text)
-        words = " ".join(filter(None, [*spec.words.values(), spec.dependencies]))
-        fields = {"version": str(spec.versions or ""), "variants": words}
+        variants = " ".join(filter(None, [*spec.words.values(), spec.dependencies]))
+        fields = {"version": str(spec.versions or ""), "variants": variants}
         yield from ("mpi:", f"  {spec.package}: {_mapping(fields)}")
 
 
@@ -249,76 +275,84 @@ def _mapping(fields: Mapping[str, str]) -> str:
 
 def _variants(lines: Sequence[SpecLine]) -> Iterator[str]:
     if lines:
-        own = [line for one in lines for line in indented(one.lines(), 4)]
-        yield from ("variants:", "  all:", "    values:", *own, "global_variants: [all]")
+        values = [text for line in lines for text in indented(line.lines(), 4)]
+        yield from ("variants:", "  all:", "    values:", *values, "global_variants: [all]")
 
 
 def _pins(source: _Source) -> Iterator[str]:
-    """Yield what packages.yaml requires of single packages; what else it says is for the system's file."""
+    """Yield the requirements of single packages in packages.yaml.
+
+    Everything else in it belongs in the system's file.
+    """
     pins: list[str] = []
     comments: list[str] = []
     for name, data in source.packages.items():
         texts = [data["require"]] if isinstance(data.get("require"), str) else data.get("require", [])
         pin = None if name == "all" else _required(name, texts)
         pins += [f"  {scalar(name)}: {_mapping(pin)}"] if pin else []
-        comments += rest_of(data, ("require",) if pin else (), f"{name} of packages.yaml; the system's file may say it")
+        comments += rest_of(
+            data, ("require",) if pin else (), f"under {name} in packages.yaml; the system's file can have it"
+        )
     yield from comments
     yield from ("require:", *pins) if pins else ()
 
 
 def _required(package: str, texts: Iterable[object]) -> dict[str, str] | None:
-    """Return what a pin says; None if the requirement is more than version, variants and a provider."""
-    found = {"version": "", "variants": "", "provider": ""}
+    """Return the fields of a pin, or None if the requirement is more than a version, variants and a provider."""
+    pin = {"version": "", "variants": "", "provider": ""}
     for text in texts:
         if not isinstance(text, str):
             return None
         spec = parse_spec(text)
         if spec.package not in ("", package):
-            found["provider"] = text
+            pin["provider"] = text
             continue
-        found["version"] = str(spec.versions or found["version"])
-        found["variants"] = " ".join(filter(None, [found["variants"], *spec.words.values(), spec.dependencies]))
-    return found if any(found.values()) else None
+        pin["version"] = str(spec.versions or pin["version"])
+        pin["variants"] = " ".join(filter(None, [pin["variants"], *spec.words.values(), spec.dependencies]))
+    return pin if any(pin.values()) else None
 
 
-def _files(folder: Path, config: Data) -> Iterator[tuple[str, Path]]:
-    """Yield the files that a recipe has beside it here: its name here, and the file there."""
+def _files(directory: Path, config: Data) -> Iterator[tuple[str, Path]]:
+    """Yield the path of each file that is copied next to the recipe, and the original file."""
     for name in ("modules.yaml", "post-install"):
-        if (folder / name).is_file() and (name != "modules.yaml" or config.get("modules", True)):
-            yield name, folder / name
-    packages = folder / "repo" / "packages"
+        if (directory / name).is_file() and (name != "modules.yaml" or config.get("modules", True)):
+            yield name, directory / name
+    packages = directory / "repo" / "packages"
     for path in sorted(packages.rglob("*")) if config.get("version", 1) > 1 else ():
         if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts:
             yield f"packages/{path.relative_to(packages).as_posix()}", path
 
 
-def _beside(source: _Source, view: str) -> Iterator[str]:
-    """Yield what names the files beside the recipe, and which of those there have no place here."""
-    folder = source.folder
-    read_here = {*source.files.values(), *(folder / f"{name}.yaml" for name in (*REQUIRED, PACKAGES))}
+def _copied_files(source: _Source, view: str) -> Iterator[str]:
+    """Yield the lines that name the copied files, and a comment for each file that a recipe cannot use."""
+    directory = source.directory
+    used = {*source.files.values(), *(directory / f"{name}.yaml" for name in (*REQUIRED, PACKAGES))}
     if "modules.yaml" in source.files:
         yield "modules: modules.yaml"
     lines: list[str] = []
     if reframe := _reframe(source.reframe, view):
-        lines, read_here = indented(reframe, 2), {*read_here, folder / f"{REFRAME}.yaml"}
+        lines, used = indented(reframe, 2), {*used, directory / f"{REFRAME}.yaml"}
     if "post-install" in source.files:
-        why = "of `build --format stackinator`; for an image `image build --post-install FILE`, without `{{ }}` in it"
+        why = "for `build --format stackinator`; `image build --post-install FILE` needs a file without `{{ }}`"
         lines += with_comment("  post_install: post-install", why)
     yield from ("deployment:", *lines) if lines else ()
-    others = {path for path in folder.rglob("*") if path.is_file()} - read_here
-    names = sorted({"/".join(path.relative_to(folder).parts[:3]) for path in others})  # a package of its own is one
+    others = {path for path in directory.rglob("*") if path.is_file()} - used
+    names = sorted({"/".join(path.relative_to(directory).parts[:3]) for path in others})  # a Spack package counts once
     for start, why in (
-        ("pre-install", "no script runs before a build; a source mirror has what it fetches"),
-        ("repo/", "packages of Spack before 1.0 have another form; port them into packages/"),
-        ("", "no field names it; `image build --meta FILE` takes a file into the image"),
+        ("pre-install", "uenvtool runs no script before a build; put the files that it fetches into a source mirror"),
+        ("repo/", "packages for Spack before 1.0 have another form; port them to packages/"),
+        ("", "no field names this file; `image build --meta FILE` copies a file into the image"),
     ):
-        told = [name for name in names if name.startswith(start)]
-        names = [name for name in names if name not in told]
-        yield from left_out(", ".join(told), why) if told else ()
+        matching = [name for name in names if name.startswith(start)]
+        names = [name for name in names if name not in matching]
+        yield from left_out(", ".join(matching), why) if matching else ()
 
 
 def _reframe(entries: Data, view: str) -> list[str]:
-    """Return what the site's ReFrame tests find, if it is one entry, of the view, and all of it has a place here."""
+    """Return the lines for the site's ReFrame tests.
+
+    The list is empty unless extra/reframe.yaml has a single entry, for this view, whose fields a recipe can express.
+    """
     entry: Data = entries.get(view, {})
     if len(entries) != 1 or entry.get("views") != [view] or entry.keys() - {"features", "cc", "cxx", "ftn", "views"}:
         return []

@@ -1,4 +1,4 @@
-"""What jobs need on a system: the `jobs` of its file."""
+"""The requirements of jobs on a system: the section `jobs` of its file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uenvtool.knowledge.pattern import Pattern
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A value and why it is so."""
+    """A value and the reason for it."""
 
     shorthand: ClassVar[str] = "value"
     name: Key
@@ -24,7 +24,7 @@ class Explained:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bind:
-    """A path of the host, which may begin with a module's `${VARIABLE}`, and its place in the container."""
+    """A path of the host and its place in the container. `host` can begin with the `${VARIABLE}` of a module."""
 
     host: str
     inside: str
@@ -33,7 +33,7 @@ class Bind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Large:
-    """What large runs ask for."""
+    """The constraint for large runs."""
 
     constraint: str
     reason: str
@@ -42,9 +42,10 @@ class Large:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extended:
-    """What images with their own network stack need.
+    """The requirements of images that bring their own network stack.
 
-    image: the part of an image's name that shows one. options: those of sbatch.
+    image: A pattern that matches part of the names of such images.
+    options: Options of sbatch.
     """
 
     image: Pattern
@@ -56,7 +57,7 @@ class Extended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """What the MPI programs of an image need to meet, such as nccl-tests: options of srun, and variables."""
+    """The requirements of an image's MPI programs, such as nccl-tests: options of srun, and variables."""
 
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()
@@ -65,7 +66,11 @@ class Mpi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """A pool of nodes for pods. uarch: its node type, if not the first. interactive: options of a pod that waits."""
+    """A pool of nodes for pods.
+
+    uarch: The node type, if it is not the first one of the system.
+    interactive: Options of runai for a pod that waits for commands.
+    """
 
     name: Key
     uarch: str = ""
@@ -76,7 +81,10 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
-    """The disk of a node, to which a job sends what it opens often. constraint: what sbatch asks for to have it."""
+    """The local disk of a node, where a job puts the files that it opens often.
+
+    constraint: The constraint with which sbatch requests a node that has this disk.
+    """
 
     folder: str
     constraint: str = ""
@@ -86,7 +94,7 @@ class Local:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
-    """A launcher that jobs here do not take, and why."""
+    """A launcher that does not work in jobs on this system, and the reason."""
 
     name: Key
     reason: str
@@ -95,14 +103,21 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeJob:
-    """What the jobs of one runtime need on a system, see the system's schema.
+    """The requirements of the jobs of one runtime on a system. The schema of systems describes all fields.
 
-    image: of jobs that name none. mounts, binds: what a container sees of the host. netstack: where hooks take the
-    network stack from, if an EDF does not say. hook: the kind of image that sets what its NCCL hook then sets.
-    modules: what the job loads first; module_use: folders that have some of them; torch: they bring PyTorch.
-    options: of the command that starts the container; entry: a program in it that starts all others. monitor: a
-    program that logs the GPUs. resources: of a pod, with their count. pools: of the nodes that pods run on, by
-    name. mpi: of images without an `extended` one.
+    image: The default image.
+    mounts, binds: The paths of the host that a container sees.
+    netstack: The source of the network stack for container hooks if the EDF does not name one.
+    hook: The kind of image whose variables the NCCL hook sets.
+    module_use: The directories that contain some of the modules.
+    modules: The modules that the job loads first.
+    torch: Whether the modules bring PyTorch.
+    options: Options of the command that starts the container.
+    entry: A program in the container that starts all other programs.
+    monitor: A command that logs the state of the GPUs.
+    resources: The resources that a pod requests, with their counts.
+    pools: The pools of nodes on which pods run, by name.
+    mpi: The requirements of MPI programs in images that do not match `extended`.
     """
 
     image: str = ""
@@ -130,10 +145,13 @@ class RuntimeJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Jobs:
-    """Everything of a system that only its jobs need.
+    """The properties of a system that only its jobs need.
 
-    required: options that a user must give. options: those of sbatch that every job has. refused: launchers, by name.
-    large: the constraint of large runs, if there is one. partitions: those whose jobs are limited, by name.
+    required: The options that a user must give.
+    options: The options of sbatch that every job has.
+    refused: The launchers that do not work, by name.
+    large: The constraint for large runs, if there is one.
+    partitions: The partitions that limit their jobs, by name.
     """
 
     required: tuple[str, ...] = ()
@@ -145,5 +163,5 @@ class Jobs:
     runtimes: Mapping[str, RuntimeJob] = field(default_factory=dict)
 
     def of(self, runtime: str) -> RuntimeJob:
-        """Return what the jobs of a runtime need; nothing if the file says nothing of it."""
+        """Return the requirements of the jobs of a runtime, which are empty if the file does not name the runtime."""
         return self.runtimes.get(runtime, RuntimeJob())

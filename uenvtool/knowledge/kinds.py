@@ -1,7 +1,7 @@
-"""The kinds of knowledge: one row says where files of a kind lie, how they are read, and how their lists are joined.
+"""The kinds of knowledge files: their directories, their readers, and how `extends` joins their lists.
 
-A new kind is one row here, one schema of the same name, and a reader. `validate`, `show`, `list`, `schema` and
-`extends` then know it.
+To add a kind, add a row here, a schema of the same name and a reader. The commands `validate`, `show`, `list` and
+`schema`, and `extends`, then support it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,28 @@ from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.yamltree import Node
 
 Reader = Callable[[str], object]
-"""Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
+"""A function that reads a file by its name or path. Raises BadInput with all problems of the file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
     """One kind of knowledge file.
 
-    name: of the kind and of its schema. folder: the folder that holds a user's files of the kind. pattern: the files in
-    it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
-    heading: of what `list` shows beside the description; none: not listed. column: the field, if its name is another.
-    listed_as: the name under which `list` shows the kind; default: its folder.
-    joined: the lists that `extends` joins, each with the fields that tell its entries apart; none: they are specs,
-    which their package tells apart. pins: the mappings in which `null` drops what is inherited.
+    name: The name of the kind and of its schema.
+    directory: The directory that contains a user's files of this kind.
+    pattern: The files in that directory. The star is the name.
+    reader: MODULE:FUNCTION, which is imported on use because readers import this table.
+    heading: The heading of the column that `list` shows between name and description. If it is empty, `list` omits the
+        kind.
+    column: The field that this column shows, if its name is not the heading.
+    listed_as: The name of the kind in `list`. The default is the directory.
+    joined: The lists that `extends` joins, each with the fields that identify an entry. Lists without fields contain
+        specs, which are identified by their package.
+    pins: The mappings in which `null` removes an inherited entry.
     """
 
     name: str
-    folder: str
+    directory: str
     pattern: str
     reader: str
     heading: str = ""
@@ -43,36 +48,36 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """Return the name under which `list` shows the kind."""
-        return self.listed_as or self.folder
+        """Return the name of the kind in `uenvtool list`."""
+        return self.listed_as or self.directory
 
     @property
     def shipped(self) -> str:
-        """Return the folder of the kind among what ships: all kinds but recipes are together in `knowledge/`."""
-        return self.folder if self.folder == "recipes" else f"knowledge/{self.folder}"
+        """Return the directory of the built-in files. All kinds except recipes are in `knowledge/`."""
+        return self.directory if self.directory == "recipes" else f"knowledge/{self.directory}"
 
     def load(self, name: str) -> object:
-        """Return the value of a name or path. Raises BadInput with everything that is wrong in the file."""
+        """Return the value of the file with that name or path. Raises BadInput with all problems of the file."""
         module, function = self.reader.split(":")
         reader: Reader = getattr(importlib.import_module(module), function)
         return reader(name)
 
     def file(self, name: str) -> str:
-        """Return the path of a user's file of that name below the folder that holds `recipes/`, `systems/`, ..."""
-        return f"{self.folder}/{self.pattern.replace('*', name)}"
+        """Return the path of a user's file of that name, relative to the directory that contains `recipes/`."""
+        return f"{self.directory}/{self.pattern.replace('*', name)}"
 
     def name_of(self, path: PurePath) -> str:
         """Return the name of a file of this kind."""
         return path.parent.name if "/" in self.pattern else path.stem
 
     def holds(self, path: PurePath) -> bool:
-        """Tell if a file of that path is of this kind by its place."""
-        return path.match(f"{self.folder}/{self.pattern}")
+        """Return whether the path of a file makes it a file of this kind."""
+        return path.match(f"{self.directory}/{self.pattern}")
 
 
 RECIPE = Kind(
     name="recipe",
-    folder="recipes",
+    directory="recipes",
     pattern="*/recipe.yaml",
     reader="uenvtool.knowledge.checks:load_recipe",
     heading="for",
@@ -88,27 +93,27 @@ RECIPE = Kind(
 )
 SYSTEM = Kind(
     name="system",
-    folder="systems",
+    directory="systems",
     pattern="*.yaml",
     reader="uenvtool.knowledge.system:load_system",
     heading="nodes",
 )
 FABRIC = Kind(
     name="fabric",
-    folder="fabrics",
+    directory="fabrics",
     pattern="*.yaml",
     reader="uenvtool.knowledge.fabric:load_fabric",
 )
 TUNING = Kind(
     name="tuning",
-    folder="tuning",
+    directory="tuning",
     pattern="*.yaml",
     reader="uenvtool.knowledge.checks:load_tuning_file",
     heading="variables",
 )
 RUNTIME = Kind(
     name="runtime",
-    folder="runtimes",
+    directory="runtimes",
     pattern="*.yaml",
     reader="uenvtool.knowledge.runtime:load_runtime",
     heading="reads",
@@ -116,7 +121,7 @@ RUNTIME = Kind(
 )
 LAUNCHER = Kind(
     name="launcher",
-    folder="launchers",
+    directory="launchers",
     pattern="*.yaml",
     reader="uenvtool.knowledge.launcher:load_launcher",
     heading="starts by",
@@ -124,21 +129,21 @@ LAUNCHER = Kind(
 )
 PUBLISHED = Kind(
     name="published",
-    folder="recipes",
+    directory="recipes",
     pattern="*/published.yaml",
     reader="uenvtool.knowledge.published:load_published",
 )
 
 RULES = Kind(
     name="rules",
-    folder="rules",
+    directory="rules",
     pattern="*.yaml",
     reader="uenvtool.knowledge.rule:load_rule_file",
     heading="rules",
 )
 FINDINGS = Kind(
     name="findings",
-    folder="findings",
+    directory="findings",
     pattern="*.yaml",
     reader="uenvtool.knowledge.finding:load_finding_file",
     heading="findings",
@@ -146,7 +151,7 @@ FINDINGS = Kind(
 
 CONTAINER = Kind(
     name="container",
-    folder="recipes",
+    directory="recipes",
     pattern="*/container.yaml",
     reader="uenvtool.knowledge.container:load_container",
     heading="components",
@@ -154,7 +159,7 @@ CONTAINER = Kind(
 )
 COMPONENT = Kind(
     name="component",
-    folder="components",
+    directory="components",
     pattern="*.yaml",
     reader="uenvtool.knowledge.component:load_component",
     heading="versions",
@@ -162,18 +167,21 @@ COMPONENT = Kind(
 
 KINDS = (RECIPE, SYSTEM, FABRIC, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
 WORKAROUNDS = "workarounds"
-"""The title under which `uenvtool list` has those of all tuning files, which are no kind of file."""
+"""The name under which `uenvtool list` shows the workarounds of all tuning files. They are not a kind of file."""
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 
-def own_file(folder: Path) -> Path:
-    """Return the file of a folder that holds one recipe, of whatever kind; a recipe's usual one if it holds none."""
-    named = [folder / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
+def recipe_file(directory: Path) -> Path:
+    """Return the path of the recipe or container recipe in a directory.
+
+    If the directory contains neither, return the path where a recipe would be.
+    """
+    named = [directory / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
     return next((file for file in named if file.is_file()), named[0])
 
 
 def kind_of(path: Path, tree: Node) -> Kind:
-    """Return the kind of a file: by the folder that it lies in, else the kind that knows most of its names."""
+    """Return the kind of a file, from its directory or else from the kind whose schema has most of its keys."""
     by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
     return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
 

@@ -1,4 +1,4 @@
-"""Launchers: the programs that start the ranks of a node, as the files in `knowledge/launchers/` describe them."""
+"""The launchers: programs that start the ranks of a node, as the files in `knowledge/launchers/` describe them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from uenvtool.knowledge.pattern import Pattern
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """A file of a launcher's options: what names it, its usual place below the home, and what to look for in it."""
+    """A file of launcher options.
+
+    option: The launcher option that names the file.
+    file: The default path of the file, relative to the home directory.
+    says: The pattern that shows that the file sets the number of processes.
+    """
 
     option: str
     file: str
@@ -22,10 +27,12 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Strategy:
-    """How a launcher that else counts the GPUs which torch sees is told to start the processes that it is asked for.
+    """The option that makes a launcher start the requested processes instead of one per GPU that torch sees.
 
-    option: what says so. instead: a user's own options that do, too. config: the file of options that can.
-    without_gpu: the variables that training needs where a node has no GPU.
+    option: The option that the job adds.
+    instead: The user's own options that have the same effect.
+    config: The file of options that can have the same effect.
+    without_gpu: The variables that training needs on a node without GPUs.
     """
 
     option: str
@@ -36,11 +43,14 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launcher:
-    """A program that starts the ranks of a node, see its schema.
+    """A program that starts the ranks of a node. Its schema describes all fields.
 
-    options, variables: what the launchers of several nodes meet by, in words of bash. further: other options that only
-    the job can give. ranks: those that say how many ranks a node has. environment: how variables begin that tell it of
-    the other nodes too. logs: what keeps a log for each rank. one_node: its options on this machine alone.
+    options, variables: How the job passes the rendezvous to the launcher on each node, with values in bash syntax.
+    further: Other options that only the job can set.
+    ranks: The options for the number of ranks per node.
+    environment: The prefix of the variables that can also describe the other nodes.
+    logs: The options that keep one log per rank.
+    one_node: The options for a run on this machine only.
     """
 
     name: str
@@ -59,17 +69,17 @@ class Launcher:
 
     @property
     def command(self) -> str:
-        """Return the words that start it, as a user writes them."""
+        """Return the command that starts it, as a user writes it."""
         return self.commands[0]
 
     @property
-    def meets(self) -> bool:
-        """Tell if it can be told where the other nodes are."""
+    def supports_nodes(self) -> bool:
+        """Return whether the launcher supports several nodes, so that the job can pass it the rendezvous."""
         return bool(self.options or self.variables)
 
 
 def load_launcher(name: str) -> Launcher:
-    """Return the launcher of that name or path. Raises BadInput with every problem found."""
+    """Return the launcher of that name or path. Raises BadInput with all problems."""
     location = locate(LAUNCHER, name)
     binder = Binder.of(location, LAUNCHER)
     launcher = binder.whole(Launcher, name=location.name)

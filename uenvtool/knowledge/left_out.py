@@ -1,4 +1,7 @@
-"""Why a variable is not set in a place: what of a setting's condition does not hold there."""
+"""Explains why a variable is not set in a place.
+
+The reason is a term of the setting's condition that is false or undecided there.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,30 @@ from uenvtool.knowledge.lock import LOCK, read_lock
 from uenvtool.knowledge.settings import ENVIRONMENTS, Settings
 from uenvtool.knowledge.tuning import EXPECTED, UNSET, Setting
 
-_COMPARED = {">=": "from {} on", ">": "after {}", "<": "before {}", "<=": "up to {}", "==": "with {}"}
-"""How a version is asked for, in words."""
-_WORDS = {**_COMPARED, "!=": "with another than {}", "in": "with {}", "present": "with {}", "absent": "without {}"}
+_COMPARED = {
+    ">=": "with {} or newer",
+    ">": "with a version newer than {}",
+    "<": "with a version older than {}",
+    "<=": "with {} or older",
+    "==": "with {}",
+}
+"""The phrases for comparisons with a version, by operator."""
+_PHRASES = {
+    **_COMPARED,
+    "!=": "with a version other than {}",
+    "in": "with {}",
+    "present": "with {}",
+    "absent": "without {}",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A setting that does not hold in a place. failing: the terms that are false there. open: those not known."""
+    """A setting that does not apply in a place.
+
+    failing: The terms of its condition that are false there.
+    open: The terms of its condition that cannot be decided there.
+    """
 
     setting: Setting
     failing: tuple[Term, ...]
@@ -28,17 +47,19 @@ class LeftOut:
 
     @property
     def needs_version(self) -> bool:
-        """Tell if another version of some software is all that is missing, and which one is here is known."""
+        """Return whether the only obstacle is the version of some software, and that version is known."""
         return bool(self.failing) and not self.open and all(map(_compares, self.failing))
 
 
-def left_out(here: Settings, settings: Sequence[Setting], *, inside: bool | None = None) -> list[LeftOut]:
-    """Return those of the settings that do not hold in a place, the one that misses the least first.
+def left_out(place: Settings, settings: Sequence[Setting], *, inside: bool | None = None) -> list[LeftOut]:
+    """Return the given settings that do not apply in a place, those with the fewest missing terms first.
 
-    A version is what a user can change, so it counts less than anything else.
+    Terms over versions count least, because a user can change a version.
+
+    inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
     """
-    facts = here.facts_of_first(inside)
-    found = [
+    facts = place.facts_of_first(inside)
+    candidates = [
         LeftOut(
             setting,
             tuple(term for term in setting.when.terms if term.holds(facts) is False),
@@ -46,45 +67,49 @@ def left_out(here: Settings, settings: Sequence[Setting], *, inside: bool | None
         )
         for setting in settings
     ]
-    missing = [one for one in found if one.failing or one.open]
+    missing = [omitted for omitted in candidates if omitted.failing or omitted.open]
     return sorted(missing, key=_distance)
 
 
-def _distance(one: LeftOut) -> tuple[int, int]:
-    terms = (*one.failing, *one.open)
+def _distance(omitted: LeftOut) -> tuple[int, int]:
+    terms = (*omitted.failing, *omitted.open)
     return len([term for term in terms if term.fact not in SOFTWARE]), len(terms)
 
 
-def by_version(here: Settings, *, inside: bool | None = None) -> dict[str, list[str]]:
-    """Return the variables that a place does not set for the version of some software alone, by the reason in words.
+def by_version(place: Settings, *, inside: bool | None = None) -> dict[str, list[str]]:
+    """Return the variables that a place does not set only because of a software version, by reason.
 
-    inside: of the runtime's container; default: if it has one.
+    inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
     """
-    held = {setting.name for setting in (*here.held(inside=inside), *here.by_hook)}
-    wanted = [found for found in here.tuning.settings if found.name not in held]
-    wanted = [found for found in wanted if found.policy not in (UNSET, EXPECTED)]
-    found = [one for one in left_out(here, wanted, inside=inside) if one.needs_version]
-    first = {one.setting.name: one for one in reversed(found)}
-    order = [name for name in dict.fromkeys(setting.name for setting in wanted) if name in first]
-    return grouped((why(first[name], here), name) for name in order)
+    held = {setting.name for setting in (*place.held(inside=inside), *place.by_hook)}
+    unset = [setting for setting in place.tuning.settings if setting.name not in held]
+    unset = [setting for setting in unset if setting.policy not in (UNSET, EXPECTED)]
+    by_nearest = [omitted for omitted in left_out(place, unset, inside=inside) if omitted.needs_version]
+    first = {omitted.setting.name: omitted for omitted in reversed(by_nearest)}
+    order = [name for name in dict.fromkeys(setting.name for setting in unset) if name in first]
+    return grouped((why(first[name], place), name) for name in order)
 
 
-def why(one: LeftOut, here: Settings, whose: str | None = None) -> str:
-    """Return in words why a setting does not hold in a place. whose: who has the versions; default: the recipe."""
-    terms = (*one.failing, *one.open)
+def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
+    """Return the reason why a setting does not apply in a place, as a phrase.
+
+    owner: The owner of the versions in the place. The default is the recipe.
+    """
+    terms = (*omitted.failing, *omitted.open)
     versions = [term for term in terms if term.fact in SOFTWARE]
     others = [term for term in terms if term.fact not in SOFTWARE]
     if others:
-        known = here.known
-        told = [f"{term} (here {known[term.fact] or 'not'})" if term.fact in known else str(term) for term in others]
-        return f"only where {' and '.join(told)}"
-    asked = [_WORDS[term.operator].format(" ".join([_title(term), "|".join(term.values)]).strip()) for term in versions]
-    wanted = " and ".join(asked)
-    if one.open:
-        return f"only {wanted}"
-    had = " and ".join(here.known.get(term.fact) or "none" for term in versions)
-    whose = here.recipe if whose is None else whose
-    return f"only {wanted}; {f'{whose} has' if whose else 'here it is'} {had}"
+        known = place.known
+        texts = [f"{term} (here: {known[term.fact] or 'no'})" if term.fact in known else str(term) for term in others]
+        return f"only where {' and '.join(texts)}"
+    required = " and ".join(
+        _PHRASES[term.operator].format(" ".join([_title(term), "|".join(term.values)]).strip()) for term in versions
+    )
+    if omitted.open:
+        return f"only {required}"
+    present = " and ".join(place.known.get(term.fact) or "none" for term in versions)
+    owner = place.recipe if owner is None else owner
+    return f"only {required}, but {f'{owner} has' if owner else 'here it is'} {present}"
 
 
 def _compares(term: Term) -> bool:
@@ -95,11 +120,14 @@ def _title(term: Term) -> str:
     return SOFTWARE[term.fact].title or term.fact
 
 
-def in_recipes(one: LeftOut, here: Settings) -> Iterator[str]:
-    """Yield which version each recipe that ships has of what is not known of a place, as its environment there says."""
-    packages = [SOFTWARE[term.fact].package for term in one.open if term.fact in SOFTWARE]
-    for lock in sorted(data_root().glob(f"{ENVIRONMENTS}/*/{here.system.name}-*/{LOCK}")):
+def in_recipes(omitted: LeftOut, place: Settings) -> Iterator[str]:
+    """Yield, for each built-in recipe, the versions of the software that the undecided terms are about.
+
+    The versions are those of the recipe's committed environment on this system.
+    """
+    packages = [SOFTWARE[term.fact].package for term in omitted.open if term.fact in SOFTWARE]
+    for lock in sorted(data_root().glob(f"{ENVIRONMENTS}/*/{place.system.name}-*/{LOCK}")):
         versions = read_lock(lock).versions()
-        had = [versions[package][0] for package in packages if package in versions]
-        if had:
-            yield f"{lock.parent.parent.name} has {' and '.join(had)}"
+        resolved = [versions[package][0] for package in packages if package in versions]
+        if resolved:
+            yield f"{lock.parent.parent.name} has {' and '.join(resolved)}"

@@ -1,7 +1,7 @@
-"""A file of knowledge with all that it extends, as one tree; and which files of a kind can be used.
+"""Loads a knowledge file with everything that it extends, as one tree, and finds the usable files of a kind.
 
-With `extends` names are laid over names. A list that its kind joins (such as the specs of a group) is joined with the
-one below. Any other value replaces the one below; in a mapping of pins `null` drops what is inherited.
+`extends` merges mappings key by key. A list that its kind joins, such as the specs of a group, is joined with the
+inherited list. Any other value replaces the inherited one. In a mapping of pins, `null` removes an inherited entry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from uenvtool.knowledge.yamltree import Node, content, parse, read
 T = TypeVar("T")
 
 MAX_CHAIN = 16
-"""Files that extend one another. Nobody can follow more, and each one is read for every command."""
+"""The most files in a chain of `extends`. A reader cannot follow more, and every command reads each of them."""
 NOT_INHERITED = ("extends", "abstract", "remove")
 
 
@@ -31,8 +31,8 @@ NOT_INHERITED = ("extends", "abstract", "remove")
 class ExtendedTree:
     """A tree with everything that it inherits.
 
-    chain: the files that it came from, nearest first. removed: the packages that a file of the chain leaves out of what
-    it extends.
+    chain: The files that the tree was made from, the nearest first.
+    removed: The packages that a file of the chain removes from the files that it extends.
     """
 
     tree: Node
@@ -41,24 +41,24 @@ class ExtendedTree:
 
 
 def is_abstract(tree: Node) -> bool:
-    """Tell if a file exists to be extended only."""
+    """Return whether a file can only be extended."""
     abstract = tree.get("abstract")
     return abstract is not None and abstract.value is True
 
 
 def load_extended(location: Location, kind: Kind) -> ExtendedTree:
-    """Read a file and all that it extends as one tree; what does not ship is checked against its schema.
+    """Return a file and everything that it extends as one tree. Files of the user are checked against their schema.
 
-    Raises BadInput for what is wrong in any of the files, and for a circle.
+    Raises BadInput if any of the files has an error or if `extends` forms a circle.
     """
     return _load(location, kind, {os.path.realpath(location.path): location}, {})
 
 
 def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: dict[str, ExtendedTree]) -> ExtendedTree:
-    """Return a file with what it extends.
+    """Return a file with everything that it extends.
 
-    chain: the files that lead to it, by their real paths; it is the last. loaded: what was read already, in which a
-    file that several others extend is found.
+    chain: The files that lead to this file, which is the last one, by their real paths.
+    loaded: The files that were already loaded, so that a file that several others extend is loaded once.
     """
     key = next(reversed(chain))
     if key in loaded:
@@ -76,7 +76,7 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
         tree = _laid_over(tree, _without_removed(merged, tree), kind)
     elif tree.get("remove") is not None:
         place = tree.value["remove"].key
-        raise BadInput("`remove` without `extends`", place, "leave it out: nothing is inherited here")
+        raise BadInput("`remove` without `extends`", place, "delete `remove`, or add `extends`")
     loaded[key] = ExtendedTree(tree, (location, *ancestors), frozenset(removed))
     return loaded[key]
 
@@ -122,19 +122,19 @@ def _parents(
         if "/" in name and not name.startswith("/"):
             name = str(location.path.parent / name)
         if len(chain) > MAX_CHAIN:
-            hint = "let it extend one of those directly"
-            raise BadInput(f"`extends` leads through more than {MAX_CHAIN} files", node.position, hint)
+            hint = "extend one of the later files directly"
+            raise BadInput(f"the chain of `extends` is longer than {MAX_CHAIN} files", node.position, hint)
         parent = locate(kind, name, node.position)
         real = os.path.realpath(parent.path)
         if real in chain:
             names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])
-            raise BadInput(f"`extends` goes in a circle: {names}", node.position, "remove one of these `extends`")
+            raise BadInput(f"`extends` forms a circle: {names}", node.position, "remove one of these `extends`")
         yield real, parent
 
 
 def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
     if isinstance(upper.value, dict) and "url" in upper.value:
-        return upper  # a pinned git repository: half of one and half of another would be neither
+        return upper  # a pinned git repository; a mix of two pins would name neither repository
     if isinstance(upper.value, dict) and isinstance(lower.value, dict):
         merged = {key: child for key, child in lower.value.items() if name or key not in NOT_INHERITED}
         for key, child in upper.value.items():
@@ -154,16 +154,17 @@ def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
 
 
 def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) -> list[Node]:
-    """Return both lists; an entry replaces the one below in which these fields have the same text."""
+    """Return both lists joined. An entry replaces the inherited entry that has the same text in the given fields."""
     entries = {tuple(str(entry.value[name].value) for name in fields): entry for entry in (*below, *above)}
     return list(entries.values())
 
 
 def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
-    """Lay each spec over that of the same package, variant by variant; with `replace: true` it takes its place.
+    """Merge each spec with the inherited specs of the same package, variant by variant.
 
-    Of several specs of one package with different conditions, a spec without one is laid over each, a
-    spec with a condition over the one that has the same condition.
+    If an entry has `replace: true`, it replaces all inherited specs of its package. If there are several inherited
+    specs of the package with different conditions, an entry without a condition is merged with each of them. An entry
+    with a condition is merged with the spec that has the same condition.
     """
     joined = [(package_of(entry), entry) for entry in below]
     for entry in above:
@@ -183,7 +184,7 @@ def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
 
 
 def _spec_over(entry: Node, below: Node) -> Node:
-    """Return an entry with the variants, the reason and the condition of the one below that it does not have itself."""
+    """Return an entry with the variants, reason and condition that it inherits from the entry below."""
     node = _spec_node(entry)
     try:
         spec = parse_spec(node.value).over(parse_spec(_spec_node(below).value))
@@ -194,7 +195,7 @@ def _spec_over(entry: Node, below: Node) -> Node:
 
 
 def package_of(entry: Node) -> str:
-    """Return the package that an entry of a list of specs is about."""
+    """Return the package that an entry of a list of specs names."""
     node = _spec_node(entry)
     try:
         return parse_spec(node.value).package or node.value
@@ -217,7 +218,7 @@ def _field(entry: Node, name: str) -> object:
 
 
 def _without_removed(lower: Node, upper: Node) -> Node:
-    """Return what is inherited without the packages under `remove`. Raises BadInput for one that is not in it."""
+    """Return an inherited tree without the packages under `remove`. Raises BadInput if the tree has no such package."""
     names = {str(node.value): node for node in _list(upper.get("remove"))}
     if not names:
         return lower
@@ -230,14 +231,14 @@ def _without_removed(lower: Node, upper: Node) -> Node:
     tree = dict(lower.value)
     for pins in ("require", "prefer"):
         if pins in tree:
-            left = {name: node for name, node in tree[pins].value.items() if name not in names}
-            tree[pins] = replace(tree[pins], value=left)
+            entries = {name: node for name, node in tree[pins].value.items() if name not in names}
+            tree[pins] = replace(tree[pins], value=entries)
     if "groups" in tree:
         groups = dict(tree["groups"].value)
         for name, group in groups.items():
             if (specs := group.get("specs")) is not None:
-                kept = [entry for entry in specs.value if package_of(entry) not in names]
-                groups[name] = replace(group, value={**group.value, "specs": replace(specs, value=kept)})
+                remaining = [entry for entry in specs.value if package_of(entry) not in names]
+                groups[name] = replace(group, value={**group.value, "specs": replace(specs, value=remaining)})
         tree["groups"] = replace(tree["groups"], value=groups)
     return replace(lower, value=tree)
 
@@ -254,9 +255,9 @@ def _list(node: Node | None) -> list[Node]:
 
 
 def check_file(kind: Kind, location: Location) -> None:
-    """Read a file as what its kind is; an abstract one, which lacks parts, as far as its schema goes.
+    """Read a file as its kind requires. An abstract file, which may lack fields, is only checked against its schema.
 
-    Raises BadInput with everything that is wrong in it.
+    Raises BadInput with all problems of the file.
     """
     tree = read(location.path, location.shown)
     check_schema(tree, kind.name)
@@ -267,30 +268,30 @@ def check_file(kind: Kind, location: Location) -> None:
 
 
 def usable_files(kind: Kind) -> dict[str, Location]:
-    """Return the files of a kind by name, without broken ones of the user's; a built-in one that they hide counts.
+    """Return the files of a kind by name, without the user's files that have errors.
 
-    A broken file, which nobody named, stands in no command's way.
+    If a user's broken file hides a built-in file, the built-in file is used. A broken file that no command names does
+    not prevent any command.
     """
     files = available(kind)
     broken = {location.name for location, _ in _broken_files(kind)}
     if not broken:
         return files
     unbroken = {name: location for name, location in files.items() if name not in broken}
-    return dict(sorted({**available(kind, own=False), **unbroken}.items()))
+    return dict(sorted({**available(kind, user_files=False), **unbroken}.items()))
 
 
 def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
-    """Return a remark for each file of the user's of these kinds that `usable_files` leaves out."""
+    """Return a note for each user's file of these kinds that `usable_files` omits."""
     return tuple(
         f"ignored: {problem.position or location.shown}: {problem.message}; "
-        f"`uenvtool validate {location.shown}` says more"
+        f"run `uenvtool validate {location.shown}` for all problems"
         for kind in kinds
         for location, problem in _broken_files(kind)
     )
 
 
 def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
-    """Yield the broken files of the user's of a kind, each with the first thing that is wrong in it."""
     for location in available(kind).values():
         if not location.is_built_in:
             try:
@@ -300,7 +301,7 @@ def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
 
 
 class HasPosition(Protocol):
-    """An entry of a file, which knows where it stands."""
+    """An entry of a file, with its position."""
 
     @property
     def position(self) -> Position: ...
@@ -312,17 +313,20 @@ Entry = TypeVar("Entry", bound=HasPosition)
 def entries_of_other_files(
     kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]
 ) -> dict[str, Entry]:
-    """Return what the other files of a kind have, by id; a broken one, which nobody named, has nothing."""
-    found: dict[str, Entry] = {}
+    """Return the entries of the other files of a kind, by id. Broken files are skipped."""
+    other_entries: dict[str, Entry] = {}
     for other, location in available(kind).items():
         if other != name:
             with contextlib.suppress(BadInput):
-                found.update(entries(location))
-    return found
+                other_entries.update(entries(location))
+    return other_entries
 
 
-def duplicate_id_problems(own: Mapping[str, Entry], others: Mapping[str, Entry], what: str = "") -> Iterator[Problem]:
-    """Yield a problem for each id that another file has too. what: what the ids are of, as a message begins."""
-    for name in own:
+def duplicate_id_problems(
+    entries: Mapping[str, Entry], others: Mapping[str, Entry], what: str = ""
+) -> Iterator[Problem]:
+    """Yield a problem for each id that another file also defines. what: The kind of the ids, as the message begins."""
+    for name in entries:
         if name in others:
-            yield Problem(f"{what}{name} is also at {others[name].position}", own[name].position, "rename it")
+            message = f"{what}{name!r} is already defined at {others[name].position}"
+            yield Problem(message, entries[name].position, "rename this one")

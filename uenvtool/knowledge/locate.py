@@ -1,4 +1,4 @@
-"""Where knowledge lies: the user's own beside the built-in, found by name or by path."""
+"""Finds knowledge files by name or by path, the user's files before the built-in ones."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from uenvtool.knowledge.kinds import CONTAINER, FINDINGS, RECIPE, RULES, SYSTEM,
 from uenvtool.knowledge.yamltree import content
 
 SITE = "UENVTOOL_DOCS"
-"""The variable that names the address at which what `mkdocs build` makes lies; without it nothing has a page."""
+"""The variable with the address of the published documentation. Without it, no address of a page is printed."""
 PAGES = {TUNING.shipped: "variables", RULES.shipped: "rules", FINDINGS.shipped: "findings"}
-"""The folders of the reference (tools/site) by those of the entries."""
+"""The directories of the reference documentation (tools/site), by the directories of the entries."""
 _ADDRESS = re.compile(r"https?://[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A file of knowledge on disk.
+    """A knowledge file on disk.
 
-    shown: the path as messages give it, one that can be opened from the current folder.
-    logical: the path below the folder that holds a user's `recipes/` and `systems/`, or below the top of what ships:
-    the same on every machine, for generated files. unwritten: what stands for the file before it is written.
+    shown: The path in messages, which can be opened from the current directory.
+    logical: The path in generated files, which is the same on every machine. It is relative to the parent directory of
+        a user's `recipes/` or `systems/`, or to the top directory of the built-in files.
+    unwritten: The content to use instead of the file before the file is written.
     """
 
     name: str
@@ -46,149 +47,159 @@ class Location:
 
     @property
     def may_act(self) -> bool:
-        """Tell if what it says may be done or pasted: the current folder may be a clone of somebody else's."""
-        return self.is_built_in or self.path.is_relative_to(config_folder())
+        """Return whether the commands and edits in the file can be trusted.
+
+        A file in the current directory is not trusted, because that directory may be somebody else's clone.
+        """
+        return self.is_built_in or self.path.is_relative_to(config_directory())
 
 
 @functools.cache
 def data_root() -> Path:
-    """Return the folder with the built-in recipes/ and knowledge/: in the wheel, or the checkout's top."""
+    """Return the directory with the built-in recipes/ and knowledge/: in the wheel, or the top of the checkout."""
     package = Path(__file__).resolve().parent.parent
     packed = package / "data"
     return packed if packed.is_dir() else package.parent
 
 
-def config_folder() -> Path:
-    """Return the user's configuration folder (https://specifications.freedesktop.org/basedir-spec)."""
+def config_directory() -> Path:
+    """Return the user's configuration directory (https://specifications.freedesktop.org/basedir-spec)."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(base) / "uenvtool"
 
 
-def search_folders(kind: Kind, *, own: bool = True) -> list[tuple[Path, str]]:
-    """Return the folders that may hold files of a kind, each with the part of it that generated files name.
+def search_directories(kind: Kind, *, user_files: bool = True) -> list[tuple[Path, str]]:
+    """Return the directories that may contain files of a kind, each with its name in generated files.
 
-    The first one that has a name counts. own: with the user's own. The current folder is left out if it was deleted, or
-    may not be read: no command needs it for a name.
+    If several directories contain a file of one name, the first directory takes precedence. The current directory is
+    omitted if it was deleted or cannot be read, because commands can find names without it.
+
+    user_files: Whether to include the user's directories.
     """
     places = [(data_root() / kind.shipped, kind.shipped)]
-    if own:
-        places.insert(0, (config_folder() / kind.folder, kind.folder))
+    if user_files:
+        places.insert(0, (config_directory() / kind.directory, kind.directory))
         with contextlib.suppress(OSError):
-            places.insert(0, (Path.cwd() / kind.folder, kind.folder))
+            places.insert(0, (Path.cwd() / kind.directory, kind.directory))
     return places
 
 
 def shown(path: Path) -> str:
-    """Return the path relative to the current folder if it lies below it, else the whole path."""
+    """Return the path relative to the current directory if it is inside that directory, or else the whole path."""
     try:
-        below = _below_folder(os.path.abspath(path), os.getcwd())
-    except OSError:  # the current folder was deleted
+        below = _relative_path(os.path.abspath(path), os.getcwd())
+    except OSError:  # the current directory was deleted
         below = None
     return str(path) if below is None else below or "."
 
 
-def _below_folder(path: str, folder: str) -> str | None:
-    """Return the rest of an absolute path below a folder; None if it lies elsewhere. pathlib takes far longer."""
-    start = folder.rstrip(os.sep) + os.sep
+def _relative_path(path: str, directory: str) -> str | None:
+    """Return an absolute path relative to a directory, or None if it is not inside. pathlib takes far longer."""
+    start = directory.rstrip(os.sep) + os.sep
     return path[len(start) :] if f"{path}{os.sep}".startswith(start) else None
 
 
 def _is_built_in(path: Path) -> bool:
-    return _below_folder(os.path.abspath(path), str(data_root())) is not None
+    return _relative_path(os.path.abspath(path), str(data_root())) is not None
 
 
 def in_your_own(position: Position | None) -> str:
-    """Return what a hint adds if the position is in a built-in file of a recipe or system, which an update replaces."""
+    """Return the end of a hint for a built-in recipe or system, which an update of uenvtool would overwrite.
+
+    Return an empty text if the position is not in a built-in file.
+    """
     if position is None or not _is_built_in(Path(position.file)):
         return ""
     path = PurePath(position.file)
     kind = SYSTEM if SYSTEM.holds(path) else RECIPE
     name = kind.name_of(path)
-    return f", in a {kind.name} of your own with `extends: {name}`"
+    return f" in your own {kind.name}, with `extends: {name}`"
 
 
-def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
-    """Return every file of a kind by its name. The user's own hide built-in ones. own: with the user's own."""
-    found: dict[str, Location] = {}
-    for folder, logical in reversed(search_folders(kind, own=own)):
-        found.update({location.name: location for location in _below(folder, logical, kind)})
-    return dict(sorted(found.items()))
+def available(kind: Kind, *, user_files: bool = True) -> dict[str, Location]:
+    """Return every file of a kind by its name. The user's files hide built-in files of the same name.
+
+    user_files: Whether to include the user's files.
+    """
+    locations: dict[str, Location] = {}
+    for directory, logical in reversed(search_directories(kind, user_files=user_files)):
+        locations.update({location.name: location for location in _files_in(directory, logical, kind)})
+    return dict(sorted(locations.items()))
 
 
 def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: bytes | None = None) -> Location:
-    """Return the file of that kind and name; a name with a `/` or `.yaml` is a path. origin: the place that names it.
+    """Return the file of that kind and name. A name that contains `/` or ends with `.yaml` is a path.
 
-    unwritten: what stands for the file of a path, which need not be there yet.
+    origin: The position that names the file.
+    unwritten: The content to use instead of the file at a path. The file need not exist yet.
 
-    Raises BadInput if there is none, with the nearest name and all that exist.
+    Raises BadInput, with the nearest name and the known names, if the file does not exist.
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
         return _by_path(kind, Path(name), origin, unwritten)
     file = kind.pattern.replace("*", name)
-    for folder, logical in search_folders(kind):
-        if os.path.isfile(folder / file):
-            return _refuse_odd(kind, Location(name, folder / file, f"{logical}/{file}"), origin)
-    for folder, _ in search_folders(kind):
-        path = folder / file
-        if os.path.lexists(path):  # a pipe, a link to nowhere: what is wrong with it is said
+    for directory, logical in search_directories(kind):
+        if os.path.isfile(directory / file):
+            return _with_valid_name(kind, Location(name, directory / file, f"{logical}/{file}"), origin)
+    for directory, _ in search_directories(kind):
+        path = directory / file
+        if os.path.lexists(path):  # for example a pipe or a broken link, about which `content` raises an error
             content(path, shown(path))
     if origin is None and os.path.lexists(name):
-        raise BadInput(f"unknown {kind.name} {name!r}", hint=f"if you mean what lies here: ./{name}")
+        raise BadInput(f"unknown {kind.name} {name!r}", hint=f"to use the path of that name, write ./{name}")
     if kind is RECIPE and origin is None and name in available(CONTAINER):
-        hint = f"`uenvtool container {name}` writes its files, and ends with the command of a job in it"
-        raise BadInput(f"{name} is the recipe of a container, not of a uenv", hint=hint)
+        hint = f"run `uenvtool container {name}`, which writes its files and prints the command for a job in it"
+        raise BadInput(f"{name!r} is a container recipe, not the recipe of a uenv", hint=hint)
     listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
     problem = unknown(kind.name, name, available(kind), origin, listed_by=listed_by)
     raise BadInput([replace(problem, hint=f"{problem.hint}; {how_to_add(kind)}") if kind is SYSTEM else problem])
 
 
 def how_to_add(kind: Kind) -> str:
-    """Return the command that makes a file of a kind of one's own, and the folders where it is looked for."""
-    folder = str(config_folder() / kind.folder).replace(os.path.expanduser("~"), "~", 1)
-    return f"`uenvtool new {kind.name} NAME` makes one: it is looked for in {kind.folder}/ here and {folder}/"
+    """Return a hint with the command that creates a file of a kind and the directories in which files are found."""
+    directory = str(config_directory() / kind.directory).replace(os.path.expanduser("~"), "~", 1)
+    return f"create one with `uenvtool new {kind.name} NAME` in {kind.directory}/ here or in {directory}/"
 
 
-def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Location:
-    """Return the location again; BadInput if its name, which generated files carry, has characters that names lack."""
+def _with_valid_name(kind: Kind, location: Location, origin: Position | None) -> Location:
+    """Return the location, or raise BadInput if its name has other characters than generated files can contain."""
     if _NAME.match(location.name):
         return location
-    hint = (
-        f"a name has letters, digits, `_`, `.` and `-`, and begins with one of the first three: rename the {kind.name}"
-    )
+    hint = f"rename the {kind.name}; use letters, digits, `_`, `.` and `-`, and begin with a letter, a digit or `_`"
     raise BadInput(f"{location.name!r} cannot be the name of a {kind.name}", origin, hint)
 
 
 def _by_path(kind: Kind, path: Path, origin: Position | None, unwritten: bytes | None) -> Location:
     file = PurePath(kind.pattern).name
-    in_folder = "/" in kind.pattern
-    if in_folder and os.path.isdir(path):
+    has_directory = "/" in kind.pattern
+    if has_directory and os.path.isdir(path):
         path = path / file
     if unwritten is None and not os.path.isfile(path):
-        raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
-    if in_folder and path.name == file:
+        raise BadInput(f"file not found: {str(path)!r}", origin, f"name a {kind.name} or the path of its file")
+    if has_directory and path.name == file:
         name = Path(os.path.abspath(path)).parent.name
-        return _refuse_odd(kind, Location(name, path, kind.file(name), unwritten), origin)
-    return _refuse_odd(kind, Location(path.stem, path, f"{kind.folder}/{path.name}", unwritten), origin)
+        return _with_valid_name(kind, Location(name, path, kind.file(name), unwritten), origin)
+    return _with_valid_name(kind, Location(path.stem, path, f"{kind.directory}/{path.name}", unwritten), origin)
 
 
-def _below(folder: Path, logical: str, kind: Kind) -> Iterator[Location]:
+def _files_in(directory: Path, logical: str, kind: Kind) -> Iterator[Location]:
     try:
-        paths = sorted(folder.glob(kind.pattern))
-    except OSError:  # a folder that may not be read holds nothing for us
+        paths = sorted(directory.glob(kind.pattern))
+    except OSError:  # the directory cannot be read
         return
     for path in paths:
         name = kind.name_of(path)
-        if _NAME.match(name):  # another cannot be named, and must not stand in the way
-            yield Location(name, path, f"{logical}/{path.relative_to(folder).as_posix()}")
+        if _NAME.match(name):  # a file with an invalid name cannot be used and must not cause errors
+            yield Location(name, path, f"{logical}/{path.relative_to(directory).as_posix()}")
 
 
 def page_of(name: str, file: str) -> str:
-    """Return the address of the page of a variable, rule or finding; empty where it has none.
+    """Return the address of the documentation of a variable, rule or finding, or an empty text if it has none.
 
-    file: where it stands. What is in a file of the user's own has no page.
+    file: The file that defines it. Entries of the user's files have no page.
     """
     top = os.environ.get(SITE, "")
     if not _ADDRESS.fullmatch(top):
         return ""
-    folder = os.path.dirname(os.path.relpath(file, data_root()))
-    return f"{top.rstrip('/')}/reference/{PAGES[folder]}/{name}.html" if folder in PAGES else ""
+    directory = os.path.dirname(os.path.relpath(file, data_root()))
+    return f"{top.rstrip('/')}/reference/{PAGES[directory]}/{name}.html" if directory in PAGES else ""

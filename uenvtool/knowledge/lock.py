@@ -1,4 +1,4 @@
-"""Reads `spack.lock`: which packages, at which versions, an environment resolved to; and which are installed."""
+"""Reads `spack.lock`, the packages that Spack resolved for an environment, and lists the installed packages."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LOCK = "spack.lock"
 WRAPPER = "compiler-wrapper"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 LONGEST_TEXT = 4096
-"""A path of Linux has no more letters."""
+"""The most characters of a path on Linux."""
 DATABASE = ".spack-db/index.json"
-"""Where Spack lists what is installed in a store."""
+"""The file in which Spack lists the packages that are installed in a store."""
 LARGEST_DATABASE = 48 << 20
 LARGEST_OF_STORE = 200 << 20
-"""A store that many locks were installed into has more than an image."""
+"""The largest database of a store. A store into which many locks were installed has more packages than an image."""
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
 
@@ -31,10 +31,12 @@ LANGUAGES = frozenset({"c", "cxx", "fortran"})
 class Package:
     """One resolved package.
 
-    external: its folder if the system brings it, else "". dependencies: the hashes of what it needs; build_only: those
-    of them that it needs only while it is built.
-    compiled: a compiler builds it; wrapped: through Spack's compiler-wrapper. variants: each with its values; those of
-    a switch are "True" or "False".
+    external: The package's directory if the system provides the package, or else an empty text.
+    dependencies: The hashes of all dependencies.
+    build_only: The hashes of the dependencies that are needed only at build time.
+    compiled: Whether a compiler builds the package.
+    wrapped: Whether the compiler is called through Spack's compiler-wrapper.
+    variants: The values of each variant. Boolean variants have the value "True" or "False".
     """
 
     name: str
@@ -52,19 +54,19 @@ class Package:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock: the roots as they were requested, every package, and the version of the Spack that made it."""
+    """A lock: the requested root specs, all packages, and the version of the Spack that wrote the lock."""
 
     roots: tuple[str, ...]
     packages: tuple[Package, ...]
     spack: str
 
     def versions(self) -> dict[str, list[str]]:
-        """Return package to its versions, each once, sorted by name."""
+        """Return the versions of each package, without duplicates and sorted by package name."""
         return grouped(sorted({(package.name, package.version) for package in self.packages}))
 
 
 def parse_lock(text: str, shown: str) -> Lock:
-    """Return the lock in a text. shown: the file's name in errors. Raises BadInput if it is none."""
+    """Return the lock in a text. shown: The name of the file in errors. Raises BadInput if the text is not a lock."""
     try:
         data = json.loads(text)
         packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
@@ -73,33 +75,36 @@ def parse_lock(text: str, shown: str) -> Lock:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise BadInput(
-            "not a lock of Spack",
+            "not a valid Spack lock",
             Position(shown, line, getattr(error, "colno", 1)),
-            "`uenvtool build RECIPE` makes it again",
+            "run `uenvtool build RECIPE` to create it again",
         ) from error
     return Lock(roots, packages, made_by)
 
 
 MAX_BYTES = 100_000_000
-"""The lock of a thousand packages has 2 MB."""
+"""The largest lock that is read. The lock of a thousand packages has 2 MB."""
 
 
 def read_lock(path: Path, shown: str = "") -> Lock:
-    """Return the lock in a file. shown: how errors name it. Raises BadInput if it cannot be read or is none."""
+    """Return the lock in a file. shown: The name of the file in errors.
+
+    Raises BadInput if the file cannot be read or does not contain a lock.
+    """
     shown = shown or str(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read it: {error}", Position(shown), "name a spack.lock") from error
+        raise BadInput(f"cannot read the file: {error}", Position(shown), "give the path of a spack.lock") from error
     return parse_lock(text, shown)
 
 
 def without_wrapper(lock: Lock) -> list[str]:
     """Return the packages that would be compiled without Spack's compiler-wrapper, by name.
 
-    Spack leaves the wrapper out if it cannot run the compiler while it resolves. Installed so, a
-    package gets no RPATH, no -I and -L of its dependencies and no -march, and `spack install` still
-    exits with 0 (seen with Spack v1.1.0).
+    Spack omits the wrapper if it cannot run the compiler while it resolves. A package that is installed from such a
+    lock gets no RPATH, no -I and -L options for its dependencies and no -march option. `spack install` still exits with
+    0 (seen with Spack v1.1.0).
     """
     return sorted({package.name for package in lock.packages if package.compiled and not package.wrapped})
 
@@ -110,35 +115,39 @@ def require_installable(lock: Lock, shown: str) -> None:
     if unwrapped:
         names = listed(unwrapped, 3)
         raise AnswerIsNo(
-            f"{shown} has no {WRAPPER} for {names}: installed, they would find none of their libraries",
-            hint="it was resolved where the compiler does not run; make it again: `uenvtool build RECIPE --concretize`",
+            f"{shown} has no {WRAPPER} for {names}, which would not find their libraries after installation",
+            hint="run `uenvtool build RECIPE --concretize` on a machine where the compiler runs",
         )
 
 
 def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield what packages of a lock lack to reach the network. needs: package to variants without which it does not."""
+    """Yield a message for each variant that a package lacks to reach the network.
+
+    needs: The variants that each package needs to reach the network.
+    """
     for package in lock.packages:
         for need in needs.get(package.name, ()):
-            for name, word in parse_spec(need).words.items():
-                values = word.partition("=")[2].split(",") if "=" in word else [str(word.startswith("+"))]
-                has = package.variants.get(name, frozenset())
-                if not has.issuperset(values):
-                    yield f"{package.name} has {name}={','.join(sorted(has)) or 'none'}, and needs {word}"
+            for name, token in parse_spec(need).words.items():
+                required = token.partition("=")[2].split(",") if "=" in token else [str(token.startswith("+"))]
+                values = package.variants.get(name, frozenset())
+                if not values.issuperset(required):
+                    yield f"{package.name} has {name}={','.join(sorted(values)) or 'none'} but needs {token}"
 
 
 def require_network(lock: Lock, needs: Mapping[str, Sequence[str]], shown: str) -> None:
-    """Raise AnswerIsNo if packages of a lock would not reach the network. needs: as for `without_network`."""
+    """Raise AnswerIsNo if packages of a lock would not reach the network. needs: See `without_network`."""
     for lack in without_network(lock, needs):
         raise AnswerIsNo(
-            f"{shown} does not reach the network: {lack}",
-            hint="make it again (`uenvtool build RECIPE --concretize`); the spec of an external says how it was built",
+            f"{shown} does not support the network: {lack}",
+            hint="run `uenvtool build RECIPE --concretize`; for an external package, add the variants that it was "
+            "built with to its spec in the system's file",
         )
 
 
 def is_build_only(edge: Mapping[str, Any]) -> bool:
-    """Tell if a package is needed only while another is built, by its edge in a lock or in Spack's database.
+    """Return whether a dependency is needed only at build time, from its edge in a lock or in Spack's database.
 
-    Before Spack 0.21 an edge has no `parameters`: what it leads to counts as needed.
+    Before Spack 0.21, edges have no `parameters`, and every dependency counts as needed at run time.
     """
     return not {"link", "run"} & set(edge.get("parameters", {}).get("deptypes") or ("run",))
 
@@ -167,26 +176,35 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
 
 def _values(value: object) -> frozenset[str]:
     values = value if isinstance(value, list) else [value]
-    return frozenset(text_of_spack(str(one), empty=True) for one in values)
+    return frozenset(text_of_spack(str(item), empty=True) for item in values)
 
 
 def name_of_spack(value: object) -> str:
-    """Return the name of a package, or a hash. Raises ValueError for what Spack does not write: it may be hostile."""
+    """Return the name of a package, or a hash.
+
+    Raises ValueError if Spack would not write it, since it may be hostile.
+    """
     if _NAME.fullmatch(text := str(value)):
         return text
-    raise ValueError(f"{text[:60]!r} is not what Spack writes")
+    raise ValueError(f"{text[:60]!r} is not a name that Spack writes")
 
 
 def text_of_spack(value: object, *, empty: bool = False) -> str:
-    """Return a version, a path, an operating system. Raises ValueError as `name_of_spack`; empty: it may be."""
+    """Return a version, a path or an operating system. Raises ValueError as `name_of_spack` does.
+
+    empty: Whether the text may be empty.
+    """
     text = str(value or "")
     if text.isprintable() and len(text) <= LONGEST_TEXT and (text or empty):
         return text
-    raise ValueError(f"{text[:60]!r} is not what Spack writes")
+    raise ValueError(f"{text[:60]!r} is not a text that Spack writes")
 
 
 def installed_hashes(store: Path) -> set[str]:
-    """Return the hashes of the packages that Spack has registered in a store; none, if that cannot be read."""
+    """Return the hashes of the packages that Spack registered in a store.
+
+    The set is empty if the database cannot be read.
+    """
     try:
         database = json.loads(read_bytes(store / DATABASE, LARGEST_OF_STORE))
         return {key for key, row in database["database"]["installs"].items() if row.get("installed")}

@@ -1,4 +1,4 @@
-"""The MPI of a recipe on a system: one that the system offers, or the recipe's own."""
+"""The MPI of a recipe on a system: one that the system offers, or one that the recipe builds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from uenvtool.knowledge.version import Version, Versions, versions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChosenMpi:
-    """An MPI. is_own: the recipe brings it, and the system offers none that it names. position: what offers it."""
+    """An MPI.
+
+    position: The position in the file that offers or names it.
+    is_own: Whether the recipe builds it because the system offers no MPI that the recipe names.
+    """
 
     package: str
     version: Versions | None
@@ -26,24 +30,27 @@ class ChosenMpi:
 
     @property
     def text(self) -> str:
-        """Return it as a spec."""
+        """Return the MPI as a spec."""
         version = f"@{self.version}" if self.version else ""
         return f"{self.package}{version} {self.variants}".strip()
 
 
 def facts_with_mpi(recipe: Recipe, system: System, uarch: str) -> Facts:
-    """Return the facts of a node type, where `mpi` is the one that the recipe has there."""
-    own = _wanted(recipe, system)
-    return {**system.facts(uarch), **({"mpi": own} if own else {})}
+    """Return the facts of a node type, where `mpi` is the MPI of the recipe there."""
+    package = _provider_of(recipe, system)
+    return {**system.facts(uarch), **({"mpi": package} if package else {})}
 
 
 def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None:
-    """Return the MPI of a recipe on a system; None if the recipe has none, or takes any and the system offers none.
+    """Return the MPI of a recipe on a system.
 
-    Of what the system offers the first is taken that the recipe names, of its versions the published one, else the
-    first that the recipe can be built with. Raises BadInput if no version is left, or if another provides MPI.
+    Return None if the recipe has no MPI, or if it accepts any MPI and the system offers none. The first offered MPI
+    that the recipe names is used. Its version is the published one, or else the first that the recipe can be built
+    with.
+
+    Raises BadInput if no version fits, or if the recipe requires another provider of MPI.
     """
-    package = _wanted(recipe, system)
+    package = _provider_of(recipe, system)
     if package is None:
         return None
     pin = (recipe.mpi or {}).get(package)
@@ -51,11 +58,11 @@ def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None
     provider = parse_spec(required.provider).package if required and required.provider else package
     if required and provider != package:
         raise BadInput(
-            f"{recipe.name} requires {required.provider} as MPI here; its MPI on {system.name} is {package}",
+            f"{recipe.name} requires {required.provider} as MPI, but its MPI on {system.name} is {package}",
             required.position,
-            f"choose it by `mpi: {{{provider}: VERSION}}` in place of this",
+            f"write `mpi: {{{provider}: VERSION}}` instead of this requirement",
         )
-    offered = next((one for one in system.mpi if one.package == package), None)
+    offered = next((mpi for mpi in system.mpi if mpi.package == package), None)
     variants, reason = (pin.variants, pin.reason) if pin else ("", "")
     if offered is None or not offered.versions:
         bound = pin.version if pin else None
@@ -72,7 +79,7 @@ def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None
     )
 
 
-def _wanted(recipe: Recipe, system: System) -> str | None:
+def _provider_of(recipe: Recipe, system: System) -> str | None:
     offered = [mpi.package for mpi in system.mpi]
     if recipe.mpi is None:
         return None
@@ -82,14 +89,14 @@ def _wanted(recipe: Recipe, system: System) -> str | None:
 
 def _version(recipe: Recipe, system: System, offered: Mpi, facts: Facts) -> Version:
     bounds = [request for request in hard_requests(recipe, facts) if request.package == offered.package]
-    fitting = [one for one in offered.versions if all(bound.versions.contains(one) for bound in bounds)]
+    fitting = [version for version in offered.versions if all(bound.versions.contains(version) for bound in bounds)]
     if not fitting:
         places = " and ".join(dict.fromkeys(str(bound.position) for bound in bounds))
-        wanted = ", ".join(dict.fromkeys(f"{offered.package}@{bound.versions}" for bound in bounds))
+        required = ", ".join(dict.fromkeys(f"{offered.package}@{bound.versions}" for bound in bounds))
         raise BadInput(
-            f"{recipe.name} needs {wanted}; {system.name} has {', '.join(map(str, offered.versions))}",
+            f"{recipe.name} needs {required}, but {system.name} has {', '.join(map(str, offered.versions))}",
             offered.position,
-            f"add a version under `mpi: versions:` of the system, or change what asks for it at {places}",
+            f"add a version under `mpi: versions:` of the system, or change the request at {places}",
         )
     table = recipe.published.table.versions_of() if recipe.published and recipe.published.prefer else {}
     published = [version for version in fitting if str(version) in table.get(offered.package, ())]

@@ -1,4 +1,4 @@
-"""A new recipe or system of the user's: a commented file that is valid as it stands, and what to do next."""
+"""The command `new`: writes a commented recipe or system that is valid without changes, and prints the next steps."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.detect import SeenSystem, node_type
 from uenvtool.knowledge.from_stackinator import is_stackinator, lines_of_pin, lines_of_repos, read_stackinator
-from uenvtool.knowledge.here import SeenSystem, node_type
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.runtime import load_runtime
-from uenvtool.knowledge.schema import SCHEMA_FOLDER, schema_text
+from uenvtool.knowledge.schema import SCHEMA_DIRECTORY, schema_text
 from uenvtool.knowledge.stackinator_view import LEFT_OUT
 from uenvtool.knowledge.system import load_system
 
 OWNED = "# Yours to change; made by uenvtool."
-"""The first line of files that the tool makes for a user: in a checkout they lie beside the built-in ones."""
+"""The first line of a user's files, which distinguishes them from the built-in files in a checkout."""
 TEMPLATES = Path(__file__).parent / "templates"
 STARTER = "hello"
-"""The recipe whose Spack and package repositories a new recipe starts with."""
+"""The recipe that provides the Spack and the package repositories of a new recipe."""
 
 IMAGES = {"uenv": "IMAGE", "container": "IMAGE", "environment": "ENVIRONMENT"}
-"""What a first job names with --image, by what its runtime runs."""
+"""The placeholder for --image in the suggested job, by the kind of image that its runtime uses."""
 LARGEST = 10_000_000
-"""Bytes of a file beside a recipe: a package of Spack's, a patch."""
-NO_CORES = "    # cores: 64 # those of a node; without them jobs ask for no CPUs, and Slurm may give a task one\n"
+"""The most bytes of a file that is copied next to a recipe, such as a Spack package or a patch."""
+NO_CORES = "    # cores: 64 # per node; without it, jobs request no CPUs, and Slurm may give each task only one\n"
 
 
 def new_recipe(name: str, extended: str | None = None) -> Result:
-    """Write `recipes/NAME/recipe.yaml`. extended: a recipe to extend, or the folder of one of Stackinator to read.
+    """Write `recipes/NAME/recipe.yaml`. Raises BadInput if the name is invalid or exists in the current directory.
 
-    Raises BadInput for a name that is none, or is taken in this folder.
+    extended: A recipe to extend, or the directory of a Stackinator recipe to convert.
     """
     if extended and is_stackinator(Path(extended)):
         return _imported(name, Path(extended))
@@ -49,29 +49,29 @@ def new_recipe(name: str, extended: str | None = None) -> Result:
     return _written(RECIPE, name, lines, f"uenvtool build {name}")
 
 
-def _imported(name: str, folder: Path) -> Result:
-    """Write a recipe of ours for each environment of one of Stackinator: NAME, or of several NAME-ENVIRONMENT."""
+def _imported(name: str, directory: Path) -> Result:
+    """Write one recipe per environment of a Stackinator recipe: NAME, or NAME-ENVIRONMENT if there are several."""
     starter = read_recipe(STARTER)
-    found = read_stackinator(folder, (starter.spack, starter.repos["builtin"]))
-    names = [name if len(found) == 1 else f"{name}-{environment}" for environment in found]
+    recipes = read_stackinator(directory, (starter.spack, starter.repos["builtin"]))
+    names = [name if len(recipes) == 1 else f"{name}-{environment}" for environment in recipes]
     results = [
-        _written(RECIPE, one, recipe.lines, f"uenvtool build {one} --system SYSTEM", recipe.files)
-        for one, recipe in zip(names, found.values(), strict=True)
+        _written(RECIPE, new_name, recipe.lines, f"uenvtool build {new_name} --system SYSTEM", recipe.files)
+        for new_name, recipe in zip(names, recipes.values(), strict=True)
     ]
     problems: list[Problem] = []
     for result in results:
         try:
             load_recipe(str(Path(result.data["file"]).absolute()))
-        except BadInput as error:  # as it is there: Spack may take what is refused here
+        except BadInput as error:  # Spack may accept a recipe that uenvtool rejects
             problems += error.problems
-    marks = sum(line.lstrip().startswith(f"# {LEFT_OUT}") for recipe in found.values() for line in recipe.lines)
+    marks = sum(line.lstrip().startswith(f"# {LEFT_OUT}") for recipe in recipes.values() for line in recipe.lines)
     several = [f"uenvtool image build {' '.join(names)} --system SYSTEM"] if len(names) > 1 else []
     return Result(
         data={"file": results[0].data["file"], "files": [result.data["file"] for result in results], "left_out": marks},
         text="\n".join(result.text for result in results),
         problems=tuple(problems),
         exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
-        notes=(f"what it says and ours cannot stands in {marks} comments",) if marks else (),
+        notes=(f"{marks} comments contain the settings that a uenvtool recipe cannot express",) if marks else (),
         next=(
             *([f"grep -A1 '{LEFT_OUT}' {' '.join(result.text for result in results)}"] if marks else []),
             *dict.fromkeys(step for result in results for step in result.next),
@@ -80,36 +80,42 @@ def _imported(name: str, folder: Path) -> Result:
     )
 
 
-def new_system(name: str, extended: str | None = None, found: SeenSystem | None = None) -> Result:
-    """Write `systems/NAME.yaml`. found: what is known of it, if it is not for the user to fill in.
+def new_system(name: str, extended: str | None = None, properties: SeenSystem | None = None) -> Result:
+    """Write `systems/NAME.yaml`. Raises BadInput if the name is invalid or exists in the current directory.
 
-    Raises BadInput for a name that is none, or is taken in this folder.
+    properties: The known properties of the system. Without them, the user fills in the file.
     """
-    lines = extending(SYSTEM, extended) if extended else _system_alone(found or SeenSystem())
-    use = load_runtime(found.runtimes[0]).job if found else None
+    lines = extending(SYSTEM, extended) if extended else _system_alone(properties or SeenSystem())
+    use = load_runtime(properties.runtimes[0]).job if properties else None
     image = f" --image {IMAGES[use.image]}" if use and use.scheduler and use.image in IMAGES else ""
-    nodes = " --nodes 2" if found and found.scheduler != "none" else ""  # else it is this machine alone
-    first = f"uenvtool job --system {name}{nodes}{image} -- python train.py" if found else ""
+    nodes = " --nodes 2" if properties and properties.scheduler != "none" else ""  # otherwise only this machine
+    first = f"uenvtool job --system {name}{nodes}{image} -- python train.py" if properties else ""
     result = _written(SYSTEM, name, lines, first or f"uenvtool build hello --system {name}")
-    guessed = [f"guessed: {what}, {why}" for what, why in (found.guessed if found else {}).items()]
-    return replace(result, notes=(*([f"seen by {', '.join(found.seen)}"] if found and found.seen else []), *guessed))
+    guessed = [f"guessed: {field}, {why}" for field, why in (properties.guessed if properties else {}).items()]
+    detected = [f"detected with {', '.join(properties.seen)}"] if properties and properties.seen else []
+    return replace(result, notes=(*detected, *guessed))
 
 
 def _written(
-    kind: Kind, name: str, lines: Sequence[str], build: str, beside: Mapping[str, Path] | None = None
+    kind: Kind, name: str, lines: Sequence[str], build: str, copies: Mapping[str, Path] | None = None
 ) -> Result:
-    """Write a file of the user's. beside: of one that is read from another form, the files beside it."""
+    """Write a user's file.
+
+    copies: For a converted recipe, the files to copy next to it, by their new paths. A file without copies is checked
+        first.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name.endswith((".yaml", ".yml")):
-        raise BadInput(f"{name!r} cannot be a name", hint="take letters, digits, `.`, `_` and `-`")
+        hint = "use letters, digits, `.`, `_` and `-`, begin with a letter or digit, and omit the suffix .yaml"
+        raise BadInput(f"{name!r} is not a valid name", hint=hint)
     path = Path(kind.file(name))
     with files.locked(path.parent, wait=True, below=False):
         if os.path.lexists(path):
-            raise BadInput(f"{path} exists", hint="choose another name, or edit that file")
-        text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_further(kind, lines)]) + "\n"
-        if beside is None:
+            raise BadInput(f"{path} already exists", hint="edit that file, or choose a name that does not exist")
+        text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_other_fields(kind, lines)]) + "\n"
+        if copies is None:
             read = load_recipe if kind is RECIPE else load_system
             read(str(path.absolute()), text.encode())
-        copied = [(file, files.read_bytes(source, LARGEST)) for file, source in (beside or {}).items()]
+        copied = [(file, files.read_bytes(source, LARGEST)) for file, source in (copies or {}).items()]
         files.write_all(path.parent, [*copied, (path.name, text)])
     return Result(
         data={"file": str(path)},
@@ -119,12 +125,12 @@ def _written(
 
 
 def extending(kind: Kind, name: str) -> list[str]:
-    """Return the lines of a file of the user's that extends another one and changes nothing yet."""
+    """Return the lines of a user's file that extends another file and changes nothing yet."""
     location = locate(kind, name)
     return [
-        *comment(f"Everything of {location.name} that is not said here; `uenvtool show {location.name}` prints it."),
+        *comment(f"Inherits all values of {location.name}, which `uenvtool show {location.name}` prints."),
         f"extends: {scalar(name)}",
-        f"description: {scalar(f'{location.name}, with changes of our own.')}",
+        f"description: {scalar(f'{location.name}, with our own changes.')}",
     ]
 
 
@@ -135,55 +141,54 @@ def _recipe_alone() -> list[str]:
     return filled(_template("recipe.yaml"), **values).splitlines()
 
 
-def _system_alone(found: SeenSystem) -> list[str]:
-    *words, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
-    gpus = found.gpus
+def _system_alone(properties: SeenSystem) -> list[str]:
+    *names, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
+    gpus = properties.gpus
     vendor = {"nvidia": ["cuda"], "amd": ["rocm"]}.get(gpus.vendor if gpus else "", [])
-    fabric = [found.fabric] if found.fabric in ("slingshot", "infiniband", "roce") else []
-    partition = f"partition: {scalar(found.partition)}, " if found.partition else ""
+    fabric = [properties.fabric] if properties.fabric in ("slingshot", "infiniband", "roce") else []
+    partition = f"partition: {scalar(properties.partition)}, " if properties.partition else ""
     memory = f", memory: {gpus.memory}" if gpus and gpus.memory else ""
     gpu = (
         f"{{vendor: {gpus.vendor}, model: {scalar(gpus.model)}, arch: {gpus.arch}, count: {gpus.count}{memory}}}"
         if gpus
         else ""
     )
-    node = {"cores": str(found.cores or ""), "memory": str(found.memory or ""), "gpu": gpu}
+    node = {"cores": str(properties.cores or ""), "memory": str(properties.memory or ""), "gpu": gpu}
     lines = filled(
         _template("system.yaml"),
-        FABRICS=f"{', '.join(words)} or {last}",
-        FABRIC=found.fabric,
-        RUNTIMES=", ".join(found.runtimes),
-        SCHEDULER=found.scheduler,
-        USUAL=f', defaults: {{{partition}nodes: 2, time: "01:00:00"}}' if gpus or found.seen else "",
+        FABRICS=f"{', '.join(names)} or {last}",
+        FABRIC=properties.fabric,
+        RUNTIMES=", ".join(properties.runtimes),
+        SCHEDULER=properties.scheduler,
+        USUAL=f', defaults: {{{partition}nodes: 2, time: "01:00:00"}}' if gpus or properties.seen else "",
         TUNING=", ".join([*fabric, *vendor, "pytorch", *(["nccl"] if vendor else [])]),
         NODE=node_type(gpus),
-        TARGET=found.target,
-        OS=found.os,
-        GLIBC=found.glibc,
-        GCC=found.gcc,
-        HARDWARE=("" if found.cores else NO_CORES)
+        TARGET=properties.target,
+        OS=properties.os,
+        GLIBC=properties.glibc,
+        GCC=properties.gcc,
+        HARDWARE=("" if properties.cores else NO_CORES)
         + "".join(f"    {name}: {value}\n" for name, value in node.items() if value),
     ).splitlines()
-    return [line for one in lines for line in (*_guess(found, one), one)]
+    return [text for line in lines for text in (*_guess(properties, line), line)]
 
 
-def _guess(found: SeenSystem, line: str) -> list[str]:
-    """Return the mark above a value that nobody saw."""
+def _guess(properties: SeenSystem, line: str) -> list[str]:
     name = line.strip().partition(":")[0]
     indent = line[: len(line) - len(line.lstrip())]
-    return [f"{indent}# guessed: {found.guessed[name]}"] if name in found.guessed else []
+    return [f"{indent}# guessed: {properties.guessed[name]}"] if name in properties.guessed else []
 
 
 def _template(name: str) -> str:
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
-def _further(kind: Kind, lines: Sequence[str]) -> list[str]:
-    """Return what else such a file can say, as comments, from the schema's own descriptions."""
+def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
+    """Return comments for the other fields that such a file can have, with the descriptions of the schema."""
     properties = json.loads(schema_text(kind.name))["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
-    return ["# More that can stand here:", *(line for name, field in rest.items() for line in _field(name, field))]
+    return ["# Other fields:", *(line for name, field in rest.items() for line in _field(name, field))]
 
 
 def _field(name: str, field: dict[str, str]) -> list[str]:
@@ -192,8 +197,8 @@ def _field(name: str, field: dict[str, str]) -> list[str]:
 
 
 def _schema_line(kind: Kind, path: Path) -> str:
-    """Return the line by which editors find the schema: relative in a checkout, else by the name that it has itself."""
-    schema = SCHEMA_FOLDER / f"{kind.name}.json"
+    """Return the line by which editors find the schema: a relative path in a checkout, or else the id of the schema."""
+    schema = SCHEMA_DIRECTORY / f"{kind.name}.json"
     is_near = schema.is_relative_to(Path.cwd())
     named = json.loads(schema_text(kind.name))["$id"]
     place = os.path.relpath(schema, path.absolute().parent) if is_near else named

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from uenvtool.core.errors import BadInput
 from uenvtool.knowledge import complete
 
 RecipeName = Annotated[
-    str, Argument(metavar="RECIPE", help="A recipe's name, or the path of its file.", autocompletion=complete.recipes)
+    str,
+    Argument(metavar="RECIPE", help="The name of a recipe, or the path of its file.", autocompletion=complete.recipes),
 ]
 SystemName = Annotated[
     str | None,
@@ -21,41 +22,59 @@ SystemName = Annotated[
         "--system",
         "-s",
         metavar="SYSTEM",
-        help="The system; default: this one, else the recipe's home.",
+        help="The system. Default: this machine's system, or else the recipe's home.",
         autocompletion=complete.systems,
     ),
 ]
 ThisSystemName = Annotated[
     str | None,
-    Option("--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems),
+    Option(
+        "--system",
+        "-s",
+        metavar="SYSTEM",
+        help="The system. Default: this machine's system.",
+        autocompletion=complete.systems,
+    ),
 ]
-Uarch = Annotated[str | None, Option("--uarch", metavar="UARCH", help="The node type, if the system has several.")]
+Uarch = Annotated[
+    str | None, Option("--uarch", metavar="UARCH", help="The node type (uarch), if the system has several.")
+]
 Workarounds = Annotated[
     tuple[str, ...],
-    Option("--workaround", metavar="NAME", help="Set a named workaround too.", autocompletion=complete.workarounds),
+    Option(
+        "--workaround",
+        metavar="NAME",
+        help="Also set the variables of this workaround.",
+        autocompletion=complete.workarounds,
+    ),
 ]
 SpackPath = Annotated[
-    Path | None, Option("--spack", metavar="PATH", help="The Spack to use, before SPACK_ROOT and PATH.")
+    Path | None, Option("--spack", metavar="PATH", help="The Spack to use instead of those in SPACK_ROOT and on PATH.")
 ]
-Repos = Annotated[tuple[str, ...], Option("--repo", metavar="NAME=PATH", help="Take a package repository from disk.")]
+Repos = Annotated[
+    tuple[str, ...], Option("--repo", metavar="NAME=PATH", help="Use a local copy of a package repository.")
+]
 
 
 def named_paths(pairs: Iterable[str]) -> dict[str, Path]:
-    """Return the words of --repo as a mapping. Raises BadInput if one is not NAME=PATH."""
+    """Return the values of --repo as a mapping. Raises BadInput if a value does not have the form NAME=PATH."""
     texts = _named(pairs, "--repo", r"([^=]+)=(.+)", "NAME=PATH", "builtin=~/spack-packages")
     return {name: Path(path).expanduser() for name, path in texts.items()}
 
 
 def named_texts(pairs: Iterable[str], option: str, example: str) -> dict[str, str]:
-    """Return NAME=TEXT words as a mapping. Raises BadInput, with the example, if one is of another form."""
+    """Return the values of an option as a mapping. Raises BadInput if a value does not have the form NAME=VALUE.
+
+    example: A valid value, which the error shows.
+    """
     return _named(pairs, option, r"([^=]+)=(.*)", "NAME=VALUE", example)
 
 
 def _named(pairs: Iterable[str], option: str, pattern: str, form: str, example: str) -> dict[str, str]:
-    found = {}
+    named = {}
     for pair in pairs:
         match = re.fullmatch(pattern, pair, re.DOTALL)
         if match is None:
-            raise BadInput(f"{option} {pair}: not {form}", hint=f"for example {option} {example}")
-        found[match[1]] = match[2]
-    return found
+            raise BadInput(f"{option} {pair!r}: expected {form}", hint=f"write for example {option} {example}")
+        named[match[1]] = match[2]
+    return named

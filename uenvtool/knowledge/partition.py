@@ -1,4 +1,4 @@
-"""A partition of Slurm, and the most that a job may have in it."""
+"""A Slurm partition and the limits of its jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bin:
-    """The time of jobs of at most so many nodes, where small ones get less."""
+    """The time limit of jobs on at most so many nodes, in partitions where small jobs get less time."""
 
     nodes: int
     time: str
@@ -21,11 +21,14 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """The most that a job may have in a partition; 0 or empty: no limit is known.
+    """The limits of jobs in a partition. A limit that is 0 or empty is not known.
 
-    time: as sbatch takes it. bins: of jobs that get less, the smallest first. node_minutes: nodes times minutes. gpus:
-    of a job; 0 if its nodes have none, None if no limit is known. default: Slurm takes it where a job names none.
-    uarch: its node type, if it is not the system's first.
+    time: The time limit in the format of sbatch.
+    bins: The lower time limits of small jobs, the smallest jobs first.
+    node_minutes: The limit of the number of nodes times the minutes.
+    gpus: The limit of GPUs per job. It is 0 if the nodes have no GPUs and None if no limit is known.
+    default: Whether Slurm uses the partition for jobs that name none.
+    uarch: The node type, if it is not the first one of the system.
     """
 
     name: Key
@@ -41,20 +44,20 @@ class Partition:
     position: Position
 
     def minutes(self, nodes: int) -> float:
-        """Return how long a job of so many nodes may run, in minutes; infinite if no limit is known."""
-        of_nodes = next((one.time for one in self.bins if nodes <= one.nodes), self.time)
-        by_time = minutes(of_nodes) if of_nodes else float("inf")
+        """Return the time limit of a job on so many nodes in minutes, or infinity if no limit is known."""
+        time_limit = next((limit.time for limit in self.bins if nodes <= limit.nodes), self.time)
+        by_time = minutes(time_limit) if time_limit else float("inf")
         return min(by_time, self.node_minutes // nodes) if self.node_minutes else by_time
 
-    def takes(self, nodes: int, gpus: int, wanted: float) -> bool:
-        """Tell if it takes a job of so many nodes, GPUs (of all nodes) and minutes."""
+    def accepts(self, nodes: int, gpus: int, minutes: float) -> bool:
+        """Return whether the partition accepts a job of so many nodes, GPUs (on all nodes together) and minutes."""
         has_gpus = self.gpus is None or gpus <= self.gpus
-        return (not self.nodes or nodes <= self.nodes) and has_gpus and wanted <= self.minutes(nodes)
+        return (not self.nodes or nodes <= self.nodes) and has_gpus and minutes <= self.minutes(nodes)
 
     @property
     def limits(self) -> str:
-        """Return its limits in words; empty if there are none."""
-        of_bins = [f"{one.time} on at most {one.nodes} nodes" for one in self.bins]
+        """Return the limits as a text, which is empty if no limit is known."""
+        of_bins = [f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins]
         parts = [
             "nodes without GPUs" if self.gpus == 0 else f"{self.gpus} GPUs" if self.gpus else "",
             f"{self.nodes} node{'s' if self.nodes > 1 else ''}" if self.nodes else "",
@@ -65,24 +68,24 @@ class Partition:
 
 
 def minutes(time: str) -> float:
-    """Return the minutes of a time limit as Slurm counts them, whole and rounded up; infinite for none (sbatch(1)).
+    """Return a time limit of sbatch in whole minutes. An unlimited time is infinite.
 
-    Raises ValueError for a text that is no time.
+    Seconds are rounded up, as Slurm does (sbatch(1)). Raises ValueError if the text is not a time limit.
     """
     if time.lower() in ("unlimited", "infinite"):
         return float("inf")
-    found = _TIME.fullmatch(time)
-    if found is None:
-        raise ValueError(f"{time!r} is no time of sbatch")
-    days, *numbers = (int(part or 0) for part in found.group("days", "first", "second", "third"))
-    has_hours = found["days"] or found["third"]  # days-hours:minutes:seconds, else minutes:seconds
+    match = _TIME.fullmatch(time)
+    if match is None:
+        raise ValueError(f"{time!r} is not a time limit of sbatch")
+    days, *numbers = (int(part or 0) for part in match.group("days", "first", "second", "third"))
+    has_hours = match["days"] or match["third"]  # days-hours:minutes:seconds, else minutes:seconds
     hours, minutes, seconds = numbers if has_hours else [0, *numbers[:2]]
     seconds += ((days * 24 + hours) * 60 + minutes) * 60
     return -(-seconds // 60) or float("inf")
 
 
 def time_text(minutes: float) -> str:
-    """Return whole minutes as a time limit of sbatch."""
+    """Return whole minutes as a time limit for sbatch."""
     days, rest = divmod(int(minutes), 24 * 60)
     hours, left = divmod(rest, 60)
     return f"{days}-{hours:02}:{left:02}:00" if days > 1 else f"{days * 24 + hours:02}:{left:02}:00"

@@ -1,4 +1,4 @@
-"""The patterns of knowledge, matched in linear time whatever the text: RE2, without anything that needs to go back."""
+"""The regular expressions of knowledge files. RE2 matches them in linear time, whatever the text is."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_CHARACTERS = 100_000
-"""A longer text is cut: no line that a person reads is as long."""
+"""The most characters of a text that are searched. No line that a person reads is longer."""
 MOST_MEMORY = 1 << 28
-"""Bytes that one pattern may take. Where RE2's 8 MiB are too few it prints so, and goes on with a slower way."""
+"""The most bytes of memory per pattern. With its default of 8 MiB, RE2 can run out, print that, and search slowly."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A regular expression of RE2 (https://github.com/google/re2/wiki/Syntax), compiled when it is first used."""
+    """A regular expression of RE2 (https://github.com/google/re2/wiki/Syntax), which is compiled on first use."""
 
     text: str
 
@@ -25,7 +25,7 @@ class Pattern:
         return self._matched("search", text)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
-        """Return the match of a whole text."""
+        """Return the match of the whole text."""
         return self._matched("fullmatch", text)
 
     def finditer(self, text: str) -> list[re.Match[str]]:
@@ -34,12 +34,15 @@ class Pattern:
 
     @property
     def groups(self) -> frozenset[str]:
-        """Return the names of its groups."""
+        """Return the names of the groups."""
         return frozenset(self.compiled.groupindex)
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """Return the compiled pattern. Raises re.error if it is none, or needs what takes more than linear time."""
+        """Return the compiled pattern.
+
+        Raises re.error if the text is not a regular expression or needs a feature that RE2 cannot match in linear time.
+        """
         import re2
 
         re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
@@ -48,17 +51,17 @@ class Pattern:
     def _matched(self, method: str, text: str) -> re.Match[str] | None:
         compiled = getattr(self.compiled, method)
         try:
-            found: re.Match[str] | None = compiled(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS])
+            match: re.Match[str] | None = compiled(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS])
         except UnicodeEncodeError:
-            found = compiled(_readable(text))
-        return found
+            match = compiled(_readable(text))
+        return match
 
 
 def any_of(texts: Iterable[str]) -> Pattern:
-    """Return the pattern that is found where one of these is; of none, it never is."""
+    """Return the pattern that matches where one of these patterns matches. Without patterns, it never matches."""
     return Pattern("|".join(f"(?:{text})" for text in texts) or r"\b\B")
 
 
 def _readable(text: str) -> str:
-    """Return a text with a question mark for each byte that is not UTF-8 (PEP 383): RE2 reads UTF-8."""
+    """Return a text with a question mark for each byte that is not UTF-8 (PEP 383), because RE2 only reads UTF-8."""
     return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()

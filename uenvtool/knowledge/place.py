@@ -1,4 +1,4 @@
-"""Where a command works: the system and node type that are named or seen, and this machine as one (`local`)."""
+"""Chooses the system and node type for a command, and detects the properties of this machine for the system `local`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from uenvtool.knowledge.yamltree import Node
 
 @dataclass(frozen=True, slots=True)
 class ChosenSystem:
-    """The system and node type that a command works for, and why these."""
+    """The system and node type of a command, and the reason for this choice."""
 
     system: System
     uarch: str
@@ -29,9 +29,10 @@ class ChosenSystem:
 
 
 def choose(recipe: Recipe, system: str | None, uarch: str | None) -> ChosenSystem:
-    """Return the system and node type for a recipe: the named, else the recognised, else the recipe's home.
+    """Return the system and node type for a recipe.
 
-    Raises BadInput if the recipe does not support what was named.
+    The named system is used, or else the recognised one, or else the recipe's home. Raises BadInput if the recipe does
+    not support the named system or node type.
     """
     name, reason = system_name(recipe, system, uarch)
     chosen = on_this_machine(load_system(name))
@@ -42,39 +43,40 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> ChosenSyste
         return ChosenSystem(chosen, uarch, reason)
     if uarch is not None and uarch not in chosen.nodes:
         raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
-    wanted = uarch or ", ".join(chosen.nodes)
+    requested = uarch or ", ".join(chosen.nodes)
     fitting = [name for name in concrete_systems() if any(map(recipe.supports, load_system(name).nodes))]
     raise BadInput(
         [
             Problem(
-                f"{recipe.name} does not support {wanted} (system {chosen.name})",
+                f"{recipe.name} does not support {requested} (system {chosen.name})",
                 recipe.tree.at(("uarchs",)).position,
-                f"it supports {', '.join(recipe.uarchs)}; add {wanted} to `uarchs` in a recipe that extends it"
-                + (f", or choose another system ({', '.join(fitting)})" if fitting else ""),
+                f"add {requested} to `uarchs` in a recipe that extends {recipe.name}, which supports "
+                f"{', '.join(recipe.uarchs)}" + (f"; or use another system ({', '.join(fitting)})" if fitting else ""),
             )
         ]
     )
 
 
 def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[str, str]:
-    """Return the name of the system to work for, and why it is that one."""
+    """Return the name of the system to use, and the reason for this choice."""
     if system is not None:
         return system, "named with --system"
-    here = recognised()
-    if here is not None:
-        name, seen = here
+    this_machine = recognised()
+    if this_machine is not None:
+        name, seen = this_machine
         nodes = load_system(name).nodes
         if any(recipe.supports(node) and uarch in (None, node) for node in nodes):
             return name, f"this machine is {name} ({seen})"
-    return recipe.home, f"the home of {recipe.name}; --system names another"
+    return recipe.home, f"the home of {recipe.name}; use --system to choose another system"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """A program that Spack can take from the machine.
+    """A program of this machine that Spack can use as an external package.
 
-    arguments: those that make it print its version. pattern: matches all that it prints, with the
-    groups `version` and, if the prefix is not the program's own, `prefix`.
+    arguments: The arguments that print its version.
+    pattern: A pattern for the whole output, with the group `version`. The optional group `prefix` is needed if the
+        program is not below its own prefix.
     """
 
     package: str
@@ -90,10 +92,10 @@ TOOLS = (
         package="python",
         program="python3",
         arguments=(
-            "-I",  # not what lies in the current folder
+            "-I",  # ignores modules in the current directory
             "-c",
             "import os, sys, sysconfig\n"
-            "if os.path.exists(sysconfig.get_path('include') + '/Python.h'):\n"  # extensions are built with it
+            "if os.path.exists(sysconfig.get_path('include') + '/Python.h'):\n"  # builds of extensions need this header
             "    print('%d.%d.%d' % sys.version_info[:3], sys.base_prefix)",
         ),
         pattern=r"(?P<version>[0-9.]+) (?P<prefix>/[^\n]*)\n",
@@ -103,10 +105,10 @@ GCC = Program(package="gcc", program="gcc", arguments=("-dumpfullversion",), pat
 
 
 def on_this_machine(system: System) -> System:
-    """Return the system with this machine's answers in place of every `host`; another system is left as it is."""
+    """Return the system with each `host` replaced by this machine's value. Other systems are returned unchanged."""
     if all(HOST not in (node.target, node.os) for node in system.nodes.values()):
         return system
-    nodes = {uarch: _looked_up(node) for uarch, node in system.nodes.items()}
+    nodes = {uarch: _with_host_values(node) for uarch, node in system.nodes.items()}
     return dataclasses.replace(
         system, nodes=nodes, packages={**_compilers(), **_libraries_and_tools(), **system.packages}
     )
@@ -122,30 +124,30 @@ def this_target() -> str:
 def this_operating_system() -> str:
     """Return this machine's operating system as Spack names it.
 
-    Spack joins the distribution's id and its major version, for Ubuntu also the minor one. Source:
+    Spack joins the id of the distribution and its major version. For Ubuntu, it also adds the minor version. Source:
     Spack v1.1.0, lib/spack/spack/operating_systems/linux_distro.py.
     """
     import platform
 
     try:
-        found = platform.freedesktop_os_release()
+        release = platform.freedesktop_os_release()
     except OSError:
-        found = {}
-    name = found.get("ID", "linux").replace("-", "_")
-    version = found.get("VERSION_ID", "")
+        release = {}
+    name = release.get("ID", "linux").replace("-", "_")
+    version = release.get("VERSION_ID", "")
     major = ".".join(version.split(".")[: 2 if name == "ubuntu" else 1])
     return f"{name}{major}" if major else name
 
 
 def supports_target(name: str) -> bool:
-    """Tell if this machine's CPU runs what is built for a target of archspec's."""
+    """Return whether this machine's CPU can run programs that were built for a target of archspec."""
     import archspec.cpu
 
     return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])
 
 
 def unknown_targets(tree: Node) -> list[Problem]:
-    """Return the problems of CPU targets in the tree of a system that archspec does not know."""
+    """Return a problem for each CPU target in the tree of a system that archspec does not know."""
     import archspec.cpu
 
     targets = [target for _, node in children(tree, "nodes") if (target := node.get("target"))]
@@ -156,29 +158,31 @@ def unknown_targets(tree: Node) -> list[Problem]:
     ]
 
 
-def _looked_up(node: NodeType) -> NodeType:
+def _with_host_values(node: NodeType) -> NodeType:
     target = this_target() if node.target == HOST else node.target
     return dataclasses.replace(node, target=target, os=this_operating_system() if node.os == HOST else node.os)
 
 
 def _libraries_and_tools() -> dict[str, SystemPackage]:
-    found = {}
+    packages = {}
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     if name == "glibc":
-        library = _external(f"{name}@{version}", "/usr", "this machine's C library")
-        found[name] = dataclasses.replace(library, buildable=False)
+        library = _external(f"{name}@{version}", "/usr", "the C library of this machine")
+        packages[name] = dataclasses.replace(library, buildable=False)
     for tool in TOOLS:
         answer = _answer(tool, shutil.which(tool.program))
         if answer and _is_in_a_home(answer[1]):
             answer = _answer(tool, shutil.which(tool.program, path=os.defpath))
         if answer and not _is_in_a_home(answer[1]):
             version, prefix = answer
-            found[tool.package] = _external(f"{tool.package}@{version}", prefix, "this machine's own; it builds others")
-    return found
+            packages[tool.package] = _external(
+                f"{tool.package}@{version}", prefix, "from this machine; it is used to build packages"
+            )
+    return packages
 
 
 def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
-    """Return the version and the prefix of a program; None if it is not what is needed."""
+    """Return the version and the prefix of a program, or None if its output does not match."""
     answer = processes.run([program, *tool.arguments]) if program else None
     match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
     if program is None or match is None:
@@ -187,7 +191,10 @@ def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
 
 
 def _is_in_a_home(prefix: str) -> bool:
-    """Tell if others may not look there: an image links to an external at its place, wherever it is loaded."""
+    """Return whether a prefix is in a home directory.
+
+    An image links to externals at their path, and other users cannot read the home directory.
+    """
     return any(Path(prefix).is_relative_to(home) for home in (Path.home(), Path("/root"), Path("/home")))
 
 
@@ -197,12 +204,11 @@ def _external(spec: str, prefix: str, reason: str, compilers: dict[str, str] | N
 
 
 def _compilers() -> dict[str, SystemPackage]:
-    """Return this machine's GCC as an external of Spack; nothing if it has none."""
     answer = _answer(GCC, shutil.which(GCC.program))
     if answer is None:
         return {}
     version, prefix = answer
     names = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
-    found = {language: path for language, name in names.items() if (path := shutil.which(name))}
-    languages = ",".join({"cxx": "c++"}.get(language, language) for language in found)
-    return {"gcc": _external(f"gcc@{version} languages={languages}", prefix, "this machine's compiler", found)}
+    paths = {language: path for language, name in names.items() if (path := shutil.which(name))}
+    languages = ",".join({"cxx": "c++"}.get(language, language) for language in paths)
+    return {"gcc": _external(f"gcc@{version} languages={languages}", prefix, "the compiler of this machine", paths)}

@@ -1,4 +1,4 @@
-"""A published table: the packages, with versions, that a uenv is known to contain."""
+"""A published table: the packages of a published uenv with their versions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from uenvtool.knowledge.locate import locate
 class Row:
     """One row of a published table.
 
-    name, version: as published. package, spack_version: the Spack package and version behind it, if they differ.
-    kind: `python` for a Python distribution, else `other`. when: the systems that the row is of.
+    name, version: The published name and version.
+    package, spack_version: The Spack package and its version, if they differ.
+    kind: `python` for a Python distribution, or else `other`.
+    when: The systems to which the row applies.
     """
 
     name: str
@@ -36,29 +38,29 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A published table; `source` says where it was published."""
+    """A published table. source: Where the table was published."""
 
     unread: ClassVar[tuple[str, ...]] = ("other", "python")
     source: str
     rows: tuple[Row, ...]
 
     def by_package(self) -> dict[str, list[Row]]:
-        """Return each Spack package with its rows, but for those of a version that it already has."""
-        found: dict[str, list[Row]] = {}
+        """Return the rows of each Spack package, with one row per version."""
+        rows: dict[str, list[Row]] = {}
         for row in self.rows:
-            known = found.setdefault(row.package, [])
-            if row.spack_version not in [other.spack_version for other in known]:
-                known.append(row)
-        return found
+            rows_of_package = rows.setdefault(row.package, [])
+            if row.spack_version not in [other.spack_version for other in rows_of_package]:
+                rows_of_package.append(row)
+        return rows
 
     def versions_of(self) -> dict[str, list[str]]:
-        """Return each Spack package with its published Spack versions, in the table's order."""
+        """Return the published Spack versions of each Spack package, in the order of the table."""
         return {package: [row.spack_version for row in rows] for package, rows in self.by_package().items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """Why a package is not at its published version. prefer: the version to take instead, if any."""
+    """The reason why a package does not have its published version. prefer: The version to use instead, if any."""
 
     shorthand: ClassVar[str] = "reason"
     reason: str
@@ -68,7 +70,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Absence:
-    """Why published packages are not in the environments of some systems."""
+    """The reason why the environments of some systems do not contain some of the published packages."""
 
     packages: tuple[str, ...]
     reason: str
@@ -78,7 +80,7 @@ class Absence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """The published table that a recipe is compared with. prefer: whether its versions are soft pins."""
+    """The published table that a recipe is compared with. prefer: Whether its versions are soft pins."""
 
     table: PublishedTable
     prefer: bool = False
@@ -87,7 +89,10 @@ class Published:
 
 
 def load_published(name: str) -> PublishedTable:
-    """Return the published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
+    """Return the published table of a recipe, by name, or of the file at a path.
+
+    Raises BadInput if the table is invalid.
+    """
     binder = Binder.of(locate(PUBLISHED, name), PUBLISHED, facts=SYSTEM_FACTS)
     rows = tuple(
         binder.fill(Row, node, kind=kind) for kind in ("other", "python") for _, node in children(binder.tree, kind)

@@ -1,4 +1,4 @@
-"""A recipe: the software of one uenv, by version."""
+"""A recipe: the list of software in an image, with versions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from uenvtool.knowledge.yamltree import Node, read
 
 ANY_UARCH = "any"
 MODULES = ("lmod", "tcl")
-"""The kinds of module files that Spack makes."""
+"""The kinds of module files that Spack can generate."""
 SPACK_VIEW = "spack"
-"""The view that each image has for a Spack of one's own."""
+"""The name of the view that lets users run their own Spack on top of an image."""
 MODULES_VIEW = "modules"
-"""The view of an image with module files, for them."""
+"""The name of the view for the module files of an image."""
 Link = Literal["all", "run", "roots"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pin:
-    """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
+    """The required or preferred version and variants of a package, or the provider of a virtual package."""
 
     shorthand: ClassVar[str] = "version"
     package: Key
@@ -47,7 +47,7 @@ class Pin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootSpec:
-    """A spec that the recipe asks for by name."""
+    """A spec that the recipe requests directly."""
 
     shorthand: ClassVar[str] = "spec"
     unread: ClassVar[tuple[str, ...]] = ("replace",)
@@ -59,7 +59,7 @@ class RootSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Root specs that belong together."""
+    """A named group of root specs."""
 
     name: Key
     specs: tuple[RootSpec, ...] = ()
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VariantGroup:
-    """Variants under a name."""
+    """A named group of variants."""
 
     name: Key
     values: tuple[str, ...]
@@ -79,9 +79,9 @@ class VariantGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coupling:
-    """If the recipe asks for `when`, the packages of `then` must be at their versions.
+    """A rule: if the recipe requests `when`, the packages in `then` must have the given versions.
 
-    lacks: package of these to what its build would end at.
+    lacks: The packages of `then` that cannot be built, each with the reason why its build fails.
     """
 
     when: Spec
@@ -94,7 +94,7 @@ class Coupling:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Variable:
-    """A variable that a view sets; `value` None unsets it."""
+    """A variable that a view sets. If `value` is None, the view unsets the variable."""
 
     shorthand: ClassVar[str] = "value"
     name: Key
@@ -107,11 +107,13 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """The folder of links that users see.
+    """The view: the directory of links to the installed packages, and the variables that it sets.
 
-    select, exclude: specs that it links alone, and that it does not link. prefix_paths: variable to folders below the
-    view. prepend_path: variable to further folders, the first one first. tuning: whether it also sets the system's
-    tuning.
+    select: The specs that the view links. If it is empty, the view links all specs.
+    exclude: The specs that the view does not link.
+    prefix_paths: From the name of a variable to directories relative to the view.
+    prepend_path: From the name of a variable to other directories, in order.
+    tuning: Whether the view also sets the system's tuning.
     """
 
     name: str = "default"
@@ -127,7 +129,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FurtherView:
-    """Another folder of links to the same packages; fields as of View."""
+    """Another view of the same packages. View describes the fields."""
 
     name: Key
     position: Position
@@ -139,7 +141,7 @@ class FurtherView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vulnerability:
-    """A known vulnerability of the versions of a package."""
+    """A known vulnerability in versions of a package."""
 
     id: str
     package: str
@@ -150,7 +152,7 @@ class Vulnerability:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Yanked:
-    """Versions of a package that their makers took back. reason: what is wrong with them."""
+    """Versions of a package that their developers withdrew. reason: The defect of these versions."""
 
     package: str
     versions: Versions
@@ -160,7 +162,7 @@ class Yanked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReFrame:
-    """What a site's ReFrame tests find in a view. cc, cxx, ftn: the commands of the compilers."""
+    """The properties of a view that the site's ReFrame tests use. cc, cxx, ftn: The compiler commands."""
 
     features: tuple[str, ...] = ()
     cc: str = ""
@@ -170,10 +172,12 @@ class ReFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """How a site that builds with Stackinator names, serves and tests the image.
+    """The name, the targets and the tests of an image at a site that builds it with Stackinator.
 
-    label: NAME/VERSION, or empty. tag: of the published image. clusters: each with the node types that it is served
-    for. post_install: the text of a script that Stackinator runs before it packs, or empty.
+    label: NAME/VERSION, or an empty text.
+    tag: The tag of the published image.
+    clusters: The node types for which each cluster provides the image.
+    post_install: The text of the script that Stackinator runs before it packs the image, or an empty text.
     """
 
     label: str = ""
@@ -186,31 +190,38 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A file of the recipe's own that an environment gets a copy of: a Spack package that `builtin` lacks or has older.
+    """A Spack package file that the recipe provides because `builtin` lacks the package or the version.
 
-    path: the file on disk; target: its place below the packages folder of a repository.
+    The environment gets a copy of the file.
+
+    path: The file on disk.
+    target: The path of the copy, relative to the packages directory of a repository.
     """
 
     target: str
     path: Path
 
     def text(self) -> str:
-        """Return the file's text. Raises BadInput if it cannot be read as text."""
+        """Return the text of the file. Raises BadInput if it cannot be read as text."""
         try:
             return self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise BadInput(f"cannot read it: {error}", Position(shown(self.path)), "save it as UTF-8") from error
+            message = f"cannot read the file: {error}"
+            raise BadInput(message, Position(shown(self.path)), "save the file as UTF-8") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """A recipe with everything that it inherits.
 
-    compiler: builds what names no other; compilers: further ones, for specs that name them. mount: where its image is
-    mounted, if not where the system mounts one.
-    mpi: MPI provider to the versions that the recipe can be built with, none: any; None for a recipe without MPI.
-    global_variants: the variant groups that every package prefers. unify: `when_possible` if there may be several
-    versions of a package. modules: the text of a file with Spack's configuration of module files, or empty.
+    compiler: The compiler for all specs that name no compiler.
+    compilers: The compilers for specs that name them.
+    mount: The mount point of the image, if it is not the system's mount point.
+    mpi: The versions of each MPI provider with which the recipe can be built. If it is empty, any MPI can be used. None
+        means that the recipe does not use MPI.
+    global_variants: The variant groups that all packages prefer.
+    unify: `when_possible` if the environment can contain several versions of a package.
+    modules: The text of Spack's configuration of module files, or an empty text.
     """
 
     name: str
@@ -244,25 +255,27 @@ class Recipe:
 
     @property
     def roots(self) -> tuple[RootSpec, ...]:
-        """Return every root spec, in order."""
+        """Return all root specs, in order."""
         return tuple(root for group in self.groups for root in group.specs)
 
     @property
     def all_views(self) -> tuple[str, ...]:
-        """Return the names of the views that its image has, those that Stackinator adds to a published one too."""
+        """Return the names of all views of the image, including those of Stackinator in a published image."""
         return (self.view.name, *self.views, SPACK_VIEW, MODULES_VIEW)
 
     def supports(self, uarch: str) -> bool:
-        """Tell if the recipe is meant for a node type."""
+        """Return whether the recipe supports a node type."""
         return ANY_UARCH in self.uarchs or uarch in self.uarchs
 
 
 def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path, resolved through `extends`; its versions are not checked together.
+    """Return the recipe of that name or path with everything that it inherits.
 
-    unwritten: what stands for a file that is not there yet.
+    `load_recipe` also checks its versions.
 
-    Raises BadInput with every problem found, each with its position.
+    unwritten: The content to use instead of the file, which need not exist yet.
+
+    Raises BadInput with all problems and their positions.
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
@@ -273,10 +286,10 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     )
     for root in (*recipe.roots, *([recipe.compiler] if recipe.compiler else [])):
         if not root.spec.package and not binder.problems:
-            binder.problem("the spec names no package", root.position, "begin it with the package's name")
+            binder.problem("the spec has no package name", root.position, "begin the spec with the name of a package")
     for view in recipe.views.values():
         if view.name in (recipe.view.name, SPACK_VIEW, MODULES_VIEW):
-            binder.problem(f"{view.name!r} is the name of another view", view.position, "give it another one")
+            binder.problem(f"the view name {view.name!r} is already used", view.position, "rename this view")
     for _, node in children(tree, "global_variants"):
         if node.value not in recipe.variants:
             binder.problems.append(unknown("variant group", node.value, recipe.variants, node.position))
@@ -285,80 +298,93 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
 
 
 def _pins(binder: Binder, key: str) -> dict[str, Pin]:
-    """Return the pins under a key; `null` drops one that is inherited, and is none itself."""
+    """Return the pins under a key. An entry that is `null` only removes an inherited pin."""
     entries = children(binder.tree, key)
     return {package: binder.fill(Pin, node, package) for package, node in entries if node.value is not None}
 
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
-    """Return the deployment with the text of its script. The label of a file that is extended names another image."""
+    """Return the deployment with the text of its script.
+
+    The label is not inherited, because it names the image of the extended recipe.
+    """
     node = binder.tree.get("deployment")
     label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
-    is_own = label is not None and label.position.file == binder.chain[0].shown
+    is_from_this_file = label is not None and label.position.file == binder.chain[0].shown
     text = Addition("post-install", _inside(binder, script)).text() if script else ""
-    return replace(deployment, label=deployment.label if is_own else "", post_install=text)
+    return replace(deployment, label=deployment.label if is_from_this_file else "", post_install=text)
 
 
 def _modules(binder: Binder) -> str:
-    """Return the text of the file of module configuration; empty without one. Raises BadInput if it makes none."""
+    """Return the text of the module configuration, or an empty text if the recipe has none.
+
+    Raises BadInput if the configuration does not generate exactly one kind of module files.
+    """
     node = binder.tree.get("modules")
     if node is None:
         return ""
     path = _inside(binder, node)
     tree = read(path, shown(path))
     try:
-        made = module_kinds(tree.at(("modules", "default")).plain())
+        kinds = module_kinds(tree.at(("modules", "default")).plain())
     except (KeyError, TypeError, AttributeError):
-        made = []
-    if len(made) != 1 or made[0] not in MODULES:
-        hint = "write `modules: {default: {enable: [lmod], ...}}`, as Spack's documentation has it"
-        raise BadInput(f"no one kind of module files is made; there are {', '.join(MODULES)}", tree.position, hint)
+        kinds = []
+    if len(kinds) != 1 or kinds[0] not in MODULES:
+        hint = "write `modules: {default: {enable: [lmod], ...}}`, as described in Spack's documentation"
+        raise BadInput(f"the file must enable one kind of module files: {' or '.join(MODULES)}", tree.position, hint)
     return Addition("modules.yaml", path).text()
 
 
 def module_kinds(default: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of module files that a configuration makes: without `enable` and `roots` tcl, as Stackinator."""
+    """Return the kinds of module files that a configuration generates. The default is tcl, as in Stackinator."""
     return [str(kind) for kind in default.get("enable") or default.get("roots") or ("tcl",)]
 
 
 def _inside(binder: Binder, node: Node) -> Path:
-    return inside(binder.folder_of(node), node)
+    return inside(binder.directory_of(node), node)
 
 
 def _additions(binder: Binder) -> tuple[Addition, ...]:
     tree = binder.tree
-    folders = [location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"]
+    directories = [
+        location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"
+    ]
     named = {package_of(spec) for _, group in children(tree, "groups") for _, spec in children(group, "specs")}
     pinned = {package for package, node in children(tree, "require") if node.value is not None}
     dropped = {name.replace("-", "_") for name in binder.removed - named - pinned}
-    return tuple(addition for addition in additions_of(folders) if addition.target.split("/")[0] not in dropped)
+    return tuple(addition for addition in additions_of(directories) if addition.target.split("/")[0] not in dropped)
 
 
-def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
-    """Return the package files below folders of additions; a file of an earlier folder hides that of a later one.
+def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
+    """Return the package files in directories of additions.
 
-    Raises BadInput for a link that leads out of its folder.
+    A file in an earlier directory hides the same file in a later one.
+
+    Raises BadInput if a link leads out of its directory.
     """
-    found: dict[str, Addition] = {}
-    for folder in reversed(folders):
-        for path in sorted(folder.rglob("*")):
+    additions: dict[str, Addition] = {}
+    for directory in reversed(directories):
+        for path in sorted(directory.rglob("*")):
             if "__pycache__" in path.parts or not path.is_file():
                 continue
-            target = path.relative_to(folder).as_posix()
-            if not path.resolve().is_relative_to(folder.resolve()):
-                raise BadInput("leads out of the recipe's folder", Position(shown(path)), "copy the file into it")
-            found[target] = Addition(target, path)
-    return tuple(found[target] for target in sorted(found))
+            target = path.relative_to(directory).as_posix()
+            if not path.resolve().is_relative_to(directory.resolve()):
+                hint = "replace the link with a copy of the file"
+                raise BadInput("the link leads out of the recipe's directory", Position(shown(path)), hint)
+            additions[target] = Addition(target, path)
+    return tuple(additions[target] for target in sorted(additions))
 
 
-def inside(folder: Path, node: Node) -> Path:
-    """Return the file that a path names within the folder of a recipe.
+def inside(directory: Path, node: Node) -> Path:
+    """Return the path of a file inside the directory of a recipe.
 
-    Raises BadInput if it leads out of the folder or is not there.
+    Raises BadInput if the path leads out of the directory or if the file does not exist.
     """
-    path = folder / str(node.value)
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise BadInput(f"{node.value!r} leads out of the recipe's folder", node.position, "copy the file into it")
+    path = directory / str(node.value)
+    if not path.resolve().is_relative_to(directory.resolve()):
+        hint = "copy the file into the recipe's directory"
+        raise BadInput(f"{node.value!r} leads out of the recipe's directory", node.position, hint)
     if not path.is_file():
-        raise BadInput(f"{node.value!r} is not in the recipe's folder", node.position, f"it is looked for in {folder}")
+        hint = f"create the file in {directory}, or correct its name"
+        raise BadInput(f"file not found: {node.value!r}", node.position, hint)
     return path

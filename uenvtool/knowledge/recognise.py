@@ -1,4 +1,4 @@
-"""Which system this machine is, by the signs that the files of systems name."""
+"""Recognises the system that this machine belongs to, from the markers in the files of systems."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from uenvtool.knowledge.yamltree import Node, read, text
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A sign that this machine is the system: a variable or a file's text."""
+    """A variable, or a file's text, that shows that a machine belongs to a system."""
 
     env: str = ""
     file: str = ""
     value: str = ""
 
     def matches(self, environ: Mapping[str, str]) -> str | None:
-        """Return what was seen; None if it is not seen."""
+        """Return the variable or file that matched as a text, or None if the marker does not match."""
         if self.env:
-            found = environ.get(self.env)
-            seen = found is not None and self.value in ("", found)
-            return f"{self.env}={found}" if seen else None
+            value = environ.get(self.env)
+            seen = value is not None and self.value in ("", value)
+            return f"{self.env}={value}" if seen else None
         try:
             text = Path(self.file).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
@@ -36,76 +36,77 @@ class Marker:
         return f"{self.file} says {self.value}" if text == self.value else None
 
     def is_shared(self, other: Marker) -> bool:
-        """Tell if one machine can show both."""
-        same = (self.env, self.file) == (other.env, other.file)
-        return same and (self.value == other.value or (bool(self.env) and "" in (self.value, other.value)))
+        """Return whether one machine can match both markers."""
+        has_same_source = (self.env, self.file) == (other.env, other.file)
+        return has_same_source and (self.value == other.value or (bool(self.env) and "" in (self.value, other.value)))
 
     def __str__(self) -> str:
         return f"{self.env or self.file}{f'={self.value}' if self.value else ''}"
 
 
 def concrete_systems() -> list[str]:
-    """Return the systems that do not only exist to be extended; broken files of the user's are ignored."""
+    """Return the names of the systems that are not abstract. The user's broken files are ignored."""
     return [
         name for name, location in usable_files(SYSTEM).items() if not is_abstract(read(location.path, location.shown))
     ]
 
 
 def this_system() -> str:
-    """Return the system that this machine is. Raises BadInput if it is none of those that are known."""
-    here = recognised()
-    if here is None:
+    """Return the name of the system that this machine belongs to. Raises BadInput if it is not a known system."""
+    this_machine = recognised()
+    if this_machine is None:
         hint = f"name one with --system: {', '.join(concrete_systems())}; or {how_to_add(SYSTEM)}"
-        raise BadInput("unrecognised machine", hint=hint)
-    return here[0]
+        raise BadInput("this machine is not a known system", hint=hint)
+    return this_machine[0]
 
 
 def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """Return the system that this machine is, and the sign that it was recognised by; None if there is no sign.
+    """Return the system that this machine belongs to and the marker that matched, or None if no marker matches.
 
-    Only each file's own markers are looked at: a system is not recognised by what it extends. The user's own come
-    first, but a machine that shows the same sign of a system which ships is that one.
+    Inherited markers are not used, so an extended system does not affect recognition. The user's files have priority.
+    However, if the same marker also belongs to a built-in system, the machine is recognised as the built-in system.
     """
     files = available(SYSTEM).values()
-    for location in sorted(files, key=lambda one: one.is_built_in):
+    for location in sorted(files, key=lambda file: file.is_built_in):
         for marker in _markers_of(location):
             seen = marker.matches(environ)
-            if seen and (location.is_built_in or not _is_of_shipped(marker, environ)):
+            if seen and (location.is_built_in or not _is_built_in_marker(marker, environ)):
                 return location.name, seen
     return None
 
 
-def _is_of_shipped(marker: Marker, environ: Mapping[str, str]) -> bool:
+def _is_built_in_marker(marker: Marker, environ: Mapping[str, str]) -> bool:
     shipped = (location for location in available(SYSTEM).values() if location.is_built_in)
     claims = (claim for location in shipped for claim in _markers_of(location))
     return any(claim.is_shared(marker) and claim.matches(environ) for claim in claims)
 
 
-def claimed_twice(name: str, tree: Node) -> Iterator[Problem]:
-    """Yield the signs in a user's file of a system by which a machine is recognised as another system."""
-    others = sorted(available(SYSTEM).values(), key=lambda one: not one.is_built_in)
+def duplicate_markers(name: str, tree: Node) -> Iterator[Problem]:
+    """Yield a problem for each marker in a user's system by which a machine is recognised as another system."""
+    others = sorted(available(SYSTEM).values(), key=lambda file: not file.is_built_in)
     before = [other for other in others if other.is_built_in or other.name < name]
     for marker, (_, node) in zip(markers(tree), children(tree, "recognise"), strict=True):
         for other in before:
             if other.name != name and any(marker.is_shared(claim) for claim in _markers_of(other)):
                 yield Problem(
-                    f"{marker} is a sign of {other.name} too, as which such a machine is recognised",
+                    f"{marker} is also a marker of {other.name}, and {other.name} takes precedence",
                     node.position,
-                    f"leave it out, and name {name} with --system; or call the file {other.name}.yaml, which hides it",
+                    f"remove the marker and use --system {name}, or rename the file to {other.name}.yaml to replace "
+                    f"{other.name}",
                 )
                 break
 
 
 def _markers_of(location: Location) -> list[Marker]:
-    """Return the signs that a file names; none of a broken file of the user's, so that other systems are recognised."""
+    """Return the markers in a file. A broken file has no markers, so that other systems can be recognised."""
     try:
         return list(markers(read(location.path, location.shown)))
     except (BadInput, AttributeError, TypeError):
-        return []  # its problems are shown when somebody names it or validates it
+        return []  # commands that name the file, and `validate`, report its problems
 
 
 def markers(tree: Node) -> Iterator[Marker]:
-    """Yield the signs that a file names."""
+    """Yield the markers in a file."""
     node = tree.get("recognise")
     for child in node.value if node else ():
         yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))

@@ -1,4 +1,4 @@
-"""Rules of the check of batch scripts: where each looks, why it exists, what it costs, and how to mend it."""
+"""The rules of `check`: the text that each rule searches for in a batch script, and its reason, cost and fix."""
 
 from __future__ import annotations
 
@@ -14,19 +14,30 @@ from uenvtool.knowledge.pattern import Pattern
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)
-"""The worst first: the job fails or computes something else; it costs time or nodes; advice, shown with --all."""
+"""The severities, the worst first.
+
+error: The job fails, or its results are wrong.
+warning: The job wastes time or nodes.
+hint: Advice that only `--all` prints.
+"""
 KINDS = ("directive", "sbatch", "late", "variable", "command", "launch", "step", "entry", "syntax", "line")
-"""The kinds of parts that a rule can look for; the schema describes them."""
+"""The kinds of parts of a file that a matcher can search. The schema describes them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A pattern for the parts of a file: of one of KINDS, see the schema.
+    """A matcher for the parts of a file. Exactly one of the fields in KINDS is set; the schema describes them.
 
-    value, unlike: are found in the text of the part, or not. scope: batch, step, or empty for both. raw: is found in
-    the text as the file has it. when: of the launch, or of the job. exported, literal, background: only such parts.
-    outside: no such block is around it. beside, apart: what else must be in the file, and what must not. detail, fix:
-    what is said of it. certain: False for a hint.
+    value, unlike: The text of the part must contain the first pattern and must not contain the second.
+    scope: `batch`, `step`, or an empty text for both.
+    raw: A pattern that must match the part as it is written in the file.
+    when: A condition on the facts of the launch or of the job.
+    exported, literal, background: Whether to match only such parts.
+    outside: The kinds of blocks that must not contain the part.
+    beside: Matchers that all must match somewhere in the file.
+    apart: Matchers of which none may match in the file.
+    detail, fix: Texts that replace those of the rule.
+    certain: False if the finding is only a hint.
     """
 
     directive: Pattern | None = None
@@ -62,10 +73,13 @@ class Look:
         object.__setattr__(self, "name", getattr(self, kind) or Pattern(""))
 
     def matches(self, name: str, text: str) -> bool:
-        """Tell if a part of this kind has the name and text. A line is searched for the name."""
-        found = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
+        """Return whether a part of this kind with this name and text matches.
+
+        For lines, the name is searched in the text.
+        """
+        match = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
         return (
-            found is not None
+            match is not None
             and (self.value is None or self.value.search(text) is not None)
             and (self.unlike is None or self.unlike.search(text) is None)
         )
@@ -73,7 +87,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What --fix does to the text that was found: each match of a pattern is replaced, `\\1` is its first group."""
+    """The edit that `--fix` makes: each match of `find` is replaced. In `replace`, `\\1` is the first group."""
 
     find: Pattern
     replace: str
@@ -81,13 +95,20 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One flaw of a job.
+    """One rule of `check`.
 
-    severity: one of LEVELS. look: what is a finding. missing: what must be there. finder: a search of the program
-    beside `look` or alone. for_: the kinds of files and runtimes that it is for; empty: all. with_, without: what
-    else must be in the file, and what must not. unsure: what makes it a hint. when: where it holds; where that is not
-    known it is a hint. what, cost, fix, source: texts for the user. edit: a safe way to mend it. secret: what was
-    found is never shown. once: only the first of a file is told.
+    severity: One of LEVELS.
+    look: Matchers of which each match is a finding.
+    missing: Matchers of which at least one must match.
+    finder: The name of a search in Python, which runs in addition to `look` or instead of it.
+    for_: The kinds of files and runtimes to which the rule applies. If it is empty, the rule applies to all.
+    with_, without: Matchers that must match elsewhere in the file, and matchers that must not.
+    unsure: Matchers that make the finding a hint.
+    when: The condition under which the rule applies. If the facts are not known, the finding is a hint.
+    what, cost, fix, source: The texts for the user.
+    edit: A safe way to fix the finding.
+    secret: Whether the matched text is a secret, which is never printed.
+    once: Whether only the first finding in a file is printed.
     """
 
     id: Key
@@ -111,13 +132,13 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """The address of its page, where the documentation is published."""
+        """The address of the rule's page in the published documentation."""
         return page_of(self.id, self.position.file)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RuleFile:
-    """The rules of one file by id."""
+    """The rules of one file, by id."""
 
     name: str = ""
     description: str
@@ -127,7 +148,7 @@ class RuleFile:
 def load_rule_file(name: str) -> RuleFile:
     """Return the rules of one file, by its name or path.
 
-    Raises BadInput with every problem found, also for a rule that another file has too.
+    Raises BadInput with all problems, including a rule id that another file also defines.
     """
     file = _load(locate(RULES, name))
     others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)
@@ -136,7 +157,7 @@ def load_rule_file(name: str) -> RuleFile:
 
 
 def load_rules() -> dict[str, Rule]:
-    """Return every rule by id; one of the current folder shows what it finds, and changes no script."""
+    """Return every rule by id. The rules of the current directory report findings but have no edits."""
     return {
         name: rule if location.may_act else replace(rule, edit=None)
         for location in usable_files(RULES).values()
@@ -150,6 +171,7 @@ def _load(location: Location) -> RuleFile:
     file = binder.whole(RuleFile, name=location.name)
     for rule in file.rules.values():
         if rule.missing and not rule.with_:
-            binder.problem("`missing` needs `with`", rule.position, "say where the finding is reported")
+            hint = "add `with`, which selects the part at which the finding is reported"
+            binder.problem("`missing` is set without `with`", rule.position, hint)
     binder.finish()
     return file

@@ -1,4 +1,4 @@
-"""A runtime: how software is brought to a node, what shows that one is in it, and how it is used."""
+"""A runtime: a way to provide software on a node, such as a uenv, a container engine or modules."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.rule import Look
 
 VIEWS, SYSTEM = "views", "system"
-"""Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""
+"""The places of a runtime's libraries: a uenv's views, or the library path and the system's directories."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """What shows a runtime or an image: a variable that is set and not empty, or a file that exists."""
+    """A sign of a runtime or image: a variable that is set and not empty, or a file that exists."""
 
     env: str = ""
     file: str = ""
@@ -27,9 +27,9 @@ class Sign:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
-    """The lines that load an image or overlay, with marks, and where they belong.
+    """The lines that load an image or overlay, with placeholders, and the place where they belong.
 
-    note: what to know before they are used. The marks: `venv/howto.py`.
+    note: A remark for the user. `venv/howto.py` lists the placeholders.
     """
 
     where: str
@@ -39,7 +39,7 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseUse:
-    """What makes the Python on PATH the base of an overlay, and the command that loads it; see its schema."""
+    """How to recognise the Python on PATH as the base of an overlay, and the command that loads it. See the schema."""
 
     load: str
     below: str = ""
@@ -48,7 +48,7 @@ class BaseUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobUse:
-    """How a job uses a runtime, see its schema. scheduler: empty if no job is written for it."""
+    """How a job uses a runtime; see the schema. If `scheduler` is empty, uenvtool writes no jobs for the runtime."""
 
     scheduler: str = "slurm"
     launchers: tuple[str, ...] = ("srun", "torchrun", "none")
@@ -65,14 +65,20 @@ class JobUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runtime:
-    """One runtime, as its file in `knowledge/runtimes/` describes it.
+    """A runtime, as its file in `knowledge/runtimes/` describes it.
 
-    container: one is inside a container where it shows. in_script: what shows it in a batch script.
-    images: the kinds of images that show themselves.
-    base: of overlays, by what it puts on PATH. libraries: VIEWS or SYSTEM. forms: the files of variables that it reads.
-    mount: how a squashfs image is mounted. paths: a regular expression for a character that a path must not have there.
-    sif: the program that makes the .sif that it runs. limits: what it cannot do.
-    common: sites that are not known here have it too.
+    container: Whether software in this runtime runs inside a container.
+    signs: The signs that a shell is in this runtime.
+    in_script: The matchers that recognise the runtime in a batch script.
+    images: The kinds of images that can be recognised, by their signs.
+    base: How to recognise this runtime's Python on PATH as the base of an overlay.
+    libraries: VIEWS or SYSTEM.
+    forms: The kinds of files with variables that the runtime reads.
+    mount: The command that mounts a squashfs image.
+    paths: A pattern for the characters that paths must not contain.
+    sif: The program that builds the .sif files that the runtime runs.
+    limits: The limitations, as sentences.
+    common: Whether the runtime is also common at sites that no system describes.
     """
 
     name: str
@@ -95,12 +101,12 @@ class Runtime:
 
     @property
     def extended_kind(self) -> str | None:
-        """Return the kind of an image that brings its own network stack: the first of `images`."""
+        """Return the kind of image that brings its own network stack, which is the first one in `images`."""
         return next(iter(self.images), None)
 
 
 def load_runtime(name: str) -> Runtime:
-    """Return the runtime of that name or path. Raises BadInput with every problem found."""
+    """Return the runtime of that name or path. Raises BadInput with all problems."""
     location = locate(RUNTIME, name)
     binder = Binder.of(location, RUNTIME)
     runtime = binder.whole(Runtime, name=location.name, chain=binder.chain)
@@ -114,15 +120,16 @@ def known_images() -> list[str]:
 
 
 def all_runtimes() -> list[Runtime]:
-    """Return every runtime, in the order of their names."""
+    """Return every runtime, ordered by name."""
     return [load_runtime(str(location.path)) for location in usable_files(RUNTIME).values()]
 
 
 @functools.cache
 def script_runtimes() -> tuple[Runtime, ...]:
-    """Return the runtimes that a batch script can show, in the order in which they count where it shows several.
+    """Return the runtimes that can be recognised in a batch script, in order of priority.
 
-    What only some sites have tells more than what any site may have, and a uenv can be loaded beside a container.
+    Runtimes that only some sites have come first, because they are more specific. Containers come before the others,
+    because a uenv can be loaded in addition to a container.
     """
-    shown = (runtime for runtime in all_runtimes() if runtime.in_script)
-    return tuple(sorted(shown, key=lambda runtime: (runtime.common, not runtime.container, runtime.name)))
+    recognisable = (runtime for runtime in all_runtimes() if runtime.in_script)
+    return tuple(sorted(recognisable, key=lambda runtime: (runtime.common, not runtime.container, runtime.name)))

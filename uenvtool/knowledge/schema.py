@@ -1,4 +1,4 @@
-"""Checks a tree of nodes against its JSON Schema and says what is wrong in a reader's words."""
+"""Checks a tree of nodes against its JSON Schema and reports the problems in plain English."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uenvtool.core.words import grouped
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.yamltree import Node
 
-SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
+SCHEMA_DIRECTORY = Path(__file__).parent.parent / "schemas"
 MAX_PROBLEMS = 20
 
 _KINDS = {
@@ -35,16 +35,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @cache
 def schema_text(name: str) -> str:
-    """Return a schema as it is published for editors."""
-    return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
+    """Return a schema in the form that editors read."""
+    return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
 
 
 def check_schema(tree: Node, name: str) -> None:
-    """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
+    """Check a tree against the schema of that name. Raises BadInput with all problems and their positions."""
     found = (
         problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree, name)
     )
-    problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to show the first ones of the file
+    problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to include the first problems of the file
     if problems:
         in_order = sorted(problems, key=lambda problem: (problem.position or tree.position, problem.message))
         raise BadInput(in_order[:MAX_PROBLEMS])
@@ -52,7 +52,7 @@ def check_schema(tree: Node, name: str) -> None:
 
 @cache
 def _validator(name: str) -> Any:
-    """Return the validator of a schema; one recipe and one system read several files of each."""
+    """Return the validator of a schema. It is cached because a command reads several files of one kind."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -61,7 +61,10 @@ def _validator(name: str) -> Any:
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
-    """Check `pattern` as JSON Schema means it: `$` is the end of the text, where Python's also takes a last newline."""
+    """Check `pattern` as JSON Schema defines it.
+
+    `$` only matches the end of the text, not a final newline as in Python.
+    """
     from jsonschema import ValidationError
 
     whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
@@ -76,11 +79,11 @@ def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any)
         try:
             _ = Pattern(instance).compiled
         except re.error as error:
-            yield ValidationError(f"no regular expression of RE2: {error}")
+            yield ValidationError(f"not a valid RE2 regular expression: {error}")
 
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
-    """Yield what an error of the schema called `name` means; of an `anyOf` the branch that fits the value's kind."""
+    """Yield the problems in an error of a schema. For `anyOf`, use only the branch for the type of the value."""
     node = tree.at(tuple(error.absolute_path))
     if error.validator in ("anyOf", "oneOf"):
         branch = _fitting_branch(error)
@@ -91,12 +94,12 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, node)
         return
-    named = error.validator not in ("required", "propertyNames")  # these name what they are about
+    named = error.validator not in ("required", "propertyNames")  # their messages contain the name
     field = next((part for part in reversed(error.absolute_path) if isinstance(part, str)), "") if named else ""
     message = f"{_shortened(field)}: {_message(error)}" if field else _message(error)
     is_name = "propertyNames" in error.absolute_schema_path and error.instance in node.value
     place = node.value[error.instance].key if is_name else node.position
-    yield Problem(message, place, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
+    yield Problem(message, place, _hint(error) or f"run `uenvtool schema {name}` for the valid values")
 
 
 def _is_long_enum(error: Any) -> bool:
@@ -104,7 +107,7 @@ def _is_long_enum(error: Any) -> bool:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    """Return the errors of the branch whose type the value has; none if no branch has it."""
+    """Return the errors of the branch that accepts the type of the value, or an empty list if no branch does."""
     branches = grouped((inner.schema_path[0], inner) for inner in error.context)
     fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
     return fitting[0] if fitting else []
@@ -115,7 +118,7 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
     for name, child in node.value.items():
         if name in known:
             continue
-        hint = f"{did_you_mean(name, known)} known here: {', '.join(known)}"
+        hint = f"{did_you_mean(name, known)} use one of these keys: {', '.join(known)}"
         yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
 
 
@@ -123,15 +126,25 @@ def _hint(error: Any) -> str | None:
     if error.validator == "required":
         missing = _missing(error)
         about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
-        return f"add `{missing}:`{f': {about}' if about else ''}"
+        return f"add `{missing}:`{f', {_lowered(about)}' if about else ''}"
     if error.validator == "pattern" and _has_controls(error):
-        return "write it on one line, without such characters"
-    if _is_long_enum(error):
-        near = did_you_mean(error.instance, error.validator_value)
-        return f"{near} {_description(error.schema) or ''}".strip()
-    return _description(error.schema) or (
-        f"it must match {error.validator_value}" if error.validator == "pattern" else None
+        return "write the text on one line, without control characters"
+    near = f"{did_you_mean(error.instance, error.validator_value)} " if _is_long_enum(error) else ""
+    description = _description(error.schema) or ""
+    if description.startswith("Use "):
+        return f"{near}{_lowered(description)}"
+    if description and error.validator in ("type", "anyOf", "oneOf"):
+        return f"write {_expected(error)}: {_lowered(description)}"
+    if description:
+        instruction = "use one of these values" if error.validator == "enum" else "correct the value"
+        return f"{near}{instruction}. {description}"
+    return near.strip() or (
+        f"use a text that matches {error.validator_value}" if error.validator == "pattern" else None
     )
+
+
+def _lowered(description: str) -> str:
+    return description if description[1:2].isupper() else description[:1].lower() + description[1:]
 
 
 def _has_controls(error: Any) -> bool:
@@ -146,18 +159,18 @@ def _missing(error: Any) -> str:
 def _message(error: Any) -> str:
     value = error.instance
     if error.validator in ("type", "anyOf", "oneOf"):
-        return f"expected {_expected(error)}, found {_found(value)}"
+        return f"expected {_expected(error)}, got {_found(value)}"
     if error.validator == "required":
         return f"{_missing(error)!r} is missing"
     if error.validator == "enum":
-        known = "the names that are known" if _is_long_enum(error) else ", ".join(map(str, error.validator_value))
-        return f"{value!r} is not one of {known}"
+        known = "a known name" if _is_long_enum(error) else f"one of {', '.join(map(str, error.validator_value))}"
+        return f"{value!r} is not {known}"
     if error.validator == "pattern":
         if _has_controls(error):
-            return f"{_shortened(value)!r} has a line break or another control character"
-        return f"{_shortened(value)!r} is not of the form that is expected here"
+            return f"{_shortened(value)!r} contains a line break or another control character"
+        return f"{_shortened(value)!r} does not have the required form"
     if error.validator == "propertyNames":
-        return f"{_shortened(value)!r} cannot be a name here"
+        return f"{_shortened(value)!r} is not a valid name here"
     return str(error.message)
 
 

@@ -1,4 +1,4 @@
-"""Takes out of a text what only its owner may know: tokens, keys, passwords; secrets.yaml says what they look like."""
+"""Removes secrets such as tokens, keys and passwords from texts. secrets.yaml describes their forms."""
 
 from __future__ import annotations
 
@@ -18,50 +18,55 @@ HIDDEN = "(hidden)"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a secret stands in a text. unless: what is no secret there, as a whole."""
+    """A form of secrets in a text. unless: A pattern for whole texts that are not secrets."""
 
     pattern: Pattern
     unless: Pattern
 
     def places(self, line: str) -> Iterator[tuple[int, int]]:
-        """Yield where the secrets of this form begin and end: between the groups of the pattern."""
+        """Yield the start and the end of each secret of this form in a line.
+
+        The secret is between the groups of the pattern.
+        """
         groups = self.pattern.compiled.groups
-        for found in self.pattern.finditer(line):
-            start = found.end(1) if groups else found.start()
-            end = found.start(2) if groups > 1 else found.end()
+        for match in self.pattern.finditer(line):
+            start = match.end(1) if groups else match.start()
+            end = match.start(2) if groups > 1 else match.end()
             if not self.unless.fullmatch(line[start:end].strip("\\\"'")):
                 yield start, end
 
 
 @functools.cache
 def table() -> dict[str, Any]:
-    """Return secrets.yaml: its tokens, names and forms."""
+    """Return the content of secrets.yaml: tokens, names and forms."""
     path = Path(__file__).with_suffix(".yaml")
-    found: dict[str, Any] = read(path, path.name).plain()
-    return found
+    content: dict[str, Any] = read(path, path.name).plain()
+    return content
 
 
 def without_secrets(line: str, start: int = 0) -> str:
-    """Return a text with each secret that shows itself by its form or its name replaced; a very long one is cut.
+    """Return a text in which each secret is replaced. Secrets are recognised by their form or their name.
 
-    start: where the part begins that is wanted; what is before it may be what tells a secret in it.
+    Texts of more than MOST_CHARACTERS characters are cut.
+
+    start: The index at which the returned part begins. The text before it can show that the part contains a secret.
     """
     line, at, parts = line[:MOST_CHARACTERS], start, [""]
     for begin, end in sorted(place for form in _forms() for place in form.places(line) if place[1] > start):
-        if begin > at or not parts[-1]:  # else it goes on from the last one
+        if begin > at or not parts[-1]:  # otherwise this secret continues the previous one
             parts += [line[at:begin], HIDDEN]
         at = max(at, end)
     return "".join((*parts, line[at:]))
 
 
 def has_secret(line: str) -> bool:
-    """Tell if a text has what looks like a secret, such as `NAME=VALUE` by the name or the value."""
+    """Return whether a text contains a secret, such as `NAME=VALUE` with a secret name or value."""
     return any(any(form.places(line)) for form in _forms())
 
 
 @functools.cache
 def tokens() -> Form:
-    """Return the form of the tokens that are known by their start."""
+    """Return the form of tokens that are recognised by their prefix."""
     pattern = any_of(
         rf"\b{re.escape(start)}{body}"
         for body, issuers in table()["tokens"].items()

@@ -1,7 +1,9 @@
-"""Which variables are set for a system, a runtime, a recipe, facts and workarounds: the one answer for all.
+"""Decides which variables are set for a system, runtime, recipe, facts and workarounds.
 
-What is known is decided here. What is not (the runtime, versions, whether an overlay is named) stays as terms that a
-script decides where it is sourced.
+All commands use this module.
+
+Conditions over known facts are decided here. Other facts, such as the runtime, the versions or the presence of an
+overlay, remain as terms, which a script evaluates when it is sourced.
 """
 
 from __future__ import annotations
@@ -39,16 +41,16 @@ SHOWN = (
     *("runtime", "container", "image", "overlay", "nodes"),
     *(fact for fact, known in SOFTWARE.items() if known.library),
 )
-"""The facts that a script finds out where it is sourced, beside variables that are set or not."""
+"""The facts that a script can determine when it is sourced. It can also test whether a variable is set."""
 ENVIRONMENTS = "envs"
-"""The folder of resolved environments."""
+"""The directory of resolved environments."""
 _LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
-"""The label of a uenv: its name and version."""
+"""The label of a uenv, which consists of its name and version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionalSetting:
-    """A setting and the terms of its condition that are open."""
+    """A setting and the undecided terms of its condition."""
 
     setting: Setting
     guard: tuple[Term, ...]
@@ -56,12 +58,16 @@ class ConditionalSetting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Which variables are set in a place: the one answer for all commands.
+    """The variables that are set in a place. All commands use this class.
 
-    systems: those that agree in them. runtimes: the one that is given, or those of the system, the preferred first.
-    given: the facts that are given. venv: the virtual environment, if one is named. settings: every one that can hold
-    there, in order, with what is open. known: all facts that are known. nodes: the facts of each node type that it may
-    be. inputs: the files they are from.
+    systems: The systems for which these settings are valid.
+    runtimes: The given runtime, or those of the system with the preferred one first.
+    given: The facts that the user or the recipe provides.
+    venv: The virtual environment, if one is named.
+    settings: All settings that can apply in the place, in order, with their undecided terms.
+    known: All known facts.
+    nodes: The facts of each possible node type.
+    inputs: The files from which the settings were read.
     """
 
     systems: tuple[System, ...]
@@ -79,32 +85,36 @@ class Settings:
 
     @property
     def system(self) -> System:
-        """The system; the first of several."""
+        """The system, or the first one if there are several."""
         return self.systems[0]
 
-    def held(self, *, inside: bool | None = None, beside_image: bool = False) -> tuple[Setting, ...]:
-        """Return the settings that hold in the first runtime if no version is seen.
+    def held(self, *, inside: bool | None = None, image_sets: bool = False) -> tuple[Setting, ...]:
+        """Return the settings that apply in the first runtime if no software version can be determined.
 
-        inside: of the runtime's container; default: if it has one. beside_image: those alone that are left to set where
-        an image sets its variables itself: it cannot remove any.
+        inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
+        image_sets: Whether to return only the settings that remain if the image sets its variables itself. These are
+            workarounds, and removals of variables, which an image cannot do.
         """
         facts = self.facts_of_first(inside)
-        left = beside_image and bool(self.given.get("image"))
+        only_rest = image_sets and bool(self.given.get("image"))
         return tuple(
-            found.setting
-            for found in self.scripted
-            if all(_holds(term, facts, found.setting) for term in found.guard)
-            and (not left or found.setting.removes or found.setting.workaround)
+            conditional.setting
+            for conditional in self.scripted
+            if all(_holds(term, facts, conditional.setting) for term in conditional.guard)
+            and (not only_rest or conditional.setting.removes or conditional.setting.workaround)
         )
 
     @property
     def by_hook(self) -> tuple[Setting, ...]:
-        """Return what a hook sets in the containers of the first runtime: nothing else need do so."""
+        """Return the settings that a hook applies in containers of the first runtime.
+
+        Nothing else needs to set them.
+        """
         held = holding(self.tuning.settings, self.facts_of_first())
-        return tuple(found for found in held if self.tuning.set_by(found) == THE_HOOK)
+        return tuple(setting for setting in held if self.tuning.set_by(setting) == THE_HOOK)
 
     def facts_of_first(self, inside: bool | None = None) -> Facts:
-        """Return what is known in the first runtime, if no version is seen. inside: as for `held`."""
+        """Return the facts in the first runtime if no software version can be determined. inside: See `held`."""
         runtime = self.runtimes[0]
         return {
             "runtime": runtime.name,
@@ -117,23 +127,23 @@ class Settings:
 
     @property
     def scripted(self) -> tuple[ConditionalSetting, ...]:
-        """The settings that a script can decide where it is sourced, with what it has to ask for."""
+        """The settings that a script can evaluate when it is sourced, each with the terms that it must test."""
         names = [runtime.name for runtime in self.runtimes]
         return tuple(
-            ConditionalSetting(found.setting, tuple(narrowed(term, names) for term in found.guard if _is_shown(term)))
-            for found in self.settings
-            if all(_decidable(term, found.setting, names) for term in found.guard)
-            and self.tuning.set_by(found.setting) != THE_HOOK
+            ConditionalSetting(each.setting, tuple(narrowed(term, names) for term in each.guard if _is_shown(term)))
+            for each in self.settings
+            if all(_decidable(term, each.setting, names) for term in each.guard)
+            and self.tuning.set_by(each.setting) != THE_HOOK
         )
 
     @property
     def facts_to_find(self) -> frozenset[str]:
-        """The facts that a script has to find out."""
+        """The facts that a script must determine."""
         return frozenset(term.fact for conditional in self.scripted for term in conditional.guard)
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The dangers that are to be kept away."""
+        """The guards whose dangers exist in this place."""
         return tuple(holding(self.tuning.guards, self.known))
 
 
@@ -148,9 +158,9 @@ def settings_for(
     workarounds: Sequence[str] = (),
     venv: str | None = None,
 ) -> Settings:
-    """Return the settings for names as a user gives them; form: the file that the runtime must read.
+    """Return the settings for names that a user gives. form: The kind of file that the runtime must read.
 
-    Raises BadInput for names that do not exist.
+    Raises BadInput if a name does not exist.
     """
     given: Facts = {}
     if not recipe:
@@ -181,9 +191,11 @@ def settings_of(
     venv: str | None = None,
     recipe: str = "",
 ) -> Settings:
-    """Return the settings of a system, or those that several agree in. runtimes: the one in use, or those it may be.
+    """Return the settings of a system, or the common settings of several systems.
 
-    Raises BadInput for a name that nobody knows and for a contradiction.
+    runtimes: The runtime in use, or all possible ones.
+
+    Raises BadInput if a name is unknown or if settings contradict each other.
     """
     first = systems[0]
     names = [name for name in first.tuning if all(name in other.tuning for other in systems)]
@@ -192,15 +204,15 @@ def settings_of(
     nodes = _nodes(systems, uarch)
     known = {**_shared(nodes), **_absent(runtimes)}
     if len(runtimes) == 1:
-        known |= {"runtime": runtimes[0].name, **_shared([hook_facts(one, runtimes[0].name) for one in systems])}
+        known |= {"runtime": runtimes[0].name, **_shared([hook_facts(system, runtimes[0].name) for system in systems])}
     known |= given
     chosen = chosen_workarounds(tuning, workarounds)
     replaced = {setting.name: setting for workaround in chosen for setting in workaround.settings}
     asked_for = [ConditionalSetting(setting, ()) for setting in replaced.values()]
     places = [{**node, **known} for node in nodes]
     possible = [
-        ConditionalSetting(setting, tuple(term for term in left if not all(map(term.holds, places))))
-        for setting, left in applicable(tuning.settings, known)
+        ConditionalSetting(setting, tuple(term for term in undecided if not all(map(term.holds, places))))
+        for setting, undecided in applicable(tuning.settings, known)
         if setting.name not in replaced and any(setting.when.holds(place) is not False for place in places)
     ]
     return Settings(
@@ -219,62 +231,76 @@ def settings_of(
     )
 
 
-def told_of_hook(settings: Sequence[Setting]) -> str:
-    """Return what a hook sets, in a sentence; empty if that is nothing. settings: as `Settings.by_hook` gives them."""
+def hook_sentence(settings: Sequence[Setting]) -> str:
+    """Return a sentence about the settings of a hook, or an empty text without settings.
+
+    settings: The settings from `Settings.by_hook`.
+    """
     values = " ".join(f"{setting.name}={setting.value}" for setting in settings)
     needs = "".join(f"; {setting.name} needs {setting.needs.hint}" for setting in settings if setting.needs)
-    return f"The hook sets these itself [{settings[0].source.name}]: {values}{needs}" if settings else ""
+    return (
+        f"The container hook sets these variables itself [{settings[0].source.name}]: {values}{needs}"
+        if settings
+        else ""
+    )
 
 
 def hook_facts(system: System, runtime: str, netstack: str = "") -> Facts:
-    """Return what a hook of a system sets in a container that asks for it, as the kind of images that set the same.
+    """Return the fact about the hook of a system: the kind of image that sets the same variables as the hook.
 
-    netstack: what an EDF says that it takes libraries from; what a site says of its hook holds for its default alone.
+    netstack: The source of the network stack in an EDF. Sites document their hook only for its default source.
     """
     job = system.jobs.of(runtime)
     return {"hook": job.hook or None if netstack in ("", job.netstack) else None}
 
 
 def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
-    """Return the versions of a recipe's software on a node type: as resolved, where that is known, else as asked for.
+    """Return the versions of a recipe's software on a node type.
 
-    Resolved: where `uenvtool build` puts it in the current folder, or, for a recipe that ships, as it ships.
+    These are the resolved versions if they are known, or else the requested versions. The resolved versions come from
+    the lock of `uenvtool build` in the current directory, or else from the committed lock of a built-in recipe.
     """
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
-    found = next((read_lock(lock).versions() for lock in locks if lock.is_file()), None)
-    return recipe_facts(recipe, system, uarch, found)
+    resolved_versions = next((read_lock(lock).versions() for lock in locks if lock.is_file()), None)
+    return recipe_facts(recipe, system, uarch, resolved_versions)
 
 
 def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None) -> Facts:
-    """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
+    """Return the versions of a recipe's software on a node type, as facts.
 
-    Beside them its MPI, if that is not the one which the system prefers.
-    lock: what it resolved to, package to versions, if that is known; nothing else counts then, unless it is not what
-    the recipe asks for, and so of another state of it. Else what the system brings decides, before what the recipe asks
-    for.
+    A package that the recipe does not name is absent. If the recipe does not use the system's preferred MPI, its MPI is
+    also returned. Without a lock, the versions of the system's packages take precedence over the requested versions.
+
+    lock: The resolved versions of each package, if they are known. A lock is ignored if its versions do not meet the
+        requests, because it then belongs to another state of the recipe.
     """
     facts = facts_with_mpi(recipe, system, uarch)
     own_mpi = {"mpi": facts["mpi"]} if facts["mpi"] != system.facts(uarch)["mpi"] else {}
-    wanted: dict[str, Versions | None] = {}
+    requested: dict[str, Versions | None] = {}
     for root in recipe.roots:
         if root.when.holds(facts):
-            wanted[root.spec.package] = root.spec.versions
+            requested[root.spec.package] = root.spec.versions
     coupled = {name: pin for name, (pin, _) in coupled_pins(recipe, facts).items()}
     for package, pin in {**coupled, **recipe.require}.items():
-        if package in wanted and not wanted[package] and pin.when.holds(facts):
-            wanted[package] = pin.version
-    wanted |= {
+        if package in requested and not requested[package] and pin.when.holds(facts):
+            requested[package] = pin.version
+    requested |= {
         name: external.spec.versions
         for name, package in system.packages.items()
-        if name in wanted and package.buildable is False
+        if name in requested and package.buildable is False
         for external in reversed(package.externals)
         if external.when.holds(facts)
     }
     named = {fact: software.package for fact, software in SOFTWARE.items()}
-    if lock is not None and all(_is_met(wanted[name], lock.get(name)) for name in named.values() if name in wanted):
+    if lock is not None and all(
+        _is_met(requested[name], lock.get(name)) for name in named.values() if name in requested
+    ):
         return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
-    return {**own_mpi, **{fact: _version(wanted[name]) if name in wanted else None for fact, name in named.items()}}
+    return {
+        **own_mpi,
+        **{fact: _version(requested[name]) if name in requested else None for fact, name in named.items()},
+    }
 
 
 def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:
@@ -286,48 +312,54 @@ def _version(constraint: Versions | None) -> str:
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:
-    """Return the runtime that is named, or those of the system; for a form, the first that reads it.
+    """Return the named runtime, or those of the system.
 
-    Raises BadInput for a runtime that the system does not have, and for a form that none of its runtimes reads.
+    With a form, return only the first runtime that reads this form.
+
+    Raises BadInput if the system does not have the runtime, or if no runtime reads the form.
     """
     known = {name: load_runtime(name) for name in system.runtimes}
     require_known(f"runtime of {system.name}", [runtime] if runtime is not None else [], known)
-    candidates = tuple(found for name, found in known.items() if runtime in (None, name))
+    candidates = tuple(known[name] for name in known if runtime in (None, name))
     if not form:
         return candidates
-    readers = [found for found in candidates if form in found.forms]
+    readers = [candidate for candidate in candidates if form in candidate.forms]
     if not readers:
-        reads = "; ".join(f"{found.name} reads {', '.join(found.forms)}" for found in known.values() if found.forms)
-        raise BadInput(f"no runtime of {system.name} reads --shell {form}", hint=f"{reads}; or take --shell bash")
+        forms = [f"{' or '.join(known[name].forms)} for {name}" for name in known if known[name].forms]
+        hint = f"use --shell {', or '.join([*forms, 'bash for a shell'])}"
+        raise BadInput(f"no selected runtime of {system.name} reads the format of --shell {form}", hint=hint)
     return (readers[0],)
 
 
 def recipe_of_label(label: str) -> str | None:
-    """Return the name of the recipe that a uenv's label is of, if one of that name and version is known."""
-    found = _LABEL.match(label)
-    name = f"{found[1]}-{found[2]}" if found else ""
+    """Return the name of the recipe for a uenv's label, or None if no recipe has that name and version."""
+    match = _LABEL.match(label)
+    name = f"{match[1]}-{match[2]}" if match else ""
     return name if name in available(RECIPE) else None
 
 
 _NUMBERS = re.compile(r"[0-9]{1,9}([.-][0-9]{1,9})*\Z")
-"""A version of numbers alone, as software tells its own."""
+"""A version that consists only of numbers, as software prints its own version."""
 
 
 def known_facts(pairs: Mapping[str, str]) -> Facts:
-    """Check facts that a user gives.
+    """Return the facts that a user gives, after checks.
 
-    Raises BadInput for a fact that no condition asks for and for a value that it cannot have.
+    Raises BadInput if no condition uses a fact, or if a fact cannot have the given value.
     """
     problems = [unknown("fact", name, FACTS) for name in pairs if name not in FACTS]
     for name, value in pairs.items():
         if name in SOFTWARE and not _NUMBERS.match(value):
-            problems.append(Problem(f"{name}={value!r} is not a version", hint=f"write for example {name}=2.27.3"))
+            hint = f"write a version, for example {name}=2.27.3"
+            problems.append(Problem(f"{name}={value!r} is not a version", hint=hint))
         elif name == "nodes" and not (value.isdecimal() and value.strip("0")):
-            problems.append(Problem(f"nodes={value!r} is no number of nodes", hint="write for example nodes=2"))
+            hint = "write a number, for example nodes=2"
+            problems.append(Problem(f"nodes={value!r} is not a number of nodes", hint=hint))
         elif name == "image" and value not in (images := known_images()):
             problems.append(unknown("image", value, images))
         elif not value or not all(character.isalnum() or character in "._-" for character in value):
-            problems.append(Problem(f"{name}={value!r} is not a name", hint="write for example image=alps"))
+            hint = "use letters, digits, `.`, `_` and `-`, for example image=alps"
+            problems.append(Problem(f"{name}={value!r} is not a name", hint=hint))
     BadInput.raise_any(problems)
     return dict(pairs)
 
@@ -342,9 +374,9 @@ def _is_shown(term: Term) -> bool:
 
 
 def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
-    """Tell if a script can decide a term, or may leave it out.
+    """Return whether a script can evaluate a term when it is sourced, or may omit it.
 
-    An image that shows itself has set its variables itself, so what it needs is not in a script.
+    An image that can be recognised sets its variables itself. Scripts therefore omit the settings for such images.
     """
     if term.fact == "image":
         return term.operator == "!="
@@ -354,7 +386,10 @@ def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
 
 
 def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
-    """Return a term about the runtime with only the runtimes that can be; present if it is any of them."""
+    """Return a term about the runtime with only the possible runtimes.
+
+    If it allows all of them, it only tests presence.
+    """
     if term.fact != "runtime" or term.operator != "in":
         return term
     values = tuple(name for name in runtimes if name in term.values)
@@ -364,7 +399,7 @@ def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
 
 
 def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
-    """Return the facts that cannot be where these are the runtimes."""
+    """Return the facts that are always absent with these runtimes."""
     absent: dict[str, None] = {}
     if not any(runtime.container for runtime in runtimes):
         absent["container"] = None
@@ -385,20 +420,23 @@ def _shared(nodes: Sequence[Facts]) -> dict[str, str | None]:
 
 
 def chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:
-    """Return the workarounds of those names. Raises BadInput if one is unknown or two want different values."""
-    wanted = list(dict.fromkeys(names))
-    require_known("workaround", wanted, tuning.workarounds, listed_by=f"uenvtool list {WORKAROUNDS}")
+    """Return the workarounds of those names.
+
+    Raises BadInput if one is unknown or if two set a variable to different values.
+    """
+    requested = list(dict.fromkeys(names))
+    require_known("workaround", requested, tuning.workarounds, listed_by=f"uenvtool list {WORKAROUNDS}")
     problems: list[Problem] = []
-    chosen = tuple(tuning.workarounds[name] for name in wanted)
+    chosen = tuple(tuning.workarounds[name] for name in requested)
     first: dict[str, Setting] = {}
     for setting in (setting for workaround in chosen for setting in workaround.settings):
-        before = first.setdefault(setting.name, setting)
-        if before.value != setting.value:
+        previous = first.setdefault(setting.name, setting)
+        if previous.value != setting.value:
             problems.append(
                 Problem(
-                    f"--workaround {before.workaround} sets {setting.name}={before.value}, "
-                    f"--workaround {setting.workaround} sets it to {setting.value}",
-                    hint=f"choose one of them; known: {', '.join(sorted(tuning.workarounds))}",
+                    f"--workaround {previous.workaround} sets {setting.name}={previous.value}, "
+                    f"but --workaround {setting.workaround} sets {setting.name}={setting.value}",
+                    hint=f"use only one of the two; known workarounds: {', '.join(sorted(tuning.workarounds))}",
                 )
             )
     BadInput.raise_any(problems)

@@ -1,4 +1,4 @@
-"""The sources of tuning: who says something of a variable, since when, and where to read it."""
+"""The sources of tuning values, with their dates and addresses."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from uenvtool.knowledge.locate import available, locate
 from uenvtool.knowledge.yamltree import Node
 
 SOURCES = "sources"
-"""The file of `tuning/` that says who the sources are, and the key of any tuning file that adds some."""
+"""The name of the tuning file that defines the sources, and the key with which any tuning file can add sources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
+    """A source of tuning values. date: YYYY, YYYY-MM or YYYY-MM-DD. url: The address, if the source is public.
 
-    site: the system that it is about, if others are compared with it. files: paths in a repository of GitHub at a tag
-    or commit (ref; none: its newest), or addresses. words: variable to the words of a file that say it, where they are
-    not the variable beside its value. beside: variables that the files set too, and that are not this tool's.
-    view_of: how the labels of the published uenv begin whose view sets these values.
+    site: The system that the source is about, if other systems are compared with it.
+    files: Paths in a GitHub repository, or addresses.
+    ref: The tag or commit of the repository, or an empty text for the newest commit.
+    words: From a variable to the text of a file that states its value, if the text is not the variable and its value.
+    beside: Variables that the files set but uenvtool does not.
+    view_of: The prefix of the labels of the published uenvs whose view sets these values.
     """
 
     name: Key
@@ -46,23 +48,23 @@ class Source:
 
 @functools.cache
 def source_nodes() -> dict[str, Node]:
-    """Return what is said of each source, by its short name; a file of the user's adds its own."""
-    found = dict(children(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree, SOURCES))
-    with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
-        found |= children(load_extended(locate(TUNING, SOURCES), TUNING).tree, SOURCES)
-    return found
+    """Return the node of each source, by its short name. A user's file can add sources."""
+    nodes = dict(children(load_extended(available(TUNING, user_files=False)[SOURCES], TUNING).tree, SOURCES))
+    with contextlib.suppress(BadInput):  # commands that name a user's broken file report its problems
+        nodes |= children(load_extended(locate(TUNING, SOURCES), TUNING).tree, SOURCES)
+    return nodes
 
 
-@functools.cache  # each variable that is explained wants them, and each search of `check`
+@functools.cache  # each explained variable and each search of `check` uses them
 def load_sources() -> dict[str, Source]:
     """Return the sources by their short names, the oldest first."""
-    found = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
-    return dict(sorted(found.items(), key=lambda item: item[1].date))
+    sources = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
+    return dict(sorted(sources.items(), key=lambda item: item[1].date))
 
 
 def legend(sources: Iterable[Source]) -> list[str]:
-    """Return what the tags of sources stand for, a line each: `[TAG]  title, date`, the oldest first."""
+    """Return one line per source that explains its tag, `[TAG] title, date`, the oldest first."""
     named = {source.name: source for source in sources}
     width = max(map(len, named), default=0)
-    found = sorted(named.values(), key=lambda source: source.date)
-    return [f"{f'[{source.name}]'.ljust(width + 2)}  {source}" for source in found]
+    in_order = sorted(named.values(), key=lambda source: source.date)
+    return [f"{f'[{source.name}]'.ljust(width + 2)}  {source}" for source in in_order]

@@ -1,10 +1,11 @@
-"""A spec taken apart: its package, its version, its variants, and what it says of dependencies.
+"""Parses a spec into its package, its version, its variants and its dependencies.
 
     name @versions +variant ~variant name=value /hash %compiler ^dependency %[when='+x'] c,cxx=gcc
 
-A value can hold a ${fact} of the system, which is filled in before Spack sees it. What is no such part is told with its
-column; whether the parts make sense together is Spack's to say. Nothing that Spack takes is refused here.
-Source: Spack's documentation, "Spec syntax", for Spack 1.1; tests/real/test_spack_syntax.py asks Spack itself.
+A value can contain a ${fact} of the system, which is filled in before Spack reads the spec. A text that is not part of
+a spec is reported with its column. Spack checks whether the parts are consistent. Every spec that Spack accepts is
+accepted here. Source: Spack's documentation, "Spec syntax", for Spack 1.1. tests/real/test_spack_syntax.py compares the
+parser with Spack.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _VERSION = r"=?[A-Za-z0-9_][A-Za-z0-9_.-]*\b"
 _RANGE = rf"(?:(?:{_VERSION})?:(?:{_VERSION}(?!\s*=))?|{_VERSION})"
 _VIRTUALS = r"(?:[A-Za-z0-9_-]+(?:,[A-Za-z0-9_-]+)*=(?=\w))?"
-"""`c,cxx=` before the package that provides c and cxx."""
+"""The prefix `c,cxx=` of a package that provides c and cxx."""
 _PART = re.compile(
     rf"""
       (?P<edge>(?:\^|%%|%)(?:\[(?:{_QUOTED}|[^\]'"])*\])?\s*{_VIRTUALS})
@@ -42,7 +43,7 @@ _MAY_BE_TWICE = {"namespace", "cflags", "cxxflags", "fflags", "cppflags", "ldfla
 
 
 class SpecSyntaxError(ValueError):
-    """Text that is not a spec. index: of what is wrong in it; `column` counts from 1."""
+    """The error for a text that is not a spec. `column` is the column of the error and counts from 1."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
@@ -51,7 +52,7 @@ class SpecSyntaxError(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edge:
-    """A dependency that a spec constrains. text: with what stands before the name, such as `^` or `%`."""
+    """A dependency that a spec constrains. text: The dependency with its prefix, such as `^` or `%`."""
 
     package: str
     text: str
@@ -59,10 +60,13 @@ class Edge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """A package with constraints, as a recipe asks for it.
+    """A package with constraints, as a recipe requests it.
 
-    text: as written, white space folded. package: the name, or "" for constraints alone. versions: what stands behind
-    `@`, or None. words: what stands for each variant, by its name. edges: the `%` and `^` parts behind it.
+    text: The spec as written, with folded white space.
+    package: The name, or an empty text if there are only constraints.
+    versions: The version constraint after `@`, or None.
+    words: The tokens of each variant, by the name of the variant.
+    edges: The `%` and `^` parts.
     """
 
     text: str
@@ -75,20 +79,20 @@ class Spec:
         return self.text
 
     @property
-    def own(self) -> str:
-        """The part that is about the package itself: name, version and variants."""
+    def without_dependencies(self) -> str:
+        """The part about the package itself: name, version and variants."""
         version = f"@{self.versions}" if self.versions else ""
         return " ".join(filter(None, [f"{self.package}{version}", *self.words.values()]))
 
     @property
     def dependencies(self) -> str:
-        """The part that is about dependencies."""
+        """The part about dependencies."""
         return " ".join(edge.text for edge in self.edges)
 
     def over(self, below: Spec) -> Spec:
-        """Return this spec laid over another of the same package.
+        """Return this spec merged with an inherited spec of the same package.
 
-        Its version, each of its variants and each of its dependencies replace those below; the rest stays.
+        The version, variants and dependencies of this spec replace those of the inherited spec.
         """
         spec = Spec(
             text="",
@@ -97,18 +101,18 @@ class Spec:
             words=below.words | self.words,
             edges=tuple({edge.package: edge for edge in (*below.edges, *self.edges)}.values()),
         )
-        return replace(spec, text=f"{spec.own} {spec.dependencies}".strip())
+        return replace(spec, text=f"{spec.without_dependencies} {spec.dependencies}".strip())
 
 
-@functools.lru_cache(maxsize=1 << 15)  # lists are joined, then read: each spec comes twice
+@functools.lru_cache(maxsize=1 << 15)  # each spec is parsed twice: once to join lists and once to read them
 def parse_spec(text: str) -> Spec:
-    """Return the spec that a text means. Raises SpecSyntaxError if a part of it is none of a spec's."""
+    """Return the spec in a text. Raises SpecSyntaxError if a part of the text is not valid in a spec."""
     if not text.strip():
         raise SpecSyntaxError("the spec is empty", 0)
     parts = list(_parts(text))
     starts = [index for index, part in enumerate(parts) if part.lastgroup == "edge"]
-    own = parts[: starts[0]] if starts else parts
-    package, constraint, words = _node(own)
+    package_parts = parts[: starts[0]] if starts else parts
+    package, constraint, tokens = _node(package_parts)
     edges = []
     for start, end in itertools.pairwise([*starts, len(parts)]):
         needed, last = parts[start + 1 : end], parts[end - 1]
@@ -117,18 +121,18 @@ def parse_spec(text: str) -> Spec:
         name, _, _ = _node(needed)
         edges.append(Edge(package=name, text=_SPACE.sub(" ", text[parts[start].start() : last.end()])))
     return Spec(
-        text=_SPACE.sub(" ", text.strip()), package=package, versions=constraint, words=words, edges=tuple(edges)
+        text=_SPACE.sub(" ", text.strip()), package=package, versions=constraint, words=tokens, edges=tuple(edges)
     )
 
 
 def _parts(text: str) -> Iterator[re.Match[str]]:
-    """Yield the parts of a spec; the last group of each names its kind."""
+    """Yield the parts of a spec. The last group of each match is the kind of the part."""
     index = 0
     while index < len(text):
         part = _PART.match(text, index)
         if part is None:
             if text[index] == "@":
-                raise SpecSyntaxError("a version is missing behind '@'", index + 1)
+                raise SpecSyntaxError("the version after '@' is missing", index + 1)
             raise _unknown_part(text, index)
         if part.lastgroup != "space":
             yield part
@@ -136,14 +140,14 @@ def _parts(text: str) -> Iterator[re.Match[str]]:
 
 
 def _unknown_part(text: str, index: int) -> SpecSyntaxError:
-    word = re.match(r"\S+", text[index:])
-    return SpecSyntaxError(f"{word[0] if word else ''!r} is not part of a spec", index)
+    token = re.match(r"\S+", text[index:])
+    return SpecSyntaxError(f"{token[0] if token else ''!r} is not part of a spec", index)
 
 
 def _node(parts: list[re.Match[str]]) -> tuple[str, Versions | None, dict[str, str]]:
     package = ""
     constraint: Versions | None = None
-    words: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     for index, part in enumerate(parts):
         match part.lastgroup:
             case "package":
@@ -152,16 +156,16 @@ def _node(parts: list[re.Match[str]]) -> tuple[str, Versions | None, dict[str, s
                 package = "" if part[0] == "*" else part[0]
             case "versions" | "git":
                 if constraint is not None:
-                    raise SpecSyntaxError("a second version", part.start())
+                    raise SpecSyntaxError("the spec has a second version", part.start())
                 constraint = _versions(part)
             case "hash":
-                words["/"] = part[0]
+                tokens["/"] = part[0]
             case _:
                 name = part["flag"] or part["value"]
-                if name in words and name not in _MAY_BE_TWICE:
-                    raise SpecSyntaxError(f"the variant {name} stands here twice", part.start())
-                words[name] = f"{words[name]} {part[0]}" if name in words else part[0]
-    return package, constraint, words
+                if name in tokens and name not in _MAY_BE_TWICE:
+                    raise SpecSyntaxError(f"the spec sets the variant {name!r} twice", part.start())
+                tokens[name] = f"{tokens[name]} {part[0]}" if name in tokens else part[0]
+    return package, constraint, tokens
 
 
 def _versions(part: re.Match[str]) -> Versions:

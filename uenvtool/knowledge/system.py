@@ -1,4 +1,4 @@
-"""A system: where software is built for and runs."""
+"""A system: the description of one cluster."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from uenvtool.knowledge.version import Version
 from uenvtool.knowledge.yamltree import Node
 
 HOST = "host"
-"""A value that stands for this machine's own: target, OS, compilers of the system `local`."""
+"""The value that the system `local` uses for the target, OS and compilers of this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
-    """The GPUs of a node. memory: GB a GPU. arch: as the compiler names it (`90`), without dot."""
+    """The GPUs of a node. memory: GB per GPU. arch: The architecture as compilers name it (`90`), without a dot."""
 
     vendor: Literal["nvidia", "amd"]
     model: str
@@ -35,9 +35,9 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
-    """How a launcher gives a rank the cores beside its GPU: the value of its option.
+    """The value of a launcher's option that binds each rank to the cores that are close to its GPU.
 
-    gpus: each rank sees its own GPU alone, which Slurm chooses so (--gpu-bind).
+    gpus: Whether each rank sees only its own GPU, which Slurm selects (--gpu-bind).
     """
 
     value: str = ""
@@ -48,7 +48,13 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeType:
-    """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node. binding: by launcher."""
+    """One type of node.
+
+    target, os: The CPU target and the operating system, as Spack names them.
+    cores: CPU cores per node.
+    memory: GB per node.
+    binding: The CPU binding of each launcher.
+    """
 
     uarch: Key
     target: str
@@ -61,21 +67,21 @@ class NodeType:
 
     @property
     def gpu_count(self) -> int:
-        """How many GPUs it has."""
+        """The number of GPUs."""
         return self.gpu.count if self.gpu else 0
 
     @property
     def machine(self) -> str:
-        """What `uname -m` says on it; "" if archspec does not know its target."""
+        """The output of `uname -m` on the node, or an empty text if archspec does not know the target."""
         import archspec.cpu
 
-        found = archspec.cpu.TARGETS.get(self.target)
-        return str(found.family.name) if found else ""
+        target = archspec.cpu.TARGETS.get(self.target)
+        return str(target.family.name) if target else ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class External:
-    """An installation that the system brings. compilers: language (c, cxx, fortran) to path."""
+    """An installed package that the system provides. compilers: From language (c, cxx, fortran) to path."""
 
     spec: Spec
     prefix: str
@@ -86,11 +92,13 @@ class External:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SystemPackage:
-    """What the system says of one package.
+    """The system's requirements for one package.
 
-    buildable: False if only the externals will do. require: constraints that the package must meet. prefer:
-    versions to take if nothing stands against them, the best first. prefer_strongly: constraints to meet if possible.
-    variants: those of the fabric, taken if it has them and nothing stands against it.
+    buildable: False if only the externals can be used.
+    require: Constraints that the package must meet.
+    prefer: Preferred versions, the best first. They are used unless something conflicts.
+    prefer_strongly: Constraints that the package must meet if that is possible.
+    variants: The variants of the fabric. They are used if the package has them and nothing conflicts.
     """
 
     name: Key
@@ -106,11 +114,11 @@ class SystemPackage:
 
     @property
     def decides_version(self) -> bool:
-        """Tell if the system says which version to take, so that a published one does not count."""
+        """Return whether the system determines the version, so that a published version is ignored."""
         return bool(self.externals or self.prefer) or self.buildable is False
 
     def over(self, need: SystemPackage) -> SystemPackage:
-        """Return this laid over what the fabric needs of the package: both are required."""
+        """Return these requirements merged with those of the fabric for the same package. Both are required."""
         return replace(
             self,
             require=(*need.require, *(text for text in self.require if text not in need.require)),
@@ -120,14 +128,17 @@ class SystemPackage:
         )
 
     def allows(self, version: str) -> bool:
-        """Tell if a version meets what the system requires of the package."""
+        """Return whether a version meets the system's requirements."""
         required = [parse_spec(requirement).versions for requirement in self.require]
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """An MPI that a system offers. versions: those that it has, the preferred first; none: whatever Spack knows."""
+    """An MPI that a system offers. versions: The offered versions, the preferred first.
+
+    Without versions, any can be used.
+    """
 
     shorthand: ClassVar[str] = "package"
     package: str
@@ -139,7 +150,7 @@ class Mpi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bandwidth:
-    """A bus bandwidth, in GB/s, that was measured on the system, of messages of so many bytes on so many nodes."""
+    """A bus bandwidth in GB/s that was measured on the system, for a message size in bytes on a number of nodes."""
 
     test: str
     nodes: int
@@ -151,9 +162,10 @@ class Bandwidth:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scheduler:
-    """What starts jobs.
+    """The scheduler that starts jobs.
 
-    exclusive: a node runs one job at a time, also without --exclusive. defaults: options of a job.
+    exclusive: Whether a node runs only one job at a time even without --exclusive.
+    defaults: The default options of a job.
     """
 
     name: Literal["slurm", "kubernetes", "none", ""] = ""
@@ -165,7 +177,7 @@ class Scheduler:
 class GitPin:
     """A git repository at a tag, commit or branch.
 
-    paths: the folders of package repositories in it, if it does not list them itself.
+    paths: The directories of package repositories in it, if the repository does not list them itself.
     """
 
     url: str
@@ -176,7 +188,7 @@ class GitPin:
 
     @property
     def revision(self) -> str:
-        """Return the tag, else the commit, else the branch."""
+        """Return the tag, or else the commit, or else the branch."""
         return self.tag or self.commit or self.branch or "HEAD"
 
 
@@ -184,8 +196,10 @@ class GitPin:
 class System:
     """A system with everything that it inherits.
 
-    mpi: what it offers, the preferred first. libraries: folders where the system's NCCL may lie, beside the usual ones.
-    notes: what its users should know. bandwidth: how fast its network has been.
+    mpi: The MPIs that the system offers, the preferred first.
+    libraries: Directories in which the system's NCCL can be installed, in addition to the usual ones.
+    notes: Remarks for users of the system.
+    bandwidth: Measured bandwidths of the network.
     """
 
     name: str
@@ -209,13 +223,16 @@ class System:
     tree: Node = field(compare=False, repr=False)
 
     def partition(self, name: str) -> Partition | None:
-        """Return what limits a partition, or the usual one without a name; None if the file says nothing of it."""
+        """Return the limits of a partition, or None if the file does not describe it.
+
+        An empty name means the default partition.
+        """
         known = self.jobs.partitions
-        usual = next((one.name for one in known.values() if one.default), "")
+        usual = next((partition.name for partition in known.values() if partition.default), "")
         return known.get(name or self.scheduler.defaults.get("partition", usual))
 
     def facts(self, uarch: str) -> Facts:
-        """Return what conditions can ask for of this system and node type; see SYSTEM_FACTS."""
+        """Return the facts of this system and node type that conditions can test; see SYSTEM_FACTS."""
         node = self.nodes[uarch]
         arch = {node.gpu.vendor: node.gpu.arch} if node.gpu else {}
         return {
@@ -234,15 +251,15 @@ class System:
 
 
 def load_system(name: str, unwritten: bytes | None = None) -> System:
-    """Return the system of that name or path, resolved through `extends`.
+    """Return the system of that name or path with everything that it inherits.
 
-    unwritten: what stands for a file that is not there yet.
+    unwritten: The content to use instead of the file, which need not exist yet.
 
-    Raises BadInput with every problem found, each with its position.
+    Raises BadInput with all problems and their positions.
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     one_or_more: type = tuple[Mpi, ...]
-    binder.special = {one_or_more: lambda node, _: tuple(binder.fill(Mpi, one) for one in node.each())}
+    binder.special = {one_or_more: lambda node, _: tuple(binder.fill(Mpi, item) for item in node.each())}
     system = binder.whole(
         System,
         name=binder.chain[0].name,
@@ -254,7 +271,7 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
         try:
             minutes(str(time.value))
         except ValueError as error:
-            binder.problem(str(error), time.position, 'write for example "01:00:00"')
+            binder.problem(str(error), time.position, 'write the time as in "01:00:00", with quotation marks')
     for package in system.packages.values():
         for external in package.externals:
             missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]

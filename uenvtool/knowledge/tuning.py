@@ -1,4 +1,4 @@
-"""Tuning: which variables a fabric or runtime wants, with value, condition, policy, reason and source."""
+"""Tuning: the recommended environment variables of a network or library, with reasons and sources."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ REQUIRED: Policy = "required"
 UNSET: Policy = "unset"
 EXPECTED: Policy = "expected"
 TEMPORARY = "temporary"
-"""What a value is computed from that a job can write down too: a folder of its own on each node."""
+"""The value of `from` for a separate directory on each node. A job can also write this value down."""
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 VALUELESS = (UNSET, EXPECTED)
-"""The policies that set nothing: removed, or left to somebody else."""
+"""The policies that set no value: the variable is removed, or something other than uenvtool sets it."""
 
 Value = str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """What another variable of a Slurm job must contain for a setting to work."""
+    """The text that another variable of a Slurm job must contain for a setting to work."""
 
     variable: str
     contains: str
@@ -48,12 +48,14 @@ class Need:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
-    """What one variable is set to under one condition.
+    """The value of one variable under one condition.
 
-    value: the text; None if it is computed, or removed. from_: what it is computed from. otherwise: the value
-    if nothing can be computed. unseen: the facts of the condition that count as true where they cannot be seen.
-    workaround: the workaround that it is of, if any. together: the set that it is of, if any: all of a set is set,
-    or nothing.
+    value: The value, or None if it is computed or if the variable is removed.
+    from_: The input from which the value is computed.
+    otherwise: The value if the input is not available.
+    unseen: The facts of the condition whose terms count as true if the fact cannot be determined.
+    workaround: The name of the workaround that contains this setting, if any.
+    together: The name of the set that contains this setting, if any. All settings of a set are applied, or none.
     """
 
     name: Key
@@ -73,37 +75,38 @@ class Setting:
 
     @property
     def is_fixed(self) -> bool:
-        """Tell if it gives one text, which the value of a process can be compared with."""
+        """Return whether the setting has one fixed value with which the value in a process can be compared."""
         return self.policy in (DEFAULT, AT_MOST, REQUIRED) and self.value is not None and not self.from_
 
     @property
     def is_choice(self) -> bool:
-        """Tell if another value of the user's counts."""
+        """Return whether the user's own value takes precedence."""
         return self.policy == DEFAULT
 
     @property
     def removes(self) -> bool:
-        """Tell if the variable must not be set."""
+        """Return whether the variable must not be set."""
         return self.policy == UNSET
 
     @property
     def is_expected(self) -> bool:
-        """Tell if somebody else sets it."""
+        """Return whether something other than uenvtool sets the variable."""
         return self.policy == EXPECTED
 
     def accepts(self, value: str) -> bool:
-        """Tell if a value is the one that it gives, or below it if that is a limit."""
-        wanted = self.value or ""
-        if self.policy == AT_MOST and value.isdecimal() and wanted.isdecimal():
-            return int(value[:18]) <= int(wanted)
-        return value.rstrip("/") == wanted.rstrip("/")
+        """Return whether a value equals the setting's value or, if that is a limit, does not exceed it."""
+        expected = self.value or ""
+        if self.policy == AT_MOST and value.isdecimal() and expected.isdecimal():
+            return int(value[:18]) <= int(expected)
+        return value.rstrip("/") == expected.rstrip("/")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TunedVariable:
-    """A variable, what its values are, what each source says of it, and its settings.
+    """A variable with its type, the value in each source, and its settings.
 
-    about: what the variable is, if no setting says it. remarks: what a source says of it beside the value.
+    about: A description of the variable, if no setting describes it.
+    remarks: The remarks of sources in addition to values.
     """
 
     name: Key
@@ -118,13 +121,13 @@ class TunedVariable:
 
     @property
     def page(self) -> str:
-        """The address of its page, where the documentation is published."""
+        """The address of the variable's page in the published documentation."""
         return page_of(self.name, self.position.file)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workaround:
-    """Settings against a symptom, off unless they are asked for by name. cost: what one pays for them."""
+    """Settings against a symptom, which are used only if the user names the workaround. cost: The disadvantage."""
 
     unread: ClassVar[tuple[str, ...]] = ("set",)
     name: Key
@@ -137,10 +140,11 @@ class Workaround:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WayOut:
-    """Values that keep a danger away.
+    """Values that prevent a danger.
 
-    set: what to set. or_: what does as well, as patterns of whole values. unless: values beside which it does
-    not help, as patterns found in them.
+    set: The values to set.
+    or_: Patterns for whole values that also prevent the danger.
+    unless: Patterns that, if found in the value of a variable, make the other values ineffective.
     """
 
     set: Mapping[str, str]
@@ -152,21 +156,21 @@ class WayOut:
         return " ".join(f"{name}={value}" for name, value in self.set.items())
 
     def holds(self, environ: Mapping[str, str]) -> bool:
-        """Tell if an environment takes this way."""
+        """Return whether an environment contains these values."""
         given = (
             environ.get(name) == value
             or (name in self.or_ and self.or_[name].fullmatch(environ.get(name, "")) is not None)
             for name, value in self.set.items()
         )
-        return all(given) and not any(found.search(environ.get(name, "")) for name, found in self.unless.items())
+        return all(given) and not any(pattern.search(environ.get(name, "")) for name, pattern in self.unless.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
-    """A danger under a condition, and the ways out of it, of which one must be taken; the first is the tuning's own.
+    """A danger under a condition, and the ways to prevent it. One way is enough, and the tuning uses the first one.
 
-    unseen: the facts of the condition that count as true where they cannot be seen. signs: what in a file shows that it
-    is for such a place, if its system is not known.
+    unseen: The facts of the condition whose terms count as true if the fact cannot be determined.
+    signs: The pattern that shows that a file is for such a place, if its system is not known.
     """
 
     name: Key
@@ -180,7 +184,7 @@ class Guard:
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
-        """Return the way that an environment takes; None if it takes none."""
+        """Return the way that an environment uses, or None if it uses none."""
         return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
@@ -195,12 +199,12 @@ class Guard:
 
 
 THE_HOOK = "the hook"
-"""Who sets a set that a container gets from a hook of its runtime, as the files say it."""
+"""The value of `set_by` for sets that a container hook of the runtime applies."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TuningSet:
-    """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
+    """Settings that belong together, and the reason. set_by: The program that applies them, if it is not uenvtool."""
 
     unread: ClassVar[tuple[str, ...]] = ("when", "unseen", "source", "values")
     name: Key
@@ -211,7 +215,7 @@ class TuningSet:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
-    """One file of variables, or several as one."""
+    """The content of one tuning file, or of several files merged."""
 
     unread: ClassVar[tuple[str, ...]] = ("sources",)
     name: str
@@ -224,7 +228,7 @@ class Tuning:
 
     @property
     def needs(self) -> dict[tuple[str, str], Need]:
-        """Return what a value of a variable needs, whatever the place that it is for."""
+        """Return the needs of each pair of variable and value, in any place."""
         return {
             (setting.name, setting.value): setting.needs
             for setting in self.settings
@@ -233,40 +237,43 @@ class Tuning:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return every setting but those of workarounds, in the order of the files, the sets last."""
-        of_sets = [setting for found in self.sets.values() for setting in found.settings]
+        """Return all settings except those of workarounds, in the order of the files.
+
+        The settings of sets come last.
+        """
+        of_sets = [setting for tuning_set in self.sets.values() for setting in tuning_set.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
     def set_by(self, setting: Setting) -> str:
-        """Return who sets a setting of this tuning, if it is not this program; else an empty text."""
+        """Return the program that applies a setting of this tuning, or an empty text if it is uenvtool."""
         return self.sets[setting.together].set_by if setting.together else ""
 
     @property
     def set_together(self) -> tuple[Setting, ...]:
-        """The settings of workarounds and sets, whose variables may be described in any file."""
-        of_workarounds = [setting for found in self.workarounds.values() for setting in found.settings]
-        return (*of_workarounds, *(setting for found in self.sets.values() for setting in found.settings))
+        """The settings of workarounds and sets. Any file can describe their variables."""
+        of_workarounds = [setting for workaround in self.workarounds.values() for setting in workaround.settings]
+        return (*of_workarounds, *(setting for tuning_set in self.sets.values() for setting in tuning_set.settings))
 
 
 _Conditional = TypeVar("_Conditional", Setting, Guard)
 
 
 def applicable(settings: Iterable[_Conditional], facts: Facts) -> Iterator[tuple[_Conditional, tuple[Term, ...]]]:
-    """Yield the settings, or guards, that hold or may hold, each with the undecided terms of its condition."""
+    """Yield the settings, or guards, that apply or may apply, each with the undecided terms of its condition."""
     for setting in settings:
         if setting.when.holds(facts) is not False:
             yield setting, setting.when.left(facts)
 
 
 def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditional]:
-    """Yield the settings, or guards, that hold, if what is not known counts as each says."""
-    for setting, left in applicable(settings, facts):
-        if all(term.fact in setting.unseen for term in left):
+    """Yield the settings, or guards, that apply. An undecided term counts as true if `unseen` contains its fact."""
+    for setting, undecided in applicable(settings, facts):
+        if all(term.fact in setting.unseen for term in undecided):
             yield setting
 
 
 def wrong_kind(variable: TunedVariable, value: str) -> str:
-    """Return what is wrong with a value of a variable; an empty text if it is of its kind."""
+    """Return the reason why a value is invalid for a variable, or an empty text if it is valid."""
     if variable.choices and value not in variable.choices:
         return f"{value!r} is not one of {', '.join(variable.choices)}"
     if variable.type == "flag" and value not in ("0", "1"):
@@ -277,16 +284,16 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
 
 
 def read_tuning(names: Iterable[str]) -> Tuning:
-    """Return the tuning files of those names as one; what they say together is not checked. Raises BadInput."""
+    """Return the tuning files of those names as one, without checking them for contradictions. Raises BadInput."""
     return _as_one([_load(locate(TUNING, name)) for name in names])
 
 
 def described_elsewhere(tuning: Tuning) -> Iterator[TunedVariable]:
-    """Yield the variables that other files describe than those of a tuning."""
+    """Yield the variables that other files than those of a tuning describe."""
     names = {SOURCES, *(location.name for location in tuning.chain)}
     for name, location in available(TUNING).items():
         if name not in names:
-            with contextlib.suppress(BadInput):  # a broken one is told when somebody names it
+            with contextlib.suppress(BadInput):  # commands that name a broken file report its problems
                 yield from _load(location).variables
 
 
@@ -295,15 +302,18 @@ def _as_one(parts: Sequence[Tuning]) -> Tuning:
         name=", ".join(part.name for part in parts),
         description=" ".join(part.description for part in parts),
         variables=tuple(variable for part in parts for variable in part.variables),
-        sets={name: found for part in parts for name, found in part.sets.items()},
-        workarounds={name: found for part in parts for name, found in part.workarounds.items()},
+        sets={name: tuning_set for part in parts for name, tuning_set in part.sets.items()},
+        workarounds={name: workaround for part in parts for name, workaround in part.workarounds.items()},
         guards=tuple(guard for part in parts for guard in part.guards),
         chain=tuple(location for part in parts for location in part.chain),
     )
 
 
 def load_all() -> Tuning:
-    """Return everything that is known, also what no system takes together: a copy of a file beside that file."""
+    """Return the content of all tuning files.
+
+    They can contradict each other, for example if a user's file copies another one.
+    """
     return _as_one([_load(location) for name, location in usable_files(TUNING).items() if name != SOURCES])
 
 
@@ -346,9 +356,10 @@ def _variable(binder: Binder, node: Node, name: str, file: str) -> TunedVariable
     variable = binder.fill(TunedVariable, node, name, settings=settings, file=file)
     for setting in settings:
         if setting.value is not None and (wrong := wrong_kind(variable, setting.value)):
-            binder.problem(f"{name}: {wrong}", setting.position, "correct the value or the type")
+            binder.problem(f"{name}: {wrong}", setting.position, "correct the value, or the type of the variable")
         if setting.policy == AT_MOST and not (setting.value or "").isdigit():
-            binder.problem(f"{name}: policy at-most needs a whole number", setting.position, "write one as `value`")
+            hint = "write a whole number under `value`"
+            binder.problem(f"{name}: the policy at-most needs a whole number", setting.position, hint)
     return variable
 
 
@@ -358,7 +369,8 @@ def _setting(binder: Binder, node: Node, name: str) -> Setting:
     is_valueless = setting.policy in VALUELESS
     if (setting.value is not None) + bool(setting.from_) != (0 if is_valueless else 1):
         rule = "takes no value" if is_valueless else "needs either `value` or `from`"
-        binder.problem(f"policy {setting.policy} {rule}", node.position, "see `uenvtool schema tuning`")
+        hint = "delete `value` and `from`" if is_valueless else "set exactly one of the two"
+        binder.problem(f"the policy {setting.policy} {rule}", node.position, hint)
     return setting
 
 
@@ -396,7 +408,6 @@ def _workaround(binder: Binder, node: Node, name: str) -> Workaround:
 
 
 def _unseen(node: Node, when: Condition) -> frozenset[str]:
-    """Return the facts of a condition that count as true where they cannot be seen."""
     facts = node.get("unseen")
     if facts is None or facts.value == "skip":
         return frozenset()
@@ -405,7 +416,10 @@ def _unseen(node: Node, when: Condition) -> frozenset[str]:
 
 
 def _condition(binder: Binder, node: Node) -> Condition:
-    """Return the condition of a setting, whose facts are known and whose versions scripts can compare."""
+    """Return the condition of a setting.
+
+    Unknown facts, and versions that scripts cannot compare, are recorded as problems.
+    """
     child = node.get("when")
     if child is None:
         return ALWAYS
@@ -414,6 +428,6 @@ def _condition(binder: Binder, node: Node) -> Condition:
         if term.fact not in FACTS and not term.fact.isupper():
             binder.problems.append(unknown("fact", term.fact, FACTS, child.position))
         if term.fact in SOFTWARE and term.values and not _MAJOR_MINOR.fullmatch(term.values[0]):
-            why = f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR"
-            binder.problem(why, child.position, "write two numbers, for example nccl >= 2.27")
+            why = f"scripts can only compare MAJOR.MINOR, not {term.fact} {term.operator} {term.values[0]}"
+            binder.problem(why, child.position, "write the version with two numbers, for example nccl >= 2.27")
     return condition

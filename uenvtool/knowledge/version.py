@@ -1,8 +1,8 @@
-"""Versions and version ranges, ordered and contained as Spack does.
+"""Versions and version ranges, compared as Spack compares them.
 
-A version is split into numbers and words; `2.6` stands for every `2.6.x`, `=2.6` for itself alone,
-`2.6:2.8` for all from 2.6 to 2.8.x, and a comma joins several. Source: Spack's documentation,
-"Version specifier"; compared with Spack's own answers in tests/real/test_spack_syntax.py.
+A version consists of numbers and words. `2.6` means every `2.6.x`, `=2.6` means only version 2.6, and `2.6:2.8` means
+all versions from 2.6 to 2.8.x. A comma joins several constraints. Source: Spack's documentation, "Version specifier".
+tests/real/test_spack_syntax.py compares the results with Spack.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ class Version:
 
     @property
     def key(self) -> Key:
-        """Return what versions are ordered by: words below numbers, branches (`develop`) above them all,
-        and a pre-release (`1.2-rc1`) below its release.
+        """Return the sort key.
+
+        Words sort below numbers, and branches (`develop`) above all numbers. A pre-release (`1.2-rc1`) sorts below its
+        release.
         """
         return _key(self.text)
 
@@ -47,21 +49,24 @@ class Version:
         return self.key < other.key
 
     def starts_with(self, other: Version) -> bool:
-        """Tell if this is `other` or one of its sub-versions: 2.6.1 starts with 2.6."""
-        mine, theirs = self.key, other.key
-        return mine == theirs or (theirs[1] == _FINAL and mine[0][: len(theirs[0])] == theirs[0])
+        """Return whether this is `other` or one of its sub-versions. For example, 2.6.1 starts with 2.6."""
+        key, other_key = self.key, other.key
+        return key == other_key or (other_key[1] == _FINAL and key[0][: len(other_key[0])] == other_key[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `low` to `high`, both with all their sub-versions; None is open; `exact` is low alone."""
+    """The versions from `low` to `high`, both with all their sub-versions.
+
+    None means no bound. `exact` means only `low`.
+    """
 
     low: Version | None
     high: Version | None
     exact: bool = False
 
     def contains(self, version: Version) -> bool:
-        """Tell if one version lies in the range."""
+        """Return whether a version is in the range."""
         if self.exact:
             return version == self.low
         above = self.low is None or version >= self.low
@@ -69,7 +74,7 @@ class Range:
         return above and below
 
     def intersects(self, other: Range) -> bool:
-        """Tell if some version lies in both."""
+        """Return whether any version is in both ranges."""
         if self.exact and self.low is not None:
             return other.contains(self.low)
         if other.exact and other.low is not None:
@@ -79,7 +84,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """A version constraint: what may stand behind an `@` in a spec."""
+    """A version constraint, as it can follow `@` in a spec."""
 
     text: str
     ranges: tuple[Range, ...]
@@ -88,30 +93,30 @@ class Versions:
         return self.text
 
     def contains(self, version: Version) -> bool:
-        """Tell if a version meets the constraint."""
+        """Return whether a version meets the constraint."""
         return any(allowed.contains(version) for allowed in self.ranges)
 
     def intersects(self, other: Versions) -> bool:
-        """Tell if some version meets both constraints."""
-        return any(mine.intersects(theirs) for mine in self.ranges for theirs in other.ranges)
+        """Return whether any version meets both constraints."""
+        return any(first.intersects(second) for first in self.ranges for second in other.ranges)
 
     @property
     def lowest(self) -> Version | None:
-        """Return the version that a reader would name: `2.6.0` of `=2.6.0` or `2.6.0:`."""
+        """Return the lowest version of the constraint: `2.6.0` for `=2.6.0` or `2.6.0:`."""
         return self.ranges[0].low
 
     @property
     def single(self) -> Version | None:
-        """Return the version, if the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
+        """Return the version if the constraint is a single version (`2.6.0` or `=2.6.0`), or None if it is a range."""
         if len(self.ranges) == 1 and self.ranges[0].low == self.ranges[0].high:
             return self.ranges[0].low
         return None
 
 
 def versions(text: str) -> Versions:
-    """Return the constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:`, `git.main=2.6` means.
+    """Return the constraint in a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:` or `git.main=2.6`.
 
-    Raises ValueError if it means none.
+    Raises ValueError if the text is not a version constraint.
     """
     if text.startswith("git.") or re.fullmatch(r"[A-Fa-f0-9]{40}(=.*)?", text):
         ref, _, known = text.partition("=")

@@ -1,9 +1,8 @@
-"""A YAML file becomes a tree of nodes, each with its position; what could surprise is refused.
+"""Reads a YAML file into a tree of nodes with positions, and rejects YAML features with surprising effects.
 
-Scalars keep their text although YAML 1.1 would change it: a version `3.10` stays `3.10`, a date
-stays a date's text, `no` stays `no`. Only `true`, `false`, `null` and plain integers are typed.
-Anchors, aliases and tags are refused: they hide the origin of a value, and an alias can make a
-few lines into gigabytes.
+Scalars keep their text although YAML 1.1 would change it. The version `3.10` stays `3.10`, a date stays a text, and
+`no` stays `no`. Only `true`, `false`, `null` and plain integers are typed. Anchors, aliases and tags are rejected. They
+hide the origin of a value, and an alias can expand a few lines to gigabytes.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import opened
 
 MAX_BYTES = 2_000_000
-"""No recipe or system is as large; a larger file is a mistake (a lock, a log) or an attack."""
+"""The most bytes of a file. A larger file is not a recipe or system but a mistake (a lock, a log) or an attack."""
 MAX_DEPTH = 40
 MAX_VALUES = 100_000
-"""A recipe of 10,000 packages, each with a reason, has half of it."""
+"""The most values in a file. A recipe with 10,000 packages and their reasons has half as many."""
 
-EXAMPLES = "`uenvtool show pytorch-2.6` prints a recipe, `uenvtool show clariden` a system"
+EXAMPLES = "see an example with `uenvtool show pytorch-2.6` (a recipe) or `uenvtool show clariden` (a system)"
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
@@ -32,8 +31,8 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None,
 class Node:
     """A value of a YAML file with its position: a mapping, a list, or a scalar.
 
-    value: dict of name to Node, list of Node, or str, int, bool, None.
-    key: the position of the name, for a value in a mapping.
+    value: A dict from name to Node, a list of Node, or a str, int, bool or None.
+    key: The position of the name, for a value in a mapping.
     """
 
     value: Any
@@ -41,23 +40,23 @@ class Node:
     key: Position | None = None
 
     def get(self, name: str) -> Node | None:
-        """Return the value under a name of a mapping."""
-        found: Node | None = self.value.get(name)
-        return found
+        """Return the value under a name of a mapping, or None."""
+        node: Node | None = self.value.get(name)
+        return node
 
     def each(self) -> list[Node]:
-        """Return the values of a list; a value that is none is a list of one."""
+        """Return the values of a list. A value that is not a list is returned as a list of one."""
         return self.value if isinstance(self.value, list) else [self]
 
     def at(self, path: tuple[str | int, ...]) -> Node:
-        """Return the node that a path of names and indexes leads to."""
+        """Return the node at a path of names and indexes."""
         node = self
         for step in path:
             node = node.value[step]
         return node
 
     def plain(self) -> Any:
-        """Return the same data without positions."""
+        """Return the same values without positions."""
         if isinstance(self.value, dict):
             return {name: child.plain() for name, child in self.value.items()}
         if isinstance(self.value, list):
@@ -66,22 +65,22 @@ class Node:
 
 
 def text(node: Node | None, name: str) -> str:
-    """Return the text of a mapping's field, white space folded; empty if there is none."""
+    """Return the text under a name of a mapping, with folded white space. A missing value is an empty text."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None
     return "" if child is None or child.value is None else " ".join(str(child.value).split())
 
 
 def read(path: Path, shown: str) -> Node:
-    """Return the tree of a YAML file; `shown` is how messages name the file.
+    """Return the tree of a YAML file. shown: The name of the file in messages.
 
-    Raises BadInput with FILE:LINE:COL for everything that is not a plain YAML mapping in UTF-8.
+    Raises BadInput with FILE:LINE:COL if the file is not a plain YAML mapping in UTF-8.
     """
     return parse(content(path, shown), shown)
 
 
-@functools.lru_cache(maxsize=256)  # several readers want a file's tree, and nobody changes one
+@functools.lru_cache(maxsize=256)  # several readers use the tree of a file, and none of them changes it
 def parse(data: bytes, shown: str) -> Node:
-    """Return the tree of a YAML text given as bytes. Raises BadInput as `read` does."""
+    """Return the tree of a YAML text. Raises BadInput as `read` does."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(decoded(data, shown))
@@ -99,26 +98,32 @@ def parse(data: bytes, shown: str) -> Node:
 
 
 def content(path: Path, shown: str) -> bytes:
-    """Return the bytes of a regular file, at most one more than may be read.
+    """Return the bytes of a regular file, at most one more than MAX_BYTES.
 
-    Raises BadInput if it cannot be read; a pipe or a device, which may never end, is refused before it is.
+    Raises BadInput if the file cannot be read. A pipe or device, which may never end, is rejected without reading it.
     """
     try:
         with opened(path, shown) as stream:
             return stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = "No such file or directory" if isinstance(error, FileNotFoundError) else error
-        raise BadInput(f"cannot read it: {why}", Position(shown), "check the name and the permissions") from error
+        hint = "check the file's name and permissions"
+        raise BadInput(f"cannot read the file: {why}", Position(shown), hint) from error
 
 
 def decoded(data: bytes, shown: str) -> str:
-    """Return the text; refuses what is too large, not UTF-8, or starts with a byte order mark."""
+    """Return the bytes as text.
+
+    Raises BadInput if there are too many, or if they are not UTF-8 without a byte order mark.
+    """
     if len(data) > MAX_BYTES:
         raise BadInput(
-            f"larger than {MAX_BYTES // 1_000_000} MB", Position(shown), "a recipe or system has a few hundred lines"
+            f"the file is larger than {MAX_BYTES // 1_000_000} MB",
+            Position(shown),
+            "check the file's name; a recipe or system has a few hundred lines",
         )
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        raise BadInput("starts with a byte order mark", Position(shown), "save the file as UTF-8 without BOM")
+        raise BadInput("the file starts with a byte order mark", Position(shown), "save it as UTF-8 without BOM")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -133,16 +138,16 @@ def _end_of(text: str, shown: str) -> Position:
     return Position(shown, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
-_WAYS_OUT = {
-    "mapping values are not allowed": "quote a value that has a colon in it, or check the indentation",
+_HINTS = {
+    "mapping values are not allowed": "quote values that contain a colon, or correct the indentation",
     "block sequence entries are not allowed": "put the list below its name, indented",
-    "did not find expected key": "check the indentation, and that every quote and bracket above is closed",
-    "did not find expected node content": "a value is missing here, or a `[` or `{` above is not closed",
-    "did not find expected ',' or": "a `[` or `{` above is not closed, or a comma is missing",
-    "control characters": "take it out, or save the file as text in UTF-8",
-    "found character that cannot start": "quote a value that begins with it; a tab cannot indent YAML, spaces can",
+    "did not find expected key": "correct the indentation, or close every quote and bracket above",
+    "did not find expected node content": "add the missing value, or close the `[` or `{` above",
+    "did not find expected ',' or": "close the `[` or `{` above, or add the missing comma",
+    "control characters": "delete the control character, or save the file as text in UTF-8",
+    "found character that cannot start": "quote the value that begins with it, or replace tabs by spaces",
 }
-"""What mends a text that is not YAML, by words of libyaml 0.2.5."""
+"""The hints for YAML errors, by a part of the message of libyaml 0.2.5."""
 
 
 def _syntax_error(error: Any, shown: str) -> BadInput:
@@ -153,16 +158,16 @@ def _syntax_error(error: Any, shown: str) -> BadInput:
     opened = getattr(error, "context_mark", None)
     if "quoted scalar" in (context or "") and "end of stream" in problem and opened:
         place = Position(shown, opened.line + 1, opened.column + 1)
-        return BadInput("not YAML: a quote is opened here and never closed", place, "close it, or take it out")
-    hint = next((way_out for words, way_out in _WAYS_OUT.items() if words in problem), "check the indentation")
-    return BadInput(f"not YAML: {problem}" + (f" ({context})" if context else ""), position, hint)
+        return BadInput("not valid YAML: this quote is never closed", place, "close the quote, or delete it")
+    hint = next((hint for message, hint in _HINTS.items() if message in problem), "correct the indentation")
+    return BadInput(f"not valid YAML: {problem}" + (f" ({context})" if context else ""), position, hint)
 
 
 class _Builder:
-    """Makes nodes of the events of PyYAML's parser.
+    """Builds nodes from the events of PyYAML's parser.
 
-    Its composer would recurse in C as deep as the text is nested, which ends the process. Anchors,
-    aliases and tags are seen here before anything is made of them.
+    PyYAML's composer recurses in C as deep as the text is nested, which can crash the process. The events also allow
+    anchors, aliases and tags to be rejected before a value is built from them.
     """
 
     def __init__(self, loader: Any, shown: str) -> None:
@@ -173,7 +178,7 @@ class _Builder:
         self.values = 0
 
     def document(self) -> Node | None:
-        """Return the one document of a text; None if the text is empty."""
+        """Return the only document of a text, or None if the text is empty."""
         self.next_event()  # the stream's start
         if isinstance(self.next_event(), self.events.StreamEndEvent):
             return None
@@ -181,7 +186,7 @@ class _Builder:
         self.next_event()  # the document's end
         if not isinstance(event := self.next_event(), self.events.StreamEndEvent):
             place = Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
-            raise BadInput("not YAML of one document: a second one starts here", place, "split the file")
+            raise BadInput("a second YAML document starts here", place, "split the file into one file per document")
         return tree
 
     def node(self, event: Any, key: Position | None, depth: int) -> Node:
@@ -190,45 +195,46 @@ class _Builder:
             self.refuse_indirection(event, position)
         self.values += 1
         if depth > MAX_DEPTH:
-            raise BadInput(f"nested deeper than {MAX_DEPTH} levels", position, "write it flatter")
+            raise BadInput(f"the value is nested deeper than {MAX_DEPTH} levels", position, "use fewer levels")
         if self.values > MAX_VALUES:
-            raise BadInput(f"more than {MAX_VALUES} values", position, "a recipe or system has a few hundred")
+            hint = "check the file's name; a recipe or system has a few hundred values"
+            raise BadInput(f"the file has more than {MAX_VALUES} values", position, hint)
         if isinstance(event, self.events.ScalarEvent):
             return Node(_scalar(event), position, key)
         is_mapping = isinstance(event, self.events.MappingStartEvent)
         return Node(self.mapping(depth) if is_mapping else self.sequence(depth), position, key)
 
     def sequence(self, depth: int) -> list[Node]:
-        found = []
+        items = []
         while not isinstance(event := self.next_event(), self.events.SequenceEndEvent):
-            found.append(self.node(event, None, depth + 1))
-        return found
+            items.append(self.node(event, None, depth + 1))
+        return items
 
     def mapping(self, depth: int) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+        entries: dict[str, Node] = {}
         while not isinstance(name := self.next_event(), self.events.MappingEndEvent):
             position = Position(self.shown, name.start_mark.line + 1, name.start_mark.column + 1)
             if name.anchor or name.tag:
                 self.refuse_indirection(name, position)
             if not isinstance(name, self.events.ScalarEvent):
-                raise BadInput("a name must be text", position, "write `name: value`")
-            if name.value in found:
-                first = found[name.value].key
-                raise BadInput(f"{name.value!r} is here twice", position, f"it is already at {first}; keep one of them")
-            found[name.value] = self.node(self.next_event(), position, depth + 1)
-        return found
+                raise BadInput("the key of a mapping must be text", position, "write `name: value`")
+            if name.value in entries:
+                first = entries[name.value].key
+                raise BadInput(f"{name.value!r} is already set at {first}", position, "delete one of the two")
+            entries[name.value] = self.node(self.next_event(), position, depth + 1)
+        return entries
 
     def refuse_indirection(self, event: Any, position: Position) -> None:
-        """Refuse what hides where a value came from, or makes much of little."""
-        if event.anchor:  # of an alias too
-            hint = "write the value out, or use `extends`"
-            raise BadInput("anchors and aliases are not used here", position, hint)
+        if event.anchor:  # events of aliases also have it
+            hint = "repeat the value, or use `extends`"
+            raise BadInput("YAML anchors and aliases are not supported", position, hint)
         if event.tag != "!":
-            raise BadInput(f"the tag {event.tag} is not used here", position, "quote the value if it is text")
+            hint = "delete the tag; quote the value if it is a text"
+            raise BadInput(f"the YAML tag {event.tag} is not supported", position, hint)
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar: typed only if it is plain and means the same to every reader."""
+    """Return the value of a scalar. Only plain scalars that mean the same to every YAML reader are typed."""
     text: str = event.value
     if event.style:  # quoted or a block: text, whatever it looks like
         return text

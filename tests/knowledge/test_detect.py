@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.programs import program
-from uenvtool.knowledge.here import Gpu, amd_gpus, fabric_of, look, nvidia_gpus, partitions
+from uenvtool.knowledge.detect import Gpu, amd_gpus, detected_system, fabric_of, nvidia_gpus, partitions
 from uenvtool.knowledge.system import load_system
 
 TRAIN = ("--", "python", "train.py")
@@ -73,7 +73,7 @@ def programs(printed: dict[str, str]) -> Callable[..., str]:
 
 
 def test_a_login_node_has_its_gpus_of_sinfo_and_says_that_they_are_guessed() -> None:
-    found = look(programs({"sinfo": SINFO}), environ={"LMOD_CMD": "/usr/share/lmod/lmod"})
+    found = detected_system(programs({"sinfo": SINFO}), environ={"LMOD_CMD": "/usr/share/lmod/lmod"})
 
     assert found.gpus == Gpu(vendor="nvidia", model="A100", arch="80", count=4, memory=80)
     assert found.partition == "gpu"
@@ -100,8 +100,8 @@ def test_gpus_of_no_known_model_stay_and_the_model_is_asked_for(
 
 def test_the_c_library_and_the_compiler_are_those_of_the_node_where_both_are_seen() -> None:
     ldd = "ldd (GNU libc) 2.34\nCopyright (C) 2021 Free Software Foundation, Inc.\n"
-    seen = look(programs({"ldd": ldd, "/usr/bin/gcc": "11.5.0\n"}))
-    unseen = look(programs({"ldd": ldd}))
+    seen = detected_system(programs({"ldd": ldd, "/usr/bin/gcc": "11.5.0\n"}))
+    unseen = detected_system(programs({"ldd": ldd}))
 
     assert (seen.glibc, seen.gcc) == ("2.34", "11.5.0")
     assert "of this node" in seen.guessed["packages"]

@@ -1,4 +1,7 @@
-"""What can be seen of a cluster from one of its nodes, for a new system: reads only, and starts nothing else."""
+"""Detects the properties of a cluster from one of its nodes, for a new system.
+
+Detection changes nothing. It only reads files and runs programs that print information.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,25 @@ from uenvtool.knowledge.system import Gpu
 from uenvtool.knowledge.yamltree import read
 
 GPUS = Path(__file__).parent / "gpus.yaml"
-"""Models of GPUs with the architecture that compilers name, for what a scheduler says of nodes elsewhere."""
+"""The table of GPU models and their compiler architectures, for nodes about which only the scheduler reports."""
 FABRICS = ("slingshot", "infiniband", "roce", "ethernet")
 RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
-"""The runtimes whose program has their name."""
+"""The runtimes whose program has the same name."""
 OF_UBUNTU = {
-    "mpi": "built with the rest, over this network; if the site has its own, name that, with its versions",
-    "packages": "those of Ubuntu 22.04; `uenvtool build` alone asks for them",
+    "mpi": "built with the other packages, for this network; if the site provides an MPI, name it with its versions",
+    "packages": "the versions of Ubuntu 22.04; only `uenvtool build` needs them",
 }
-NOBODY_LOOKED = {**dict.fromkeys(("target", "os"), "nobody looked; `uenvtool build` alone asks for it"), **OF_UBUNTU}
-OF_THIS_NODE = "that of this node; nodes with GPUs may have another"
+NOT_DETECTED = {**dict.fromkeys(("target", "os"), "not detected; only `uenvtool build` needs it"), **OF_UBUNTU}
+OF_THIS_NODE = "the value of this node; nodes with GPUs may differ"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenPartition:
-    """A partition as sinfo has it. gpus: model and count of a node, or none."""
+    """A partition as sinfo prints it.
+
+    memory: GB per node.
+    gpus: The model and the number of the GPUs of a node, or None.
+    """
 
     name: str
     nodes: int
@@ -45,9 +52,11 @@ class SeenPartition:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenSystem:
-    """What a new system says of itself. guessed: the fields that nobody saw, with why they are so.
+    """The properties of a new system.
 
-    glibc, gcc: the versions in /usr.
+    glibc, gcc: The versions in /usr.
+    seen: The programs that provided information.
+    guessed: The fields that were not detected, each with the reason for its value.
     """
 
     fabric: str = "ethernet"
@@ -66,15 +75,15 @@ class SeenSystem:
 
 
 def partitions(text: str) -> list[SeenPartition]:
-    """Return the partitions that `sinfo -h -o '%P|%D|%c|%m|%G'` prints, those with most GPUs first."""
-    found = []
+    """Return the partitions that `sinfo -h -o '%P|%D|%c|%m|%G'` prints, those with the most GPUs per node first."""
+    listed = []
     for line in text.splitlines():
-        words = line.strip().split("|")
-        if len(words) != 5 or not words[1].isdecimal():
+        columns = line.strip().split("|")
+        if len(columns) != 5 or not columns[1].isdecimal():
             continue
-        name, nodes, cores, memory, gres = words
+        name, nodes, cores, memory, gres = columns
         gpu = re.search(r"gpu:(?:([A-Za-z][\w.-]*):)?(\d+)", gres)
-        found.append(
+        listed.append(
             SeenPartition(
                 name=name.rstrip("*"),
                 nodes=int(nodes),
@@ -84,11 +93,14 @@ def partitions(text: str) -> list[SeenPartition]:
                 gpus=(gpu[1] or "", int(gpu[2])) if gpu else None,
             )
         )
-    return sorted(found, key=lambda one: (-(one.gpus[1] if one.gpus else 0), not one.is_default, -one.nodes))
+    return sorted(listed, key=lambda seen: (-(seen.gpus[1] if seen.gpus else 0), not seen.is_default, -seen.nodes))
 
 
 def nvidia_gpus(text: str) -> Gpu | None:
-    """Return what `nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits` prints."""
+    """Return the GPUs in the output of nvidia-smi, or None if the output does not list any.
+
+    text: The output of `nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits`.
+    """
     rows = re.findall(r"^(?:NVIDIA )?(.+?), (\d+)\.(\d+), (\d+)\s*$", text, re.MULTILINE)
     if not rows:
         return None
@@ -97,7 +109,7 @@ def nvidia_gpus(text: str) -> Gpu | None:
 
 
 def amd_gpus(text: str) -> Gpu | None:
-    """Return the GPUs that `rocminfo` prints among its agents."""
+    """Return the GPUs among the agents in the output of `rocminfo`, or None if the output does not list any."""
     arches = re.findall(r"^  Name: +(gfx\w+)", text, re.MULTILINE)
     models = re.findall(r"^  Marketing Name: +(AMD Instinct \S+)", text, re.MULTILINE)
     model = models[0].removeprefix("AMD Instinct ") if models else arches[0] if arches else ""
@@ -105,19 +117,19 @@ def amd_gpus(text: str) -> Gpu | None:
 
 
 def gpus_of(ask: Callable[..., str]) -> Gpu | None:
-    """Return the GPUs of this machine. ask: gives what a program prints."""
+    """Return the GPUs of this machine. ask: A function that returns the output of a program."""
     query = ("nvidia-smi", "--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader,nounits")
     return nvidia_gpus(ask(*query)) or amd_gpus(ask("rocminfo"))
 
 
 def gpu_count() -> int:
-    """Return how many GPUs this machine has, as nvidia-smi or rocminfo say."""
-    found = gpus_of(_printed)
-    return found.count if found else 0
+    """Return the number of GPUs that nvidia-smi or rocminfo reports on this machine."""
+    gpus = gpus_of(_printed)
+    return gpus.count if gpus else 0
 
 
 def fabric_of(providers: str, devices: str) -> str:
-    """Return the network that `fi_info -l` and `ibv_devinfo` show; empty if they show none."""
+    """Return the network in the outputs of `fi_info -l` and `ibv_devinfo`, or an empty text if they show none."""
     if re.search(r"^cxi:", providers, re.MULTILINE):
         return "slingshot"
     layers = set(re.findall(r"link_layer:\s*(\w+)", devices))
@@ -125,7 +137,10 @@ def fabric_of(providers: str, devices: str) -> str:
 
 
 def _row(model: str) -> tuple[str, dict[str, str]]:
-    """Return the name and the entry of a model in the table, by a part of its name; empty if it is not there."""
+    """Return the name and the entry of a model in the GPU table, or empty values if the table does not contain it.
+
+    A name in the table matches if the given model contains it.
+    """
     table = read(GPUS, GPUS.name).value
     folded = re.sub(r"[^a-z0-9]", "", model.lower())
     name = next((name for name in sorted(table, key=len, reverse=True) if name and name in folded), "")
@@ -133,7 +148,7 @@ def _row(model: str) -> tuple[str, dict[str, str]]:
 
 
 def node_type(gpus: Gpu | None) -> str:
-    """Return what recipes call nodes with these GPUs."""
+    """Return the name that recipes use for nodes with these GPUs."""
     if gpus is None:
         return "cpu"
     name, entry = _row(gpus.model)
@@ -141,7 +156,10 @@ def node_type(gpus: Gpu | None) -> str:
 
 
 def known_gpus(model: str, count: int) -> Gpu | None:
-    """Return the GPUs of a model that the table knows, by a part of its name; None of one that it does not."""
+    """Return the GPUs of a model in the GPU table, or None if the table does not contain the model.
+
+    A name in the table matches if the given model contains it.
+    """
     name, entry = _row(model)
     if not name:
         return None
@@ -151,24 +169,30 @@ def known_gpus(model: str, count: int) -> Gpu | None:
 
 
 def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
-    """Return the GPUs that sinfo shows, and what of them is guessed: of a model that nobody knows all but the count."""
+    """Return the GPUs that sinfo shows, and the reason why some fields are guessed.
+
+    If the model is not known, only the count is certain.
+    """
     known = known_gpus(model, count)
     if known:
-        return known, "architecture and memory by the model's name in sinfo"
-    which = "of a model that nobody knows here" if model else "without a model"
-    why = f"sinfo shows {count} GPUs {which}: give it by --gpu MODEL, or vendor and arch here"
+        return known, "architecture and memory of the model that sinfo shows"
+    which = f"of an unknown model, {model!r}" if model else "without a model"
+    why = f"sinfo shows {count} GPUs {which}; give the model with --gpu MODEL, or edit vendor and arch here"
     return Gpu(vendor="nvidia", model=model.upper() or "GPU", arch="80", count=count), why
 
 
-def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
-    """Return what this machine shows. run: gives what a program prints, empty if it is not there or fails."""
+def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
+    """Return the detected properties of this machine.
+
+    run: A function that returns the output of a program, or an empty text if the program is not installed or fails.
+    """
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
-    here = gpus_of(ask)
+    gpus_here = gpus_of(ask)
     fabric = fabric_of(ask("fi_info", "-l"), ask("ibv_devinfo"))
     runtimes = [name for name in RUNTIMES if shutil.which(name)]
     runtimes += ["modules"] if environ.get("MODULESHOME") or environ.get("LMOD_CMD") else []
-    runtimes += ["conda"] if listed else []  # an environment of the user's needs nothing of the site's
+    runtimes += ["conda"] if listed else []  # a conda environment works without any support by the site
     first = listed[0] if listed else None
     glibc, gcc = (
         re.match(r"ldd .* ([\d.]+)\n", ask("ldd", "--version")),
@@ -177,11 +201,16 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     versions = {"glibc": glibc[1], "gcc": gcc} if glibc and re.fullmatch(r"[\d.]+", gcc) else {}
     guessed = {**OF_UBUNTU, **dict.fromkeys(("target", "os", *(["packages"] if versions else [])), OF_THIS_NODE)}
     if not fabric:
-        guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here: ask for it on a node with GPUs"
-    gpus = here
-    if first and first.gpus and not here:
+        guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here; run them on a node with GPUs"
+    gpus = gpus_here
+    if first and first.gpus and not gpus_here:
         gpus, guessed["gpu"] = _gpus_of_slurm(*first.gpus)
-    seen = {"sinfo": listed, "nvidia-smi or rocminfo": here, "fi_info or ibv_devinfo": fabric, "programs": runtimes}
+    seen = {
+        "sinfo": listed,
+        "nvidia-smi or rocminfo": gpus_here,
+        "fi_info or ibv_devinfo": fabric,
+        "programs": runtimes,
+    }
     return SeenSystem(
         fabric=fabric or "ethernet",
         runtimes=tuple(runtimes) or ("none",),
@@ -193,43 +222,43 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
         cores=first.cores if first else os.cpu_count() or 0,
         memory=first.memory if first else 0,
         gpus=gpus,
-        seen=tuple(name for name, what in seen.items() if what),
+        seen=tuple(source for source, value in seen.items() if value),
         guessed=guessed,
     )
 
 
 def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> SeenSystem | None:
-    """Return what a user asks a new system to say: what this machine shows, and over it what the options say.
+    """Return the properties of a new system: the detected ones if `here` is set, with the options replacing them.
 
-    None if that is nothing. Raises BadInput for a network, GPUs or a runtime that nobody knows.
+    Return None if no option is given. Raises BadInput if a network, GPU model or runtime is unknown.
     """
     if not (here or fabric or gpu or cores or runtimes):
         return None
-    found = look() if here else SeenSystem(runtimes=("conda",), guessed=NOBODY_LOOKED)
+    properties = detected_system() if here else SeenSystem(runtimes=("conda",), guessed=NOT_DETECTED)
     model, _, count = gpu.partition(":")
-    if model and not count and found.gpus:
-        count = str(found.gpus.count)
+    if model and not count and properties.gpus:
+        count = str(properties.gpus.count)
     gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
     known = available(RUNTIME)
     problems = [unknown("runtime", name, known) for name in runtimes if name not in known]
     if fabric and fabric not in FABRICS:
         problems.append(unknown("fabric", fabric, FABRICS))
     if gpu and gpus is None:
-        hint = f"for example --gpu A100:4; known: {', '.join(read(GPUS, GPUS.name).value)}"
-        problems.append(Problem(f"--gpu {gpu!r} names no GPUs", hint=hint))
+        hint = f"write MODEL:COUNT, for example --gpu A100:4; known: {', '.join(read(GPUS, GPUS.name).value)}"
+        problems.append(Problem(f"--gpu {gpu!r}: not a known model with a count", hint=hint))
     BadInput.raise_any(problems)
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
-    guessed = {name: why for name, why in found.guessed.items() if not options.get(name)}
-    gpus = gpus or found.gpus
-    cpu = _row(gpus.model)[1].get("target", "") if gpus else ""  # in one module with the GPU
+    guessed = {name: why for name, why in properties.guessed.items() if not options.get(name)}
+    gpus = gpus or properties.gpus
+    cpu = _row(gpus.model)[1].get("target", "") if gpus else ""  # some modules contain both a CPU and a GPU
     return replace(
-        found,
-        fabric=fabric or found.fabric,
+        properties,
+        fabric=fabric or properties.fabric,
         gpus=gpus,
-        target=cpu or found.target,
-        cores=cores or found.cores,
-        runtimes=tuple(runtimes) or found.runtimes,
-        guessed=guessed | ({"target": "the CPU that this GPU is in one module with"} if cpu else {}),
+        target=cpu or properties.target,
+        cores=cores or properties.cores,
+        runtimes=tuple(runtimes) or properties.runtimes,
+        guessed=guessed | ({"target": "the CPU in the same module as this GPU"} if cpu else {}),
     )
 
 
