@@ -74,7 +74,7 @@ def test_ranks_that_did_not_meet_are_no_slow_network(cli: Cli, write: Write) -> 
     answer = cli("doctor", "--log", "job.out", "--system", "clariden", "--json")
 
     assert answer.code == 1
-    assert [found["id"] for found in json.loads(answer.stdout)["findings"]] == ["nccl-test-apart"]
+    assert [found["id"] for found in json.loads(answer.stdout)["findings"]] == ["nccl-test-mismatch"]
 
 
 def test_a_slow_network_is_held_against_the_figure_and_its_source(cli: Cli, write: Write) -> None:
