@@ -79,6 +79,23 @@ def test_a_line_is_found_and_taken_for_nothing_else(name: str, log: str) -> None
     assert ids(read(log)) <= {name} | ALSO.get(name, set())
 
 
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        ("The client socket has failed to connect to any network address of (nid001, 29500).", "nid001:29500"),
+        ("The client socket has failed to connect to [nid001]:29500 (errno: 110 - Timed out).", "[nid001]:29500"),
+        ("The IPv4 network addresses of (nid001, 29500) cannot be retrieved (gai error: -2).", "nid001:29500"),
+        (
+            "The server socket has failed to listen. port: 29500, code: -98, message: address already in use",
+            "port: 29500",
+        ),
+        ("NCCL INFO NET/Plugin: Could not find: ofi libnccl-net-ofi.so.", "libnccl-net-ofi.so"),
+    ],
+)
+def test_the_address_or_library_of_a_message_is_shown(line: str, detail: str) -> None:
+    assert [finding.detail for finding in read(line).findings] == [detail]
+
+
 @pytest.mark.parametrize("log", HEALTHY.values(), ids=list(HEALTHY))
 def test_nothing_is_found_in_the_log_of_a_run_in_which_all_is_well(log: str) -> None:
     assert ids(read(log)) == set()
