@@ -80,6 +80,21 @@ def test_a_line_is_found_and_taken_for_nothing_else(name: str, log: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("name", "message"), [(name, text) for name, known in KNOWN.findings.items() for text in known.messages]
+)
+def test_each_message_on_a_findings_page_shows_the_finding(name: str, message: str) -> None:
+    assert name in ids(read(message))
+
+
+def test_each_finding_of_a_log_has_messages_and_each_finding_its_own_title() -> None:
+    titles = [known.title for known in KNOWN.findings.values()]
+
+    assert [name for name, known in KNOWN.findings.items() if known.log and not known.messages] == []
+    assert all(titles)
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize(
     ("line", "detail"),
     [
         ("The client socket has failed to connect to any network address of (nid001, 29500).", "nid001:29500"),
@@ -509,7 +524,8 @@ def test_explain_knows_a_finding(cli: Cli, name: str) -> None:
 def test_a_new_pattern_is_one_entry_of_a_file_of_ones_own(cli: Cli, write: Write) -> None:
     write(
         "findings/mine.yaml",
-        "description: mine\nfindings:\n  odd-card:\n    severity: risk\n    what: the card is odd\n    why: it is\n"
+        "description: mine\nfindings:\n  odd-card:\n    title: odd\n    severity: risk\n"
+        "    what: the card is odd\n    why: it is\n"
         "    fix: turn it\n    source: me\n    log: [{text: card is odd, match: 'card is odd on (?P<node>\\w+)'}]\n",
     )
     write("job.out", "the card is odd on nid009\n")

@@ -1,4 +1,4 @@
-"""Adds to the site what is not written by hand: the README as its first page, and a reference made from the program."""
+"""MkDocs hook that adds the README as the first page of the site, and a reference generated from the program."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from uenvtool.knowledge.schema import schema_text
 TOP = Path(__file__).parents[2]
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)[^)\s]*\)")
 PAGES = {"variables": "variable", "rules": "rule", "findings": "finding", "commands": "command", "files": "schema"}
-"""The folders of the reference, and the template of a page of each."""
+"""The directories of the reference, each with the template of its pages."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages. Raises what the loaders of the knowledge raise."""
+    """Add the generated pages. Raises BadInput if a file of the knowledge is invalid."""
     os.environ["COLUMNS"] = "80"  # of the help texts
     for path, text in generated_pages():
         files.append(File.generated(config, path, content=text))
@@ -39,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: Files) -> str:
-    """Return a page in which a link to a file of the repository that is no page is plain text."""
+    """Return a page in which links to files that are not pages of the site are plain text."""
     folder = Path(page.file.src_uri).parent
 
     def link(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, files: File
 
 
 def generated_pages() -> Iterator[tuple[str, str]]:
-    """Give the path below docs/ and the text of each page that is made."""
+    """Yield the path below docs/ and the text of each generated page."""
     yield "index.md", (TOP / "README.md").read_text().replace("](docs/", "](")
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -64,15 +64,18 @@ def generated_pages() -> Iterator[tuple[str, str]]:
         template = templates.get_template(f"{PAGES[folder]}.md")
         for name, entry in entries.items():
             yield f"reference/{folder}/{name}.md", template.render(name=name, entry=entry)
-        listed = [(name, _sentence(entry)) for name, entry in entries.items()]
+        listed = [(name, entry.get("heading") or name, _sentence(entry)) for name, entry in entries.items()]
         yield f"reference/{folder}/index.md", templates.get_template("index.md").render(title=folder, listed=listed)
 
 
 def _entries() -> dict[str, dict[str, Any]]:
-    """Return what has a page, by the folder of the reference and its name."""
+    """Return the values of each page, by directory of the reference and name of the entry."""
     variables = explain(ExplainRequest(all=True)).data
     rules = {name: explained_rule(rule).parts for name, rule in sorted(load_rules().items())}
-    findings = {name: explained_finding(known).parts for name, known in sorted(load_findings().findings.items())}
+    findings = {
+        name: explained_finding(known).parts | {"heading": known.title, "messages": known.messages}
+        for name, known in sorted(load_findings().findings.items())
+    }
     return {
         "variables": {entry["name"]: entry for entry in variables},
         "rules": rules,
@@ -83,7 +86,7 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 
 def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Give each command by name, with its help and that of its own commands."""
+    """Yield each command by name, with its help and the help of its subcommands."""
     helps: dict[str, dict[str, str]] = {name: {} for commands in READERS.values() for name in commands}
     for context in contexts():
         if name := context.command_path.partition(" ")[2].partition(" ")[0]:
@@ -94,15 +97,15 @@ def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _sentence(entry: dict[str, Any]) -> str:
-    """Return what the index says of an entry."""
+    """Return the sentence that describes an entry in the index."""
     return next((str(entry[key]) for key in ("about", "what", "description") if entry.get(key)), "")
 
 
 def _cell(value: object) -> str:
-    """Return a value as the cell of a table."""
+    """Return a value as a cell of a Markdown table."""
     return re.sub(r"\s+", " ", _prose(value)).replace("|", "\\|")
 
 
 def _prose(value: object) -> str:
-    """Return a text whose addresses are links, and in which nothing else is HTML."""
+    """Return a text as Markdown, with its addresses as links and all HTML escaped."""
     return re.sub(r"(https?://[^\s,;)]+[^\s,;).])", r"<\1>", str(value).replace("<", "&lt;"))

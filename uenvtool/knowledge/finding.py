@@ -47,14 +47,16 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownFinding:
-    """One thing that can be wrong.
+    """One diagnosis of a log or a shell.
 
-    severity: one of SEVERITIES. what, why, fix, source: texts for the user. command: what mends it, ready to
-    paste. workaround: the one of the tuning files that mends it. log: the lines that show it; none: a check finds
-    it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
-    findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
-    the code or its settings: a node, a stall, or what passes. ends: it ended a process, whatever others print
-    afterwards. state: of a job in Slurm that ended by it.
+    title: the heading of its page, in the words of a search. severity: one of SEVERITIES. what, why, fix, source: texts
+    for the user. command: the shell command that fixes it. workaround: the workaround of the tuning files that fixes
+    it. log: the lines that show it; a finding without them comes from a check of doctor. messages: examples of these
+    lines, as programs print them. missing: lines that exclude the finding if the log contains one. when: a condition
+    over the facts of the log. hidden_by: the findings that cause this one. fallback: shown only if nothing else is
+    broken. fault: the cause if it is not the code or its settings (a node, a stall of the network, or a condition that
+    passes). ends: it ends a process, whatever other processes print later. state: the state in Slurm of a job that
+    ended in this way.
     """
 
     id: Key
@@ -64,9 +66,11 @@ class KnownFinding:
     fix: str
     source: str
     position: Position
+    title: str = ""
     command: str = ""
     workaround: Remedy | None = None
     log: tuple[LogLine, ...] = ()
+    messages: tuple[Verbatim, ...] = ()
     missing: tuple[LogLine, ...] = ()
     when: Condition = ALWAYS
     hidden_by: tuple[str, ...] = ()
