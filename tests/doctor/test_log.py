@@ -411,7 +411,7 @@ def test_the_report_has_a_line_a_finding_the_worst_first(cli: Cli, write: Write)
 
     assert answer.code == 1
     rows = [line.split() for line in answer.stdout.partition("severity")[2].splitlines()[1:]]
-    expected = [["broken", "cxil-map"], ["fix", "switch"], ["slow", "nccl-tcp"], ["risk", "image-older"]]
+    expected = [["broken", "cxil-map"], ["fix", "Disable"], ["slow", "nccl-tcp"], ["risk", "image-older"]]
     assert [row[:2] for row in rows] == expected
 
 
