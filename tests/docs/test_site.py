@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -53,6 +54,15 @@ def test_the_pages_that_messages_lead_to_are_there(site: Path, monkeypatch: pyte
     found = [*load_rules().values(), *load_findings().findings.values(), *load_all().variables]
 
     assert [one.page for one in found if not (site / one.page.removeprefix(f"{top}/")).is_file()] == []
+
+
+@pytest.mark.parametrize(
+    "words", ["CUDA out of memory", "address already in use", "connection refused", "NCCL timeout"]
+)
+def test_the_search_finds_the_finding_of_an_error_message(site: Path, words: str) -> None:
+    pages = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+
+    assert [page for page in pages if words.lower() in page["title"].lower() and "/findings/" in page["location"]]
 
 
 def test_every_page_of_docs_is_in_the_menu(site: Path) -> None:

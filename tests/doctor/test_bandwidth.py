@@ -74,7 +74,7 @@ def test_ranks_that_did_not_meet_are_no_slow_network(cli: Cli, write: Write) -> 
     answer = cli("doctor", "--log", "job.out", "--system", "clariden", "--json")
 
     assert answer.code == 1
-    assert [found["id"] for found in json.loads(answer.stdout)["findings"]] == ["nccl-test-apart"]
+    assert [found["id"] for found in json.loads(answer.stdout)["findings"]] == ["nccl-test-mismatch"]
 
 
 def test_a_slow_network_is_held_against_the_figure_and_its_source(cli: Cli, write: Write) -> None:
@@ -99,7 +99,7 @@ def test_wrong_data_is_broken_with_its_sizes(cli: Cli, write: Write) -> None:
     answer = cli("doctor", "--log", "job.out", "--system", "clariden")
 
     assert answer.code == 1
-    assert "NCCL delivers wrong data: 951005 values of 32 MB, 3 values of 128 MB" in answer.stdout
+    assert "NCCL delivers corrupted data: 951005 values of 32 MB, 3 values of 128 MB" in answer.stdout
 
 
 @pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (1 << 20, "1 MB"), (1 << 33, "8 GB"), (1_500, "1 KB")])
@@ -153,7 +153,7 @@ def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
     assert [line.split()[:2] for line in lines if line[:1].isdigit()] == [["1", "MB"], ["32", "MB"], ["128", "MB"]]
     small, wrong, large = (line for line in lines if line[:1].isdigit())
     assert "good" in small
-    assert "broken: NCCL delivers wrong data" in wrong
+    assert "broken: NCCL delivers corrupted data" in wrong
     assert "21% under" in large
     assert large.rstrip().endswith("#" * 11 + "  |")
     assert "2764.3 us at 8 B" in "".join(lines)
@@ -207,7 +207,7 @@ def test_osus_tests_are_read(cli: Cli, write: Write) -> None:
 
     found = told(answer)
     assert found["osu_bw", 1 << 20]["verdict"] == "50% under"
-    assert found["osu_bw", 1 << 22]["verdict"] == "broken: MPI delivers wrong data"
+    assert found["osu_bw", 1 << 22]["verdict"] == "broken: MPI delivers corrupted data"
     assert found["osu_allreduce", 1 << 24]["time"] == 8630.58
     assert {row[1] for row in found} == {1, 1 << 20, 1 << 22, 1 << 24}
     assert {finding["id"] for finding in json.loads(answer.stdout)["findings"]} == {"mpi-wrong-data", "network-slow"}

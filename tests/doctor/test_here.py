@@ -134,7 +134,7 @@ def test_an_image_that_is_older_than_its_overlay_is_found(
 
     assert cli("venv", "v", "more").code == 0
     answer = cli("doctor", "--fix")
-    assert "is older than the overlay" in answer.stdout
+    assert "is older than the unpacked overlay" in answer.stdout
     assert "\nuenvtool venv v --squash\n" in answer.stdout
 
 

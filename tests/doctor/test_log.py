@@ -79,6 +79,38 @@ def test_a_line_is_found_and_taken_for_nothing_else(name: str, log: str) -> None
     assert ids(read(log)) <= {name} | ALSO.get(name, set())
 
 
+@pytest.mark.parametrize(
+    ("name", "message"), [(name, text) for name, known in KNOWN.findings.items() for text in known.messages]
+)
+def test_each_message_on_a_findings_page_shows_the_finding(name: str, message: str) -> None:
+    assert name in ids(read(message))
+
+
+def test_each_finding_of_a_log_has_messages_and_each_finding_its_own_title() -> None:
+    titles = [known.title for known in KNOWN.findings.values()]
+
+    assert [name for name, known in KNOWN.findings.items() if known.log and not known.messages] == []
+    assert all(titles)
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize(
+    ("line", "detail"),
+    [
+        ("The client socket has failed to connect to any network address of (nid001, 29500).", "nid001:29500"),
+        ("The client socket has failed to connect to [nid001]:29500 (errno: 110 - Timed out).", "[nid001]:29500"),
+        ("The IPv4 network addresses of (nid001, 29500) cannot be retrieved (gai error: -2).", "nid001:29500"),
+        (
+            "The server socket has failed to listen. port: 29500, code: -98, message: address already in use",
+            "port: 29500",
+        ),
+        ("NCCL INFO NET/Plugin: Could not find: ofi libnccl-net-ofi.so.", "libnccl-net-ofi.so"),
+    ],
+)
+def test_the_address_or_library_of_a_message_is_shown(line: str, detail: str) -> None:
+    assert [finding.detail for finding in read(line).findings] == [detail]
+
+
 @pytest.mark.parametrize("log", HEALTHY.values(), ids=list(HEALTHY))
 def test_nothing_is_found_in_the_log_of_a_run_in_which_all_is_well(log: str) -> None:
     assert ids(read(log)) == set()
@@ -379,7 +411,7 @@ def test_the_report_has_a_line_a_finding_the_worst_first(cli: Cli, write: Write)
 
     assert answer.code == 1
     rows = [line.split() for line in answer.stdout.partition("severity")[2].splitlines()[1:]]
-    expected = [["broken", "cxil-map"], ["fix", "switch"], ["slow", "nccl-tcp"], ["risk", "image-older"]]
+    expected = [["broken", "cxil-map"], ["fix", "Disable"], ["slow", "nccl-tcp"], ["risk", "image-older"]]
     assert [row[:2] for row in rows] == expected
 
 
@@ -492,7 +524,8 @@ def test_explain_knows_a_finding(cli: Cli, name: str) -> None:
 def test_a_new_pattern_is_one_entry_of_a_file_of_ones_own(cli: Cli, write: Write) -> None:
     write(
         "findings/mine.yaml",
-        "description: mine\nfindings:\n  odd-card:\n    severity: risk\n    what: the card is odd\n    why: it is\n"
+        "description: mine\nfindings:\n  odd-card:\n    title: odd\n    severity: risk\n"
+        "    what: the card is odd\n    why: it is\n"
         "    fix: turn it\n    source: me\n    log: [{text: card is odd, match: 'card is odd on (?P<node>\\w+)'}]\n",
     )
     write("job.out", "the card is odd on nid009\n")

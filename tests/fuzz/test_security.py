@@ -241,6 +241,7 @@ FINDING = """\
 description: Not ours.
 findings:
   other-words:
+    title: other words
     severity: broken
     what: words of theirs
     log: [{text: OTHER WORDS}]

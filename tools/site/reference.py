@@ -98,7 +98,7 @@ def generated_pages() -> Iterator[tuple[str, str]]:
         template = templates.get_template(f"{kind.template}.md")
         for name, entry in entries.items():
             yield f"reference/{directory}/{name}.md", template.render(name=name, entry=entry)
-        listed = [(name, _summary(entry)) for name, entry in entries.items()]
+        listed = [(name, entry.get("heading") or name, _summary(entry)) for name, entry in entries.items()]
         index = templates.get_template("index.md").render(title=kind.title, about=kind.about, listed=listed)
         yield f"reference/{directory}/index.md", index
 
@@ -107,7 +107,10 @@ def _entries() -> dict[str, dict[str, Any]]:
     """Return the entries that have a page, by directory of the reference and name."""
     variables = explain(ExplainRequest(all=True)).data
     rules = {name: explained_rule(rule).parts for name, rule in sorted(load_rules().items())}
-    findings = {name: explained_finding(known).parts for name, known in sorted(load_findings().findings.items())}
+    findings = {
+        name: explained_finding(known).parts | {"heading": known.title, "messages": known.messages}
+        for name, known in sorted(load_findings().findings.items())
+    }
     return {
         "variables": {entry["name"]: entry for entry in variables},
         "rules": rules,

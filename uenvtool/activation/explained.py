@@ -254,11 +254,12 @@ def explained_finding(finding: KnownFinding) -> ExplainedEntry:
     """Return what is known of a finding."""
     remedy = finding.workaround
     condition = f", if {remedy.when}" if remedy and remedy.when.terms else ""
+    messages = finding.messages or [line.text.strip() for line in finding.log]
     parts = {
         **{name: getattr(finding, name) for name in ("severity", "what", "why", "fix")},
         "paste": finding.command,
         "workaround": f"{remedy.name}{condition}" if remedy else "",
-        "lines": [line.text.strip() for line in finding.log],
+        "lines": [line for text in messages for line in text.splitlines()],
         "source": finding.source,
         "file": str(finding.position),
         "page": finding.page or None,

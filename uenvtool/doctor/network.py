@@ -106,7 +106,7 @@ def verdict(run: Run, row: Measured) -> str:
     """Return what a row says of the network; nothing if there is nothing to judge it by."""
     is_tcp = run.network == TCP and run.nodes != 1
     if row.wrong:
-        return f"broken: {'MPI' if run.test.startswith(OF_MPI) else 'NCCL'} delivers wrong data"
+        return f"broken: {'MPI' if run.test.startswith(OF_MPI) else 'NCCL'} delivers corrupted data"
     part = under(run, row)
     if part is None:
         return "TCP" if is_tcp else ""

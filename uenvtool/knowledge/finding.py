@@ -52,11 +52,13 @@ class Remedy:
 class KnownFinding:
     """One problem that doctor can find.
 
+    title: The heading of its page on the site, in the words of a search.
     severity: One of SEVERITIES.
     what, why, fix, source: The texts for the user.
     command: A command that fixes the problem, ready to paste.
     workaround: The workaround of the tuning files that fixes the problem.
     log: The lines that show the problem. If it is empty, a check in Python finds the problem.
+    messages: Examples of these lines, as programs print them.
     missing: Lines that the log must not contain.
     when: A condition over the facts of the log.
     hidden_by: The findings that cause this one and hide it.
@@ -73,9 +75,11 @@ class KnownFinding:
     fix: str
     source: str
     position: Position
+    title: str = ""
     command: str = ""
     workaround: Remedy | None = None
     log: tuple[LogLine, ...] = ()
+    messages: tuple[Verbatim, ...] = ()
     missing: tuple[LogLine, ...] = ()
     when: Condition = ALWAYS
     hidden_by: tuple[str, ...] = ()

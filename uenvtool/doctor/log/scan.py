@@ -249,7 +249,10 @@ class _Around:
         return replace(self, line=without_secrets(self.line), behind=behind)
 
     def found(self, wanted: LogLine) -> tuple[dict[str, str | None], int] | None:
-        """Return what the line gives, and how many bytes of it that took; None if it is another with the same text."""
+        """Return the groups of the line, and how many of its bytes they need; None if it is another line.
+
+        The groups `host` and `port` give the detail HOST:PORT.
+        """
         groups: dict[str, str | None] = {"value": wanted.value} if wanted.value else {}
         length = 0
         if wanted.unless is not None and wanted.unless.search(self.line):
@@ -266,6 +269,8 @@ class _Around:
             if (wanted.near and near is None) or (wanted.not_near and wanted.not_near.search(next_lines)):
                 return None
             groups.update(near.groupdict() if near else {})
+        if host := groups.get("host"):
+            groups["detail"] = f"{host}:{groups['port']}"
         if detail := groups.get("detail"):
             groups["detail"] = shortened(detail, MOST_DETAIL)
         return groups, length
