@@ -57,7 +57,7 @@ def test_on_a_terminal_a_finding_has_its_place_a_sentence_the_line_with_carets_a
 
     assert seen_on_a_terminal(place, 80, NO_COLOR="1") == (
         "job.sh:5:1: warning[set-x-cat]\n"
-        '  set takes "cat" and the file as the positional parameters $1 and $2\n'
+        '  set takes "cat" and the file name as the positional parameters $1 and $2\n'
         "  5 | set -x cat $0\n"
         "    | ^^^^^^^^^^^^^\n"
         "  fix: set -x; cat $0\n"
