@@ -34,7 +34,7 @@ present in an unknown version."""
 
 
 class ConditionSyntaxError(ValueError):
-    """Text that is not a condition."""
+    """The error for a text that is not a condition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -184,7 +184,7 @@ class Guard:
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
-        """Return the way that an environment uses, or None if it uses none."""
+        """Return the way that an environment uses, or None if the danger is not prevented."""
         return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
