@@ -110,15 +110,15 @@ def test_in_the_batch_script_there_is_no_rank_and_it_says_so(shell: str) -> None
     env = environment(ran)
     assert (env["MASTER_ADDR"], env["MASTER_PORT"], env["NNODES"]) == ("nid001001", "14711", "4")
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(env)
-    assert "no RANK: srun did not start this" in ran.stderr
+    assert "RANK is unset: not started by srun" in ran.stderr
 
 
 @pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize(
     ("env", "said"),
     [
-        ({}, "this is no Slurm job"),
-        ({**STEP, "UENVTOOL_VENV": "/no/where"}, "there is no virtual environment at /no/where"),
+        ({}, "RANK is unset: not a Slurm job"),
+        ({**STEP, "UENVTOOL_VENV": "/no/where"}, "virtual environment not found: /no/where"),
         *(
             ({name: STEP[name] for name in STEP if name != lacking}, lacking)
             for lacking in ("SLURM_PROCID", "SLURM_LOCALID")

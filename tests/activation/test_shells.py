@@ -126,7 +126,7 @@ def test_what_came_along_from_the_host_is_told_in_the_container_and_does_not_hid
     inside = activated(shell, "clariden", {**host, **CONTAINER})
 
     first, second = inside.stderr.splitlines()
-    assert first.startswith("uenvtool: set on the host for uenv, and came along: ")
+    assert first.startswith("uenvtool: inherited from the host, where they were set for uenv: ")
     assert {"NCCL_NET", "TRITON_HOME", "FI_MR_CACHE_MONITOR"} <= set(first.split())
     assert second.startswith("uenvtool: NCCL_NET is not set: ")
 

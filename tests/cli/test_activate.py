@@ -53,7 +53,7 @@ def test_a_recipe_decides_by_its_versions_and_a_workaround_is_set_beside_the_res
 def test_software_that_is_there_in_no_known_version_is_not_called_absent(cli: Cli) -> None:
     said = " ".join(cli("activate", "--system", "daint", "--recipe", "pytorch-2.9").stdout.replace("#", "").split())
 
-    assert "nvshmem of any version, torch 2.9.1 of pytorch-2.9" in said
+    assert "nvshmem (any version), torch 2.9.1 of pytorch-2.9" in said
 
 
 @pytest.mark.parametrize("committed", sorted(ROOT.glob("envs/pytorch-*/*/spack.yaml")), ids=str)
@@ -101,7 +101,7 @@ def test_the_command_in_the_header_makes_the_same_again(cli: Cli, shell: str) ->
     system = "olivia" if shell == "dotenv" else "clariden"
     given = ["--system", system, "--recipe", "pytorch-2.6", "--venv", "a b", "--workaround", "nccl-timeout"]
     first = cli("activate", *given, "--shell", _name(shell)).stdout
-    again = next(line for line in first.splitlines() if "again: " in line).split("again: ")[1]
+    again = next(line for line in first.splitlines() if "Regenerate with: " in line).split("Regenerate with: ")[1]
 
     assert cli(*shlex.split(again)[1:]).stdout == first
 
@@ -162,21 +162,21 @@ def test_an_extended_image_gets_the_whole_set(cli: Cli) -> None:
 EXPLAINED = {
     "fi_cxi_default_tx_size": "FI_CXI_DEFAULT_TX_SIZE  (knowledge/tuning/slingshot.yaml) | 16384 | libfabric's maximum"
     " | 2026-08 https://docs.cscs.ch/software/communication/nccl/",
-    "NCCL_CROSS_NIC": "they contradict each other",
-    "FI_CXI_RDZV_PROTO": "set:     all of the set alt_read, or nothing of it",
-    "NCCL_NET": "\n  left to somebody else\n",
+    "NCCL_CROSS_NIC": "which contradict each other",
+    "FI_CXI_RDZV_PROTO": "set:     set only together with all variables of alt_read",
+    "NCCL_NET": "\n  not set by uenvtool\n",
     "NCCL_NET_PLUGIN": "\n  removed\n",
     "FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD": "--workaround cxil-map: `cxil_map: write error` | cost:    small copies",
     "FI_CXI_RDZV_PROTO --system clariden --nccl 2.26.2": "not set, only with NCCL 2.29 or newer, but here it is 2.26.2",
     "FI_CXI_RDZV_PROTO --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read",
-    "FI_CXI_RDZV_PROTO --verbose --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read, as | who says what",
-    "NCCL_P2P_LEVEL -s clariden": "not set, only with NCCL 2.27 or newer; pytorch- | pytorch-2.6 has 2.26.2-1",
-    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "but pytorch-2.6 has 2.26.2-1 | then:    NVL: peer to peer",
-    "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM, but pytorch-2.6 has none",
-    "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here: slingshot) and site == EPFL (here: CSCS)",
-    "NCCL_DEBUG -s clariden": "not set, as anywhere: it is left to you",
+    "FI_CXI_RDZV_PROTO --verbose --system clariden --nccl 2.29.2": "in uenv: alt_read; source | values by source",
+    "NCCL_P2P_LEVEL -s clariden": "not set, only from NCCL 2.27 on; pytorch- | pytorch-2.6 has 2.26.2-1",
+    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "2.27 on; pytorch-2.6 has 2.26.2-1 | would be: NVL: peer",
+    "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM; pytorch-2.6 has none",
+    "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here slingshot) and site == EPFL (here CSCS)",
+    "NCCL_DEBUG -s clariden": "not set on any system: choose a value yourself",
     "NCCL_NET -s clariden": "  on clariden, in uenv: AWS Libfabric | why:     without it | source:  docs-2026 (20",
-    "NCCL_LL128_C2C -s clariden": "danger:  NCCL can deliver wrong numbers, and nothing says so; here kept away by ",
+    "NCCL_LL128_C2C -s clariden": "danger:  NCCL can deliver wrong numbers, and nothing says so; here prevented by ",
     "docs-2026": "title:   CSCS documentation | url:     https://docs.cscs.ch | values:  CUDA_CACHE_DISABLE,",
 }
 """The words behind `explain`, and what it says."""
@@ -199,13 +199,13 @@ class TestExplain:
         assert [text for text in answers if len(text.splitlines()) > 10] == []
 
     def test_one_value_said_by_many_is_no_contradiction(self, cli: Cli) -> None:
-        assert "they contradict each other" not in cli("explain", "MPICH_GPU_SUPPORT_ENABLED").stdout
+        assert "which contradict each other" not in cli("explain", "MPICH_GPU_SUPPORT_ENABLED").stdout
 
     def test_who_contradicts_whom_and_who_is_followed_is_a_table(self, cli: Cli) -> None:
         lines = [line.split(maxsplit=2) for line in cli("explain", "FI_CXI_DEFAULT_TX_SIZE").stdout.splitlines()]
         rows = {words[0]: words[1:] for words in lines[-3:]}
 
-        assert " ".join(lines[-5]) == "who says what; they contradict each other:"
+        assert " ".join(lines[-5]) == "values by source, which contradict each other:"
         assert rows["2048"][0] == "sigma2,"  # on Olivia, and what HPE and BriCS say elsewhere
         assert "hpe (2026-04-10), sigma2 (2026-05-13)" in rows["2048"][1]
         assert rows["16384"][0] == "docs-2026,"

@@ -73,8 +73,8 @@ WAYS_OUT = {
     "doctor empty.lock": "`scontrol show job ID` names its StdOut",
     "venv v --group g": "add -r pyproject.toml",
     "venv v --view v": "--uenv IMAGE",
-    "venv v --no-base ./deep.lock": "name a wheel, an archive or a project's folder",
-    "venv v --no-base -r nul.yaml": "it is no text: name another file",
+    "venv v --no-base ./deep.lock": "name a wheel, an archive or the directory of a project",
+    "venv v --no-base -r nul.yaml": "name another file",
     "venv v --no-base --squash deep.lock/v.squashfs": "name another place, or move it out of the way",
 }
 

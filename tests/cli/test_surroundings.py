@@ -94,7 +94,7 @@ def test_a_folder_that_is_gone_or_may_not_be_entered_is_told_where_it_is_needed(
 
     assert gone.count("error: the current folder is gone\nhint: go to one that exists") == len(commands), gone
     assert gone.endswith(f"{[2] * len(commands)}\n")
-    told = f"error: you may not enter the current folder, {tmp_path}/here\nhint: go to one that you may read"
+    told = f"error: no permission to enter the current directory, {tmp_path}/here\nhint: change to a directory that you"
     assert told in forbidden
     assert forbidden.endswith("[2]\n")
     assert not (tmp_path / "v").exists()

@@ -91,7 +91,7 @@ def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
     install(own, compiled(place / "more", "old", FOR_1))
     seen = found(cli)
     assert seen.keys() == session.keys() | {"import-abi", "numpy-abi"}
-    assert "ext 1.0 is compiled for another torch: _C.so takes c10::bye" in seen["import-abi"]
+    assert "ext 1.0 is compiled for another torch: _C.so uses c10::bye" in seen["import-abi"]
     assert "old 1.0 is built for numpy 1" in seen["numpy-abi"]
     monkeypatch.setenv("SLURM_PROCID", "0")  # one rank of many does not read all compiled files
     assert found(cli) == session

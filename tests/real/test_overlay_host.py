@@ -66,7 +66,7 @@ def test_a_change_of_conda_below_an_overlay_is_said(conda: BaseHere, cli: Cli, p
     after = subprocess.run(words, env=clean_environment(), capture_output=True, text=True, check=True)
 
     assert (before.stdout, before.stderr, after.stdout) == ("ran\n", "", "ran\n")
-    assert f"; look at it: uenvtool venv {place}/v" in after.stderr
+    assert f"; update the overlay with: uenvtool venv {place}/v" in after.stderr
 
 
 PREFIXES = """

@@ -48,7 +48,7 @@ def test_the_documented_lines_run_as_they_stand_in_a_job_of_two_nodes(slurm: Slu
     assert "RANK" not in batch
     assert (batch["NNODES"], batch["MASTER_ADDR"]) == ("2", batch["SLURMD_NODENAME"])
     told = {line for line in said.splitlines() if "uenvtool:" in line}
-    assert all("srun did not start this" in line for line in told), told
+    assert all("not started by srun" in line for line in told), told
     assert told
     tasks = [json.loads(path.read_text()) for path in sorted(place.glob("*.json"))]
     assert [(env["RANK"], env["LOCAL_RANK"]) for env in tasks] == [(str(i), str(i % 4)) for i in range(8)]

@@ -175,11 +175,11 @@ def test_its_base_is_taken_wherever_it_is_mounted_and_no_other(stack: Stack, ove
     subprocess.run(["unsquashfs", "-q", "-n", "-d", root, stack.image], check=True, capture_output=True)
     install(next(root.glob("env/default/lib/python3*/site-packages")), wheel(place / "old", "more", "1.0"))
     subprocess.run(["mksquashfs", root, other, "-quiet", "-no-progress"], check=True, capture_output=True)
-    again = "make the overlay again on this one: uenvtool venv"
+    again = "make the overlay again on this base: uenvtool venv"
     refused = {
-        f"{overlay}": ["the base of this overlay is not here", str(stack.image)],
-        f"{other}:{elsewhere},{overlay}": [f"another base than this overlay's is mounted at {elsewhere}", again],
-        f"{other},{overlay}": [f"another base than this overlay's is mounted at {stack.mount}", again],
+        f"{overlay}": ["the base of this overlay was not found", str(stack.image)],
+        f"{other}:{elsewhere},{overlay}": [f"the uenv mounted at {elsewhere} is not the base", again],
+        f"{other},{overlay}": [f"the uenv mounted at {stack.mount} is not the base", again],
     }
 
     for images, says in refused.items():

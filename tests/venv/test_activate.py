@@ -67,7 +67,7 @@ def test_eval_is_refused_and_changes_nothing(shell: str, tmp_path: Path) -> None
     ran = run(shell, f'SNAP\neval "$(cat {file})"\necho "rc $?"\nSNAP\n')
 
     assert ran.stdout == "rc 1\n"
-    assert "cannot tell where it lies" in ran.stderr
+    assert "cannot find its overlay" in ran.stderr
     assert ran.snaps[0] == ran.snaps[1]
 
 
@@ -84,7 +84,7 @@ def test_a_shell_that_does_not_say_what_it_reads_is_refused(tmp_path: Path) -> N
     )
 
     assert ran.stdout == f"rc 1  {PATH}\n"
-    assert "cannot tell where it lies" in ran.stderr
+    assert "cannot find its overlay" in ran.stderr
 
 
 @pytest.mark.parametrize("shell", ALL)

@@ -68,10 +68,10 @@ def test_a_view_or_what_the_host_puts_on_path_is_the_base_and_its_symlink_is_not
     found = read_base(find(None, os.environ), os.environ)
 
     assert found.python == str(here.python)
-    assert found.found.root == ("" if layout in ("conda", "module") else str(here.root))
+    assert found.found_base.root == ("" if layout in ("conda", "module") else str(here.root))
     assert found.folders[0] == str(here.site)
     assert found.packages["torch"].version == "2.6.0.post300"
-    assert found.found.load == LOADS[layout].format(root=here.root)
+    assert found.found_base.load == LOADS[layout].format(root=here.root)
 
 
 @pytest.mark.parametrize(("layout", "home"), [("conda", "/root"), ("module", "{root}/..")])
@@ -114,7 +114,7 @@ def test_a_container_without_torch_gets_one_of_the_index_if_that_is_said(
 
     assert inside("v") == {"light", "torch", "nvidia_cublas_cu12"}
     (warning,) = [line for line in answer.stderr.splitlines() if line.startswith("warning: ")]
-    assert "torch 2.9.0 is the package index's" in warning  # and no word of a torch that the base has not
+    assert "torch 2.9.0 is from the package index" in warning  # and no word of a torch that the base has not
 
 
 def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(
@@ -239,7 +239,7 @@ def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_lo
     answer = cli("venv", "v", "--update")
 
     assert answer.code == 1
-    assert "lies on stack, which is not loaded" in answer.stderr
+    assert "the base of v, stack, is not loaded" in answer.stderr
     assert "uenv start /images/stack.squashfs --view=default" in answer.stderr
 
 
@@ -260,7 +260,7 @@ def test_an_overlay_of_a_container_works_where_its_base_is(
 
     assert "was made in a container" not in there.stderr
     assert "v was made in a container: modules has another Python, make it anew outside" in elsewhere.stderr
-    assert "(not here now" in done("show", "v").stdout
+    assert "(not available" in done("show", "v").stdout
 
 
 def test_another_base_is_told_with_the_one_before_also_if_that_has_no_name(
@@ -277,8 +277,8 @@ def test_another_base_is_told_with_the_one_before_also_if_that_has_no_name(
     answer = done("venv", "v", "--base", sys.executable)
 
     assert f"warning: this overlay was made on {here.python} of a container (Python {here.version}" in answer.stderr
-    assert f"lies on another base now, {sys.executable} (Python " in answer.stderr
-    assert "which it needs wherever it is used" in answer.stderr
+    assert f"now has another base, {sys.executable} (Python " in answer.stderr
+    assert "which must be loaded wherever the overlay is used" in answer.stderr
 
 
 def test_a_base_that_is_too_old_is_told(no_base: None, cli: Cli) -> None:

@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import Cli
 from tests.support.overlays import BUILD_SYSTEM, project, wheel
 
-BUILT = "has no wheel: it would be built"
-UNKNOWN = f"{BUILT}; what it needs is not known before that"
+BUILT = "has no wheel and would be built"
+UNKNOWN = f"{BUILT}; its requirements are known only after the build"
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_a_package_that_another_installer_brought_is_found_as_one(
 def test_of_an_overlay_without_sums_nobody_can_tell(overlay: Path) -> None:
     (overlay / ".uenvtool" / MANIFEST).write_text("[" * 10_000)
 
-    assert foreign(overlay, VERSIONS).names == ("perhaps any file (.uenvtool/files.json is missing or damaged)",)
+    assert foreign(overlay, VERSIONS).names == ("possibly any file (.uenvtool/files.json is missing or damaged)",)
 
 
 def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
@@ -115,13 +115,13 @@ def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
     dry = done("venv", "v", "beta", "--dry-run")
     answer = done("venv", "v", "beta")
 
-    assert "not by uenvtool" not in quiet.stderr
+    assert "uenvtool did not install" not in quiet.stderr
     for each in (dry, answer):
         before, resolving, _ = each.stderr.partition("resolving on")
         assert resolving
-        assert re.search(r"not in the new v: bypip 1.0, \S+/alpha/__init__.py; the old one is kept", before)
-        assert "`uenvtool venv v bypip==1.0` takes what" in before
-    assert "the old one is v.previous.2" in answer.stderr
+        assert re.search(r"uenvtool did not install: bypip 1.0, \S+/alpha/__init__.py; the old overlay is kept", before)
+        assert "run `uenvtool venv v bypip==1.0`" in before
+    assert "the old overlay is v.previous.2" in answer.stderr
     assert Path("v.previous/thesis.tex").read_text() == "years of work"
     assert next(Path("v.previous.2").glob("lib/python3*/site-packages/alpha/__init__.py")).read_text() == "patched"
 

@@ -84,7 +84,7 @@ def test_a_folder_and_a_word_of_the_command_line_need_hashes_too(write: Write) -
         confined_lock("-e ./project", f"small==1.0 --hash={SMALL}", lock=LOCK + FOLDER, packages=("needs==1.0",))
 
     assert "needs has no --hash" in str(refused.value)
-    assert "r.txt:1:1: mine is a folder or a repository, which has no hash" in str(refused.value)
+    assert "r.txt:1:1: mine is a directory or a repository, which has no hash" in str(refused.value)
 
 
 NAMED = f"needs==1.0 --hash={NEEDS}"
@@ -93,13 +93,16 @@ NAMED = f"needs==1.0 --hash={NEEDS}"
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ([NAMED, f"small==1.0 --hash={OTHER}"], f"r.txt:2:1: small 1.0: none of its files has a hash.*it has {OLD}"),
-        (["small==1.0 --hash=md5:0", NAMED], "r.txt:1:1: small 1.0: none of its files has a hash"),
-        (["small==1.0 --hash=sha256:zz", NAMED], "r.txt:1:1: small 1.0: none of its files has a hash"),
-        ([NAMED, f"small==1.0 --hash=sha512:{'0' * 128}"], "the index names its files by sha256 alone"),
+        (
+            [NAMED, f"small==1.0 --hash={OTHER}"],
+            f"r.txt:2:1: small 1.0: no file has one of the given hashes.*the index has {OLD}",
+        ),
+        (["small==1.0 --hash=md5:0", NAMED], "r.txt:1:1: small 1.0: no file has one of the given hashes"),
+        (["small==1.0 --hash=sha256:zz", NAMED], "r.txt:1:1: small 1.0: no file has one of the given hashes"),
+        ([NAMED, f"small==1.0 --hash=sha512:{'0' * 128}"], "the index provides only sha256"),
         (["--require-hashes", NAMED, "small==1.0"], "r.txt:3:1: small has no --hash"),
         ([f"small==1.0 --hash={SMALL}", "needs==1.0"], "r.txt:2:1: needs has no --hash"),
-        ([NAMED], "small, which something that you name asks for, is not pinned with =="),
+        ([NAMED], "small, required by another package, is not pinned with =="),
         ([f"small>=1 --hash={SMALL}", NAMED], "r.txt:1:1: small is not pinned with =="),
         ([f"small==1.* --hash={SMALL}", NAMED], "r.txt:1:1: small is not pinned with =="),
     ],
@@ -122,7 +125,7 @@ def test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them(
     again = cli("venv", "v", "--no-base", "--update")
 
     assert again.code == 1
-    assert "small 1.0: none of its files has a hash" in again.stderr
+    assert "small 1.0: no file has one of the given hashes" in again.stderr
     assert not list(Path("v").glob("lib/*/site-packages/small/extra.py"))
     lock = tomlkit.parse(Path("w/.uenvtool/pylock.toml").read_text()).unwrap()
     assert lock["tool"]["uenvtool"]["requests"] == [f"small==1.0 --hash=sha256:{digest}"]

@@ -159,7 +159,9 @@ def test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_p
     answer = done("show", foreign(place, **words, in_container=inside))
 
     pasted = [line.strip() for line in f"{answer.stdout}\n{answer.stderr}".splitlines()]
-    pasted = [line.partition("not here now; ")[2].rstrip(")") if "not here now; " in line else line for line in pasted]
+    pasted = [
+        line.partition("not available; ")[2].rstrip(")") if "not available; " in line else line for line in pasted
+    ]
     commands = [line for line in pasted if re.match(r"(uenv|apptainer|singularity|srun|#SBATCH|python) ?", line)]
     assert commands
     for line in commands:

@@ -33,7 +33,7 @@ def test_an_image_that_is_older_is_said_until_it_is_packed_again(
     for answer in (added, of_overlay):
         assert f"{image} is older than" in answer.stderr
         assert f"pack it again with `uenvtool {command}`" in answer.stderr
-    assert ("this is older than hx: pack it again" in of_image.stderr) is beside
+    assert ("this image is older than hx: pack it again" in of_image.stderr) is beside
     assert "older" not in same.stderr + after.stderr
 
 
@@ -43,14 +43,16 @@ def test_an_environment_of_another_tool_is_used_where_it_was_packed(loaded: Load
 
     for answer in (done("venv", "env", "--squash"), done("show", "env.squashfs")):
         assert "/images/pytorch.sif /user-tools/bin/python script.py" in answer.stderr
-        assert "uenv start" not in answer.stderr  # its Python is not there outside of the container
+        assert "uenv start" not in answer.stderr  # its Python exists only in the container
 
 
 def test_an_editable_project_in_an_image_has_to_be_there(here: BaseHere, done: Cli, place: Path) -> None:
     project(place / "proj", "mine")
 
     for answer in (done("venv", "v", "-e", "proj", "--squash"), done("show", "v.squashfs")):
-        assert f"{place}/proj is editable: that folder has to be there wherever the image is used" in answer.stderr
+        assert (
+            f"{place}/proj is editable: its directory must exist on every machine that uses the image" in answer.stderr
+        )
 
 
 def test_a_folder_meta_of_another_tools_environment_is_not_left_out(cli: Cli, write: Write) -> None:

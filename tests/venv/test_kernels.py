@@ -49,7 +49,7 @@ def test_a_kernel_loads_the_base_of_its_overlay(kernels: Path, done: Cli, place:
     assert (
         json.loads((kernels / "my-env-torch-2.6" / "kernel.json").read_text())["display_name"] == "My env (torch 2.6)"
     )
-    assert "`jupyter kernelspec remove my-env-torch-2.6` removes it" in shown.stderr
+    assert "remove it with `jupyter kernelspec remove my-env-torch-2.6`" in shown.stderr
 
 
 def test_another_tools_kernel_is_not_replaced(kernels: Path, cli: Cli) -> None:
@@ -59,7 +59,7 @@ def test_another_tools_kernel_is_not_replaced(kernels: Path, cli: Cli) -> None:
     added = cli("kernel", "add", "v")
 
     assert added.code == 2
-    assert "another tool made the kernel v" in added.stderr
+    assert "another tool made the kernel 'v'" in added.stderr
     assert (kernels / "v" / "kernel.json").read_text() == "{}"
 
 
@@ -73,8 +73,8 @@ def test_an_overlay_without_ipykernel_makes_none_and_says_how_to_get_it(
     answer = cli("kernel", "add", "v", "--name", "n")
 
     assert (answer.code, kernels.exists()) == (4, False)
-    assert "starts no kernel: ModuleNotFoundError: No module named 'ipykernel'" in answer.stderr
-    assert "hint: `uenvtool venv v ipykernel`" in answer.stderr
+    assert "cannot start a kernel: ModuleNotFoundError: No module named 'ipykernel'" in answer.stderr
+    assert "hint: install it with `uenvtool venv v ipykernel`" in answer.stderr
 
 
 def test_a_shell_runs_one_command_in_an_overlay(kernels: Path, place: Path) -> None:

@@ -25,7 +25,7 @@ def compiled(folder: Path, name: str, content: bytes) -> Path:
         ("2.1.0", b"", ["old"], "old 1.0 is built for numpy 1 (_c.cpython-312-x86_64-linux-gnu.so)"),
         slow("2.1.0", b"", ["both"], ""),
         slow("1.26.4", b"", ["old"], ""),
-        ("1.26.4", b"", ["old", "numpy>=2"], "hint: ask for a newer old"),
+        ("1.26.4", b"", ["old", "numpy>=2"], "hint: request a newer old"),
         slow("1.26.4", b"", ["both", "numpy>=2"], ""),
         ("1.26.4", FOR_1, ["numpy>=2"], "viewer 1.0 is built for numpy 1"),
     ],

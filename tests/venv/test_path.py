@@ -37,7 +37,7 @@ def test_a_symlink_is_refused_and_left(here: BaseHere, cli: Cli, place: Path) ->
     answer = cli("venv", "v")
 
     assert answer.code == 2
-    assert "v is a symlink" in answer.stderr
+    assert "'v' is a symlink" in answer.stderr
     assert sorted(path.name for path in place.rglob("*")) == ["real", "v"]
 
 

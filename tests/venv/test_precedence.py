@@ -171,5 +171,5 @@ def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: 
         if interpreter == present:
             assert (ran.returncode, ran.stdout) == (0, "started\n"), ran.stderr
         else:
-            told = f"uenvtool: the base of this overlay is not here: {interpreter}; load it first: load 'it'\n"
+            told = f"uenvtool: the base of this overlay was not found: {interpreter}; load it first: load 'it'\n"
             assert (ran.returncode, ran.stderr) == (1, told)

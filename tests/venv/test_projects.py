@@ -121,7 +121,7 @@ def test_a_uv_lock_is_installed_exactly_with_its_sums_and_without_its_torch(
     old = cli("venv", "v", "--from", "uv.lock")
 
     assert had == {"light", "plotter", "helper"}
-    assert f"the lock has torch 2.9.0; the base's {TORCH} stays, it is protected" in first.stderr
+    assert f"the lock has torch 2.9.0, but the base's {TORCH} is used: it is protected" in first.stderr
     assert kept == inside("v") == {"light", "helper"}
     assert "plotter" in again.stdout
     assert (changed.code, old.code) == (4, 1)
@@ -137,7 +137,7 @@ def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(
     answer = done("venv", "v", "-r", "environment.yml", "-r", "more.yml")
 
     assert inside("v") == {"light"}
-    told = "conda's packages are not installed, name those that you need"
+    told = "conda packages are not installed; add the ones that you need to the command"
     assert f"environment.yml: {told}: c::numpy=2=mkl\n" in answer.stderr
     assert f"more.yml: {told}: zlib\n" in answer.stderr
     assert f"environment.yml: the base has torch {TORCH}" in answer.stderr
@@ -169,7 +169,7 @@ def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, done: Cli, wr
 
     answer = done("venv", "v")
 
-    assert "nothing of it was installed: `uenvtool venv v -r requirements.txt`" in answer.stderr
+    assert "to install it, run `uenvtool venv v -r requirements.txt`" in answer.stderr
     assert "uenvtool job --system NAME --venv v -o train.sh -- python train.py" in answer.stderr
 
 
@@ -192,9 +192,9 @@ def test_squash_alone_takes_what_the_folder_needs_and_follows_its_changes(
     say("light", "plotter")
     changed = done("venv", "--squash")
 
-    assert f"made from {name} of this folder" in first.stderr
-    assert f"packed as it is: {name} is as it was" in same.stderr
-    assert f"{name} has changed: .venv is brought up to it" in changed.stderr
+    assert f"made from {name} in this directory" in first.stderr
+    assert f"packed without changes: {name} has not changed" in same.stderr
+    assert f".venv is updated because {name} has changed" in changed.stderr
     assert inside(".venv") >= {"light", "plotter"}
     assert Path("venv.squashfs").is_file()
 

@@ -44,7 +44,7 @@ def test_an_empty_pipe_is_told(text: str) -> None:
     os.write(writing, text.encode())
     os.close(writing)
 
-    with pytest.raises(BadInput, match="no requirements came from it"):
+    with pytest.raises(BadInput, match="standard input has no requirements"):
         read_request([], [f"/dev/fd/{reading}"], [])
     os.close(reading)
 

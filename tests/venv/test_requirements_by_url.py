@@ -38,7 +38,7 @@ def test_its_hashes_are_kept_to_and_it_is_recorded(cli: Cli, done: Cli, write: W
     other = cli("venv", "w", "--no-base", "-r", f"{web}/r.txt")
 
     assert (other.code, Path("w").exists()) == (1, False)
-    assert f"{web}/r.txt:1:1: small 1.0: none of its files has a hash that you name" in other.stderr
+    assert f"{web}/r.txt:1:1: small 1.0: no file has one of the given hashes" in other.stderr
     assert record("v")["requests"] == [{"text": f"small==1.0 --hash=sha256:{digest}", "origin": f"{web}/r.txt:1"}]
 
 

@@ -59,7 +59,7 @@ def test_what_the_base_has_is_never_installed_again_nor_what_it_lacks_for_itself
     assert found["metrics"]["asked_by"] == ["light"]
     verbose = done("venv", "v", "light", "--verbose")
     assert f"{TORCH}" in row(verbose, "torch")
-    assert "counts as its release: light asks for >=2.6" in row(verbose, "torch")
+    assert "accepted as its release: light requires >=2.6" in row(verbose, "torch")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_an_override_replaces_torch_brings_its_libraries_and_says_what_it_costs(
     assert inside("v") == {"light", "metrics", "torch", "nvidia_cublas_cu12"}
     assert "overridden" in row(answer, "torch")
     assert f"warning: the base's torch {TORCH} is replaced by 2.9.0" in answer.stderr
-    assert "warning: nvidia-cublas-cu12 12.4.5.8 is not of the base" in answer.stderr
+    assert "warning: nvidia-cublas-cu12 12.4.5.8 is not from the base" in answer.stderr
 
 
 def test_a_dry_run_says_what_the_run_says_and_makes_nothing(
@@ -125,7 +125,7 @@ def test_a_small_addition_lists_itself_alone(here: BaseHere, done: Cli, wheels: 
     every = done("venv", "v", "other", "--verbose")
 
     assert [line.split()[0] for line in answer.stdout.splitlines()] == ["package", "other"]
-    assert "not listed: 1 as before, 1 of the base (--verbose lists them)" in answer.stderr
+    assert "not listed: 1 unchanged, 1 from the base (--verbose lists them)" in answer.stderr
     assert {line.split()[0] for line in every.stdout.splitlines()} == {"package", "metrics", "other", "torch"}
 
 
@@ -149,7 +149,7 @@ def test_an_older_version_that_fits_the_base_is_taken_and_said_to_be_older(
     answer = done("venv", "v", *words)
     again = done("venv", "v", "metrics")  # what was accepted stays accepted
 
-    assert f"older: the newest is {newest}, see what it asks of the base with light=={newest}" in row(answer, "light")
+    assert f"older: the newest is {newest}; to see why it does not fit, request light=={newest}" in row(answer, "light")
     assert "light" not in again.stdout
 
 
@@ -173,7 +173,10 @@ def test_the_newest_that_fits_the_base_is_taken_if_no_version_was_asked_for_and_
         assert inside("v") == {"vision"}
     else:
         assert answer.code == 1
-        assert "hint: --allow-older takes vision 0.21.0, the newest that fits; --override torch" in answer.stderr
+        assert (
+            "hint: install vision 0.21.0, the newest that fits, with --allow-older; or replace the base's torch"
+            in answer.stderr
+        )
 
 
 def test_an_older_release_that_has_only_its_source_is_gone_back_to_if_that_is_allowed(

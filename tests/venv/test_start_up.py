@@ -99,7 +99,7 @@ def test_an_overlay_whose_base_lacks_a_folder_starts_only_if_that_is_said(here: 
     started = run(["v/bin/python", "-m", "tool"], clean_environment(UENVTOOL_ANY_BASE="1"))
 
     assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(r".* is not here.*load it first: uenv start /images/stack.squashfs.*\n", ended.stderr)
+    assert re.fullmatch(r".* was not found.*load it first: uenv start /images/stack.squashfs.*\n", ended.stderr)
     assert (started.returncode, started.stdout) == (0, "2.0\n")
 
 
@@ -125,8 +125,8 @@ def test_an_overlay_on_a_python_that_is_gone_says_how_it_is_made_again(
 
     assert (ended.returncode, refused.code) == (1, 1)
     for told in (ended.stderr, refused.stderr):
-        assert "is not here" in told
-        assert "make it again on a Python that is here: " in told
+        assert "was not found" in told
+        assert "make the overlay again on another Python: " in told
 
 
 def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, v: Path) -> None:

@@ -57,9 +57,14 @@ def extension(wheels: Path, libraries: dict[str, Path], version: str = "1.0") ->
     [
         (using(HELLO), ["libc10.so", "libc10_cuda.so", "libcudart.so.12"], "1.0", ""),
         slow("int f;", ["libcudart.so.13"], "1.0", ""),  # it does not use torch
-        (using(BYE), ["libc10.so"], "1.0", "another torch: _C.so takes c10::bye from it.* --no-build-isolation ext"),
-        ("int f;", ["libc10.so", "libcudart.so.13"], "1.0", "_C.so is for CUDA 13, and that torch is for CUDA 12"),
-        slow("int f;", ["libc10.so"], "1.0+cu130", "its version names CUDA 13, and that torch is for CUDA 12"),
+        (using(BYE), ["libc10.so"], "1.0", "another torch: _C.so uses c10::bye.* --no-build-isolation ext"),
+        (
+            "int f;",
+            ["libc10.so", "libcudart.so.13"],
+            "1.0",
+            "_C.so is built for CUDA 13, but that torch is built for CUDA 12",
+        ),
+        slow("int f;", ["libc10.so"], "1.0+cu130", "its version names CUDA 13, but that torch is built for CUDA 12"),
         slow("int f;", ["libtorch_hip.so"], "1.0", "_C.so needs libtorch_hip.so, which that torch does not have"),
     ],
 )
@@ -72,7 +77,7 @@ def test_a_library_for_another_torch_or_cuda_is_a_conflict(
     if "bye" in said:
         dry = cli("venv", "v", "ext", "--dry-run")
         assert dry.code == 0
-        assert "if compiled modules fit the base's torch only a run sees" in dry.stderr
+        assert "whether compiled modules fit the base's torch is known only after a real run" in dry.stderr
     answer = cli("venv", "v", "ext")
 
     assert answer.code == (1 if said else 0)
@@ -96,7 +101,7 @@ def test_a_symbol_that_the_package_brings_itself_is_none_of_torchs(
     ("releases", "said"),
     [
         (["2.5", "2.6", "2.7"], ""),
-        (["2.9", "2.10"], "it has libraries for torch 2.9, 2.10 and none for 2.6; the base has torch 2.6.0"),
+        (["2.9", "2.10"], "it has libraries for torch 2.9, 2.10, but not for 2.6; the base has torch 2.6.0"),
     ],
 )
 def test_of_libraries_for_many_torches_the_one_for_this_torch_counts(

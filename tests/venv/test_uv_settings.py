@@ -126,7 +126,7 @@ def test_a_folder_of_find_links_that_is_not_there_is_left_out_and_said_once(
 
     answer = done("venv", "v", "thing")
 
-    assert answer.stderr.count("find-links /nonexistent: it is not there, and is left out") == 1
+    assert answer.stderr.count("find-links /nonexistent does not exist and is ignored") == 1
 
 
 @pytest.mark.parametrize("status", sampled([503, 401, 500, 403], keep=2))

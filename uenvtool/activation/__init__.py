@@ -1,1 +1,1 @@
-"""Activation: tuning and overlay set up in one shell, or written down for a runtime."""
+"""Activation scripts that set tuning and overlay in a shell, the same settings as files, and their explanations."""

@@ -1,4 +1,4 @@
-"""`uenvtool activate`: the text of settings for a shell or a file, and the committed scripts."""
+"""Implements `uenvtool activate`: settings as a script or file, and the committed activation scripts."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 
 JSON = "json"
-FOLDER = Path("activate")
-"""Where the committed scripts lie."""
+DIRECTORY = Path("activate")
+"""The directory of the committed scripts."""
 
 
 def activate(request: ActivateRequest) -> Result:
-    """Return the script or file that sets a shell or a job up, or write or check the committed scripts.
+    """Return the script or file with a system's settings, or write or check the committed scripts.
 
-    Raises BadInput for names that do not exist.
+    Raises BadInput if a name or an option is invalid.
     """
     if request.check:
-        return _check(request.output or FOLDER)
+        return _check(request.output or DIRECTORY)
     if request.write:
-        return _write(request.output or FOLDER, force=request.force)
+        return _write(request.output or DIRECTORY, force=request.force)
     if request.output:
-        raise BadInput("-o names the folder of --write and --check", hint="one script goes to stdout: > FILE keeps it")
+        hint = "add --write or --check, or save one script with > FILE"
+        raise BadInput("--output requires --write or --check", hint=hint)
     if request.venv and os.path.exists(request.venv) and not os.path.isdir(request.venv):
-        hint = "name the folder of a virtual environment; `uenvtool job --venv` takes a packed one too"
-        raise BadInput(f"--venv {request.venv}: this is not a folder", hint=hint)
+        hint = "name the directory of a virtual environment; only `uenvtool job --venv` accepts a packed one"
+        raise BadInput(f"--venv: not a directory: '{request.venv}'", hint=hint)
     facts = known_facts(request.facts)
     settings = settings_for(
         request.system,
@@ -54,25 +55,25 @@ def activate(request: ActivateRequest) -> Result:
     return Result(file=text(settings, request.shell, again))
 
 
-def _write(folder: Path, *, force: bool) -> Result:
-    """Write the committed scripts. Raises BadInput for files that are not the tool's; force: not for changed ones."""
-    found = scripts()
-    with files.locked(folder):
-        files.refuse_foreign(folder, found, force=force)
-        files.write_generated(folder, found)
-    return Result(text="\n".join(str(folder / name) for name in sorted(found)), notes=skipped_file_notes(SYSTEM))
+def _write(directory: Path, *, force: bool) -> Result:
+    """Write the committed scripts. Raises BadInput for files of others and, without force, for changed scripts."""
+    texts = scripts()
+    with files.locked(directory):
+        files.refuse_foreign(directory, texts, force=force)
+        files.write_generated(directory, texts)
+    return Result(text="\n".join(str(directory / name) for name in sorted(texts)), notes=skipped_file_notes(SYSTEM))
 
 
-def _check(folder: Path) -> Result:
-    """Raise AnswerIsNo with a diff if the committed scripts are not what tuning and systems give."""
-    found = scripts()
-    strays = {path.name for path in folder.glob("*.sh")} - set(found)
-    files.check_generated(folder, found, strays=strays, again="uenvtool activate --write")
-    return Result(notes=(f"{folder} is what its inputs give",))
+def _check(directory: Path) -> Result:
+    """Raise AnswerIsNo with a diff if the committed scripts are not up to date."""
+    texts = scripts()
+    strays = {path.name for path in directory.glob("*.sh")} - set(texts)
+    files.check_generated(directory, texts, strays=strays, again="uenvtool activate --write")
+    return Result(notes=(f"{directory} is up to date",))
 
 
 def text(settings: Settings, shell: str, again: str) -> str:
-    """Return the script or file of settings; again: the command that makes it again."""
+    """Return the script or file of settings. again: the command that regenerates it."""
     if shell in shells():
         return render_script(settings, shells()[shell], again)
     if shell in FORMATS:
@@ -83,17 +84,17 @@ def text(settings: Settings, shell: str, again: str) -> str:
 def command(
     settings: Settings, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
 ) -> str:
-    """Return the command that makes the same text again, wherever it is run."""
-    words = ["uenvtool", "activate", "--system", settings.system.name]
+    """Return the command that regenerates the same text on any machine."""
+    arguments = ["uenvtool", "activate", "--system", settings.system.name]
     options = {"--uarch": uarch, "--runtime": runtime, "--recipe": settings.recipe, "--venv": settings.venv}
-    words += [word for option, value in options.items() if value for word in (option, value)]
-    words += [word for name, value in facts.items() for word in ("--fact", f"{name}={value}")]
-    words += [word for workaround in settings.workarounds for word in ("--workaround", workaround.name)]
-    return shlex.join([*words, "--shell", shell])
+    arguments += [argument for option, value in options.items() if value for argument in (option, value)]
+    arguments += [argument for name, value in facts.items() for argument in ("--fact", f"{name}={value}")]
+    arguments += [argument for workaround in settings.workarounds for argument in ("--workaround", workaround.name)]
+    return shlex.join([*arguments, "--shell", shell])
 
 
 def scripts() -> dict[str, str]:
-    """Return the committed scripts: name to text, one a system."""
+    """Return the committed scripts, one per system: file name -> text."""
     return {
         f"{name}.{SHELL.extension}": render_script(settings_for(name), SHELL, "uenvtool activate --write")
         for name in concrete_systems()

@@ -1,4 +1,7 @@
-"""What a variable is in one place, and why, in ten lines; the rest of what is known of it is in `explained`."""
+"""Describes the value of a variable in one place, with the reason, in ten lines. `explained` has the full description.
+
+A place is a system, runtime and versions, as `Settings` has them.
+"""
 
 from __future__ import annotations
 
@@ -11,75 +14,85 @@ from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.tuning import THE_HOOK, Setting, Tuning
 
 SOURCES_SHOWN = 2
-"""Of those that say another value."""
+"""How many sources are listed for each other value."""
 
 
-def held_in(name: str, here: Settings) -> Setting | None:
-    """Return the setting of a variable that holds in a place, if one does."""
-    return next((setting for setting in (*here.by_hook, *here.held()) if setting.name == name), None)
+def held_in(name: str, place: Settings) -> Setting | None:
+    """Return the setting of a variable that applies in a place, or None."""
+    return next((setting for setting in (*place.by_hook, *place.held()) if setting.name == name), None)
 
 
-def value_here(name: str, tuning: Tuning, here: Settings, whose: str | None = None) -> str:
-    """Return what a variable is in a place, in a sentence: its value with its reason, or why it has none.
+def value_in_place(name: str, tuning: Tuning, place: Settings, whose: str | None = None) -> str:
+    """Return one sentence with a variable's value in a place and its reason, or the reason why it is not set.
 
-    whose: who has the versions of the place; default: the recipe.
+    whose: the owner of the place's versions for the sentence, by default the recipe.
     """
-    held = held_in(name, here)
+    held = held_in(name, place)
     if held is not None:
-        way = f", set by {THE_HOOK}" if held in here.by_hook else ""
-        return f"{place_of(here)}: {value_text(held)}{way}, as {held.source.name} says: {held.reason}"
-    return f"{place_of(here)}: not set{_why_not(name, tuning, here, whose)}"
+        setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
+        return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}"
+    return f"{place_of(place)}: not set{_why_not(name, tuning, place, whose)}"
 
 
-def answer(known: ExplainedVariable, tuning: Tuning, here: Settings) -> str:
-    """Return what a variable is in a place, to be read."""
-    return "\n".join([known.name, *_lines(known, tuning, here)])
+def answer(known: ExplainedVariable, tuning: Tuning, place: Settings) -> str:
+    """Return the description of a variable in a place as text."""
+    return "\n".join([known.name, *_lines(known, tuning, place)])
 
 
-def _lines(known: ExplainedVariable, tuning: Tuning, here: Settings) -> Iterator[str]:
-    held = held_in(known.name, here)
-    yield f"  {f'{place_of(here)}: {value_text(held)}' if held else known.here}"
+def _lines(known: ExplainedVariable, tuning: Tuning, place: Settings) -> Iterator[str]:
+    held = held_in(known.name, place)
+    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else known.here}"
     if known.about:
         yield _row("about", known.about)
     if held:
         yield _row("why", held.reason)
-        yield _row("how", f"set by {THE_HOOK}" if held in here.by_hook else POLICIES[held.policy])
+        yield _row("how", f"set by {THE_HOOK}" if held in place.by_hook else POLICIES[held.policy])
         if held.conflicts:
-            yield _row("apart", f"must not be set beside {', '.join(held.conflicts)}")
+            yield _row("avoid", f"do not set it together with {', '.join(held.conflicts)}")
         if held.needs:
             yield _row("needs", held.needs.hint)
         yield _row("source", f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip())
-    elif (nearest := _nearest(known.name, tuning, here)) and nearest.needs_version:
-        then = nearest.setting
-        yield _row("then", f"{value_text(then)}: {then.reason} [{then.source.name}]")
-    for guard in here.guards:
+    elif (nearest := _nearest(known.name, tuning, place)) and nearest.needs_version:
+        if_known = nearest.setting
+        yield _row("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]")
+    for guard in place.guards:
         if known.name in guard.variables:
-            yield _row("danger", f"{guard.danger}; here {kept_away(guard, here)}")
+            yield _row("danger", f"{guard.danger}; here {kept_away(guard, place)}")
     yield from _others(known, held)
-    ways = [found.name for found in tuning.workarounds.values() if known.name in {one.name for one in found.settings}]
-    if ways:
-        yield _row("else", f"set by --workaround {' or '.join(ways)}")
+    workarounds = [
+        workaround.name
+        for workaround in tuning.workarounds.values()
+        if known.name in {setting.name for setting in workaround.settings}
+    ]
+    if workarounds:
+        yield _row("option", f"--workaround {' or '.join(workarounds)} sets it")
 
 
 def _others(known: ExplainedVariable, held: Setting | None) -> Iterator[str]:
-    said_by = grouped((value, source) for source, _, value, _ in known.says)
-    mine = "unset" if held and held.removes else held.value if held else None
-    others = [f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in said_by.items() if value != mine]
+    sources_of_values = grouped((value, source) for source, _, value, _ in known.says)
+    own_value = "unset" if held and held.removes else held.value if held else None
+    others = [
+        f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources_of_values.items() if value != own_value
+    ]
     if others:
-        yield _row("others" if held else "said", "; ".join(others))
+        yield _row("others" if held else "values", "; ".join(others))
 
 
 def _row(word: str, text: str) -> str:
     return f"    {word + ':':8} {text}"
 
 
-def _nearest(name: str, tuning: Tuning, here: Settings) -> LeftOut | None:
-    return next(iter(left_out(here, [setting for setting in tuning.settings if setting.name == name])), None)
+def _nearest(name: str, tuning: Tuning, place: Settings) -> LeftOut | None:
+    return next(iter(left_out(place, [setting for setting in tuning.settings if setting.name == name])), None)
 
 
-def _why_not(name: str, tuning: Tuning, here: Settings, whose: str | None) -> str:
-    nearest = _nearest(name, tuning, here)
+def _why_not(name: str, tuning: Tuning, place: Settings, whose: str | None) -> str:
+    nearest = _nearest(name, tuning, place)
     if nearest is None:
-        return "" if any(setting.name == name for setting in tuning.settings) else ", as anywhere: it is left to you"
-    versions = "" if nearest.failing else "".join(f"; {text}" for text in in_recipes(nearest, here))
-    return f", {why(nearest, here, whose)}{versions}"
+        return (
+            ""
+            if any(setting.name == name for setting in tuning.settings)
+            else " on any system: choose a value yourself"
+        )
+    versions = "" if nearest.failing else "".join(f"; {text}" for text in in_recipes(nearest, place))
+    return f", {why(nearest, place, whose)}{versions}"

@@ -14,9 +14,10 @@ app = typer.Typer()
 @app.command()
 @command(ActivateRequest, json=False)
 def activate(request: ActivateRequest) -> Result:
-    """Print what sets a shell up for a system.
+    """Print a script that sets a system's network and library variables.
 
-    In a shell: `eval "$(uenvtool activate)"`, or `source activate/SYSTEM.sh`.
+    Run it with `eval "$(uenvtool activate)"`, or use the committed script with
+    `source activate/SYSTEM.sh`.
     """
     from uenvtool.activation import activate as work
 
@@ -26,7 +27,10 @@ def activate(request: ActivateRequest) -> Result:
 @app.command()
 @command(ExplainRequest)
 def explain(request: ExplainRequest) -> Result:
-    """Explain variables: what each is set to, when, why, and what the sources say; rules and findings too."""
+    """Explain variables, rules, findings and sources.
+
+    For a variable, it prints each value with its condition, reason and source.
+    """
     from uenvtool.activation import explain as work
 
     return work.explain(request)

@@ -1,4 +1,4 @@
-"""What is known of a variable, a rule or a finding, as values: `--json` prints their fields, `text` is to be read."""
+"""Descriptions of variables, rules, findings and sources. `--json` prints their fields, and `text` is for readers."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from uenvtool.knowledge.tuning import (
 
 POLICIES = {
     DEFAULT: "set if it is unset",
-    AT_MOST: "set if it is unset, and over a larger number",
-    PREPEND: "put in front of what is there",
-    REQUIRED: "set, also over another value",
-    UNSET: "removed",
-    EXPECTED: "set by somebody else; a message if it is missing",
+    AT_MOST: "set if it is unset or a larger number",
+    PREPEND: "prepended to the existing value",
+    REQUIRED: "set, and replaces any other value",
+    UNSET: "always removed",
+    EXPECTED: "not set by uenvtool, which prints a message if it is unset",
 }
 COMPUTED = {
-    "cores": "the cores of a process",
-    "view_root": "the view's folder",
-    "roce_gid_index": "the index found under /sys",
-    "roce_hca": "the start of the devices' names",
+    "cores": "the number of cores per process",
+    "view_root": "the view's directory",
+    "roce_gid_index": "the index found in /sys",
+    "roce_hca": "the common prefix of the devices' names",
     "runai_gpus": "RUNAI_NUM_OF_GPUS",
-    "temporary": "a folder of the user's and the job's below /tmp",
+    "temporary": "a directory in /tmp for the user and the job",
 }
-"""What the values are that scripts compute."""
+"""Descriptions of the values that scripts compute."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedSetting:
-    """A setting. shown: what is set. how: what its policy does. cited: its source in full."""
+    """The description of a setting. shown: its value as text. how: the effect of its policy. cited: its full source."""
 
     value: str | None
     shown: str
@@ -64,14 +64,14 @@ class ExplainedSetting:
     needs: str
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to be read."""
+        """Yield the description as lines of text."""
         parts = {
             "how": self.how,
             "when": self.when,
             "why": self.reason,
             "cost": self.cost,
             "source": self.cited,
-            "apart": self.conflicts,
+            "avoid": self.conflicts,
             "set": self.set,
             "needs": self.needs,
         }
@@ -81,7 +81,10 @@ class ExplainedSetting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedGuard:
-    """A danger that a variable can keep away. ways: each with its source. here: whether it is kept away in a place."""
+    """The description of a danger that variables can prevent.
+
+    ways: the settings that prevent it, each with its source. here: whether it is prevented in a place.
+    """
 
     name: str
     danger: str
@@ -92,18 +95,19 @@ class ExplainedGuard:
     here: str
 
     def lines(self) -> Iterator[str]:
-        """Yield what is to be read."""
+        """Yield the description as lines of text."""
         yield from (f"  {self.danger}: {self.reason}", f"    {'when:':8} {self.when}")
-        yield from (f"    {'enough:':8} {way} ({source})" for way, source in self.ways)
+        yield from (f"    {'any of:':8} {way} ({source})" for way, source in self.ways)
         if self.here:
             yield f"    {'here:':8} {self.here}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainedVariable:
-    """A variable. here: what it is in a place, if one is asked for. says: source, date, value and address.
+    """The description of a variable.
 
-    remarks: source, date and words.
+    here: its value in the requested place, as a sentence, or None. says: the source, date, value and URL of each source
+    that has a value. remarks: the source, date and text of each remark.
     """
 
     name: str
@@ -119,53 +123,59 @@ class ExplainedVariable:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """What is known of it, by name."""
+        """Return the fields of the description by name."""
         return asdict(self)
 
     @property
     def text(self) -> str:
-        """It as it is read."""
+        """Return the description as text."""
         lines = [f"{self.name}  ({', '.join(self.files)})"]
         lines += [f"  {line}" for line in (self.page, self.about, self.here) if line]
         lines += [line for setting in self.settings for line in setting.lines()]
-        lines += self._who_says_what()
+        lines += self._values_by_source()
         lines += [f"    {source} ({since}): {words}" for source, since, words in self.remarks]
         lines += [line for guard in self.guards for line in guard.lines()]
         return "\n".join(lines)
 
-    def _who_says_what(self) -> Iterator[str]:
-        said_by = grouped((value, f"{source} ({since})") for source, since, value, _ in self.says)
-        followed: dict[str | None, list[str]] = {value: [] for value in said_by}
+    def _values_by_source(self) -> Iterator[str]:
+        sources_by_value = grouped((value, f"{source} ({since})") for source, since, value, _ in self.says)
+        adopted_by: dict[str | None, list[str]] = {value: [] for value in sources_by_value}
         for setting in self.settings:
             value = "unset" if setting.policy == UNSET else setting.value
-            if value in followed and setting.source not in followed[value]:
-                followed[value].append(setting.source)
-        rows = [("value", "followed", "said by")]
-        rows += [(value, ", ".join(followed[value]) or "-", ", ".join(sources)) for value, sources in said_by.items()]
+            if value in adopted_by and setting.source not in adopted_by[value]:
+                adopted_by[value].append(setting.source)
+        rows = [("value", "adopted from", "sources")]
+        rows += [
+            (value, ", ".join(adopted_by[value]) or "-", ", ".join(sources))
+            for value, sources in sources_by_value.items()
+        ]
         first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-        yield "  who says what; they contradict each other:" if len(said_by) > 1 else "  who says what:"
-        yield from (f"    {value:{first}}  {by:{second}}  {sources}" for value, by, sources in rows)
+        yield "  values by source, which contradict each other:" if len(sources_by_value) > 1 else "  values by source:"
+        yield from (f"    {value:{first}}  {adopters:{second}}  {sources}" for value, adopters, sources in rows)
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedEntry:
-    """A rule of `check`, a finding of `doctor` or a source: what is known of it, by name; and as it is read."""
+    """The description of a rule of `check`, a finding of `doctor` or a source: its fields by name, and its text."""
 
     parts: Mapping[str, Any]
     text: str
 
 
 def explained_variable(
-    name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: Settings | None, value: str | None
+    name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings | None, value: str | None
 ) -> ExplainedVariable:
-    """Return what is known of a variable.
+    """Return the description of a variable.
 
-    variables: it, as each file describes it. here: the place that is asked for. value: what it is there, in words.
+    variables: the variable in each file that describes it. place: the requested place, or None. value: a sentence with
+    the variable's value in that place.
     """
     says = {source: value for variable in variables for source, value in variable.says.items()}
     sources = {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
     settings = [setting for setting in tuning.settings if setting.name == name]
-    settings += [setting for found in tuning.workarounds.values() for setting in found.settings if setting.name == name]
+    settings += [
+        setting for workaround in tuning.workarounds.values() for setting in workaround.settings if setting.name == name
+    ]
     return ExplainedVariable(
         name=name,
         files=tuple(variable.file for variable in variables),
@@ -185,7 +195,7 @@ def explained_variable(
             for source, known in sources.items()
             if source in variable.remarks
         ),
-        guards=tuple(_guard(guard, here) for guard in tuning.guards if name in guard.variables),
+        guards=tuple(_guard(guard, place) for guard in tuning.guards if name in guard.variables),
     )
 
 
@@ -205,18 +215,18 @@ def _setting(setting: Setting, tuning: Tuning) -> ExplainedSetting:
         cited=f"{setting.source.name}: {setting.source} {setting.source.url}".rstrip(),
         since=setting.source.date,
         url=setting.source.url,
-        conflicts=f"must not be set beside {', '.join(setting.conflicts)}" if setting.conflicts else "",
-        set=f"all of the set {setting.together}, or nothing of it" if setting.together else "",
+        conflicts=f"do not set it together with {', '.join(setting.conflicts)}" if setting.conflicts else "",
+        set=f"set only together with all variables of {setting.together}" if setting.together else "",
         needs=setting.needs.hint if setting.needs else "",
     )
 
 
-def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
-    taken = ""
-    if here is not None and guard.name in {found.name for found in here.guards}:
-        taken = f"{place_of(here)}: {kept_away(guard, here)}"
-    elif here is not None:
-        taken = f"on {here.system.name}: not in danger"
+def _guard(guard: Guard, place: Settings | None) -> ExplainedGuard:
+    effect = ""
+    if place is not None and guard.name in {present.name for present in place.guards}:
+        effect = f"{place_of(place)}: {kept_away(guard, place)}"
+    elif place is not None:
+        effect = f"on {place.system.name}: not in danger"
     return ExplainedGuard(
         name=guard.name,
         danger=guard.danger,
@@ -224,25 +234,29 @@ def _guard(guard: Guard, here: Settings | None) -> ExplainedGuard:
         when=guard.when.text,
         ways=tuple((str(way), way.source.name) for way in guard.one_of),
         source=guard.source.name,
-        here=taken,
+        here=effect,
     )
 
 
-def place_of(here: Settings) -> str:
-    """Return a place in words."""
-    return f"on {here.system.name}, in {here.runtimes[0].name}"
+def place_of(place: Settings) -> str:
+    """Return the description of a place."""
+    return f"on {place.system.name}, in {place.runtimes[0].name}"
 
 
-def kept_away(guard: Guard, here: Settings) -> str:
-    """Return whether what is set in a place keeps a danger away, in words."""
+def kept_away(guard: Guard, place: Settings) -> str:
+    """Return a phrase that tells whether the settings of a place prevent a danger."""
     way = guard.way(
-        {found.name: found.value for found in (*here.held(), *here.by_hook) if found.is_fixed and found.value}
+        {
+            setting.name: setting.value
+            for setting in (*place.held(), *place.by_hook)
+            if setting.is_fixed and setting.value
+        }
     )
-    return f"kept away by {way}" if way else "not kept away"
+    return f"prevented by {way}" if way else "not prevented"
 
 
 def explained_rule(rule: Rule) -> ExplainedEntry:
-    """Return what is known of a rule."""
+    """Return the description of a rule."""
     parts = {name: getattr(rule, name) for name in ("severity", "what", "cost", "fix", "source")}
     parts |= {"file": str(rule.position), "page": rule.page or None}
     lines = [f"  {name + ':':<10} {part}" for name, part in parts.items() if part]
@@ -251,7 +265,7 @@ def explained_rule(rule: Rule) -> ExplainedEntry:
 
 
 def explained_finding(finding: KnownFinding) -> ExplainedEntry:
-    """Return what is known of a finding."""
+    """Return the description of a finding."""
     remedy = finding.workaround
     condition = f", if {remedy.when}" if remedy and remedy.when.terms else ""
     messages = finding.messages or [line.text.strip() for line in finding.log]
@@ -272,19 +286,19 @@ def explained_finding(finding: KnownFinding) -> ExplainedEntry:
 
 
 def explained_source(source: Source, tuning: Tuning) -> ExplainedEntry:
-    """Return what is known of a source, and the variables that take a value from it."""
-    followed = list(dict.fromkeys(found.name for found in tuning.settings if found.source.name == source.name))
+    """Return the description of a source, with the variables that have a value from it."""
+    variables = list(dict.fromkeys(setting.name for setting in tuning.settings if setting.source.name == source.name))
     parts = {"title": source.title, "date": source.date, "url": source.url, "site": source.site}
-    shown = {**parts, "values": ", ".join(followed)}
+    shown = {**parts, "values": ", ".join(variables)}
     lines = [f"  {name + ':':<8} {part}" for name, part in shown.items() if part]
     text = "\n".join([f"{source.name}  (a source of values)", *lines])
-    return ExplainedEntry({"source": source.name, **parts, "variables": followed}, text)
+    return ExplainedEntry({"source": source.name, **parts, "variables": variables}, text)
 
 
 def value_text(setting: Setting) -> str:
-    """Return what a variable is set to, or what happens to it."""
+    """Return the value of a setting as text, or its effect if it has no fixed value."""
     if setting.from_:
         return COMPUTED[setting.from_]
     if setting.policy in (UNSET, EXPECTED):
-        return "removed" if setting.policy == UNSET else "left to somebody else"
+        return "removed" if setting.policy == UNSET else "not set by uenvtool"
     return setting.value or ""

@@ -1,4 +1,4 @@
-"""A plan as a file of variables: JSON, an EDF, a dotenv file; and the lines of a Dockerfile."""
+"""Renders the settings of a plan as JSON, an EDF, a dotenv file or lines of a Dockerfile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNSAID = "must be unset"
 
 
 def as_json(plan: Settings, again: str) -> str:
-    """Return every setting with what decides it, as data."""
+    """Return all settings with their conditions as JSON."""
     data = {
         "command": again,
         "system": plan.system.name,
@@ -30,18 +30,18 @@ def as_json(plan: Settings, again: str) -> str:
 
 
 def as_dotenv(plan: Settings, again: str) -> str:
-    """Return NAME='value' lines, which Compose, python-dotenv and shells read alike."""
+    """Return NAME='value' lines in the syntax that Compose, python-dotenv and shells have in common."""
     lines = _commented(plan, lambda name, value: f"{name}={quoting.dotenv(name, value)}")
     return "\n".join([*_header(plan, again), *lines, *_of_hook(plan)])
 
 
 def as_edf(plan: Settings, again: str) -> str:
-    """Return the [env] table of an environment definition file; an empty text unsets there."""
+    """Return the [env] table of an environment definition file (EDF), in which an empty value unsets a variable."""
     return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan)])
 
 
 def edf_lines(plan: Settings, *, image_sets: bool = False) -> list[str]:
-    """Return the entries of the table alone, each with its reason above it. image_sets: see `Settings.held`."""
+    """Return only the entries of the table, each with its reason above it. image_sets: see `Settings.held`."""
     entries = _commented(
         plan,
         lambda name, value: f"{name} = {quoting.edf(name, value)}",
@@ -52,12 +52,11 @@ def edf_lines(plan: Settings, *, image_sets: bool = False) -> list[str]:
 
 
 def _of_hook(plan: Settings) -> Iterator[str]:
-    """Yield what a hook sets, as a comment."""
     yield from comments(filter(None, [hook_sentence(plan.by_hook)]))
 
 
 def docker_lines(plan: Settings) -> list[str]:
-    """Return ENV lines of a Dockerfile, which cannot unset a variable, each with its reason above it."""
+    """Return the ENV lines of a Dockerfile, each with its reason above it. A Dockerfile cannot unset a variable."""
     return list(_commented(plan, lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
@@ -84,7 +83,7 @@ def _commented(
     *,
     image_sets: bool = False,
 ) -> Iterator[str]:
-    """Yield each setting with its reason above it; what is computed where a script is sourced is left out."""
+    """Yield each setting with its reason above it, except values that only a sourced script can compute."""
     if plan.venv:
         yield line("VIRTUAL_ENV", plan.venv)
     for setting in _in_file(plan, image_sets=image_sets):
@@ -95,7 +94,7 @@ def _commented(
 
 
 def values(plan: Settings) -> Iterator[tuple[str, str]]:
-    """Yield the variables that a file can set."""
+    """Yield the names and values of the variables that a file can set."""
     if plan.venv:
         yield "VIRTUAL_ENV", plan.venv
     for setting in _in_file(plan):
@@ -105,7 +104,7 @@ def values(plan: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _in_file(plan: Settings, *, image_sets: bool = False) -> list[Setting]:
-    """Return what a file of a container says: nobody looks there, or puts a text in front of another."""
+    """Return the settings for a container's file, which can neither check nor prepend to a variable."""
     held = plan.held(inside=True, image_sets=image_sets)
     return [setting for setting in held if setting.policy not in (EXPECTED, PREPEND)]
 

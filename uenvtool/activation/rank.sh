@@ -1,4 +1,4 @@
-case ${SLURM_JOB_ID-}. in .) echo "uenvtool: no RANK: this is no Slurm job" >&2; exit 1 ;; esac;
+case ${SLURM_JOB_ID-}. in .) echo "uenvtool: RANK is unset: not a Slurm job" >&2; exit 1 ;; esac;
 ue_rest=${SLURM_STEP_NODELIST:-${SLURM_JOB_NODELIST:-localhost}}; ue_node="";
 while ue_part=${ue_rest%%[[,]*}; ue_node=$ue_node$ue_part; ue_rest=${ue_rest#"$ue_part"}; do
 case $ue_rest in "["*) ;; *) break ;; esac;
@@ -9,5 +9,5 @@ if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${S
 export @RANK@;
 export @TASKS@;
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";
-else echo "uenvtool: no RANK: srun did not start this; MASTER_ADDR, MASTER_PORT, NNODES are set" >&2; fi;
+else echo "uenvtool: RANK is unset: not started by srun; MASTER_ADDR, MASTER_PORT, NNODES are set" >&2; fi;
 exec "$0" "$@"

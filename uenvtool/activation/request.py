@@ -1,4 +1,4 @@
-"""What a user asks of `activate` and `explain`."""
+"""The options and arguments of `activate` and `explain`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _shells() -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ActivateRequest:
-    """The system, runtime and facts to activate for, and in which shell or file."""
+    """A request for an activation script: the system, runtime and facts, and the shell or file format."""
 
     system: ThisSystemName = None
     uarch: Uarch = None
@@ -30,39 +30,40 @@ class ActivateRequest:
         Option(
             "--runtime",
             metavar="NAME",
-            help="The runtime, such as uenv or ce; default: seen in the job.",
+            help="The runtime, such as uenv or ce. Default: detected when the script runs.",
             autocompletion=complete.runtimes,
         ),
     ] = None
     recipe: Annotated[
         str | None,
-        Option("--recipe", metavar="RECIPE", help="Take the versions of a recipe.", autocompletion=complete.recipes),
+        Option("--recipe", metavar="RECIPE", help="Use the versions of this recipe.", autocompletion=complete.recipes),
     ] = None
-    nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="The version of NCCL, if it is known.")] = None
+    nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="The version of NCCL.")] = None
     fact: Annotated[
-        tuple[str, ...], Option("--fact", metavar="NAME=VALUE", help="Another fact, such as image=alps.")
+        tuple[str, ...], Option("--fact", metavar="NAME=VALUE", help="Set another fact, such as image=alps.")
     ] = ()
     shell: Annotated[
         str,
         Option(
             "--shell",
             metavar="NAME",
-            help="bash, zsh; or a file: edf, dotenv, json.",
+            help="The shell, bash or zsh, or a file format: edf, dotenv or json.",
             autocompletion=_shells,
         ),
     ] = "bash"
-    venv: Annotated[str | None, Option("--venv", metavar="PATH", help="A virtual environment to activate too.")] = None
+    venv: Annotated[str | None, Option("--venv", metavar="PATH", help="Also activate this virtual environment.")] = None
     workaround: Workarounds = ()
-    check: Annotated[bool, Option("--check", help="Exit 1 with a diff if activate/ is not up to date.")] = False
-    write: Annotated[bool, Option("--write", help="Write activate/ anew, one script a system.")] = False
-    force: Annotated[bool, Option("--force", help="With --write: replace scripts that were changed by hand.")] = False
+    check: Annotated[bool, Option("--check", help="Exit with 1 and a diff if activate/ is not up to date.")] = False
+    write: Annotated[bool, Option("--write", help="Write the scripts in activate/ again, one per system.")] = False
+    force: Annotated[bool, Option("--force", help="With --write, replace scripts that were changed by hand.")] = False
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="DIR", help="For --check and --write.", show_default="activate")
+        Path | None,
+        Option("--output", "-o", metavar="DIR", help="The directory for --check and --write.", show_default="activate"),
     ] = None
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return the facts by name. Raises BadInput for a word that is not NAME=VALUE."""
+        """Return the facts by name. Raises BadInput if a --fact is not NAME=VALUE."""
         return {
             **named_texts(self.fact, "--fact", "nccl=2.27.3"),
             **({"nccl": self.nccl} if self.nccl is not None else {}),
@@ -71,33 +72,44 @@ class ActivateRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainRequest:
-    """What to explain, and the place that it is explained for."""
+    """A request for an explanation: the names to explain, and the system, runtime and versions to explain them for."""
 
     names: Annotated[
         tuple[str, ...],
         Argument(
             metavar="[VAR|ID...]",
-            help="Variables, rules of check, findings of doctor, sources.",
+            help="Variables, rules of check, findings of doctor, or sources.",
             autocompletion=complete.explained,
         ),
     ] = ()
     all: Annotated[bool, Option("--all", help="Explain every variable.")] = False
     system: Annotated[
         str | None,
-        Option("--system", "-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems),
+        Option(
+            "--system", "-s", metavar="SYSTEM", help="Show the values on this system.", autocompletion=complete.systems
+        ),
     ] = None
     runtime: Annotated[
         str | None,
-        Option("--runtime", metavar="NAME", help="Say what is set in this runtime.", autocompletion=complete.runtimes),
+        Option("--runtime", metavar="NAME", help="Show the values in this runtime.", autocompletion=complete.runtimes),
     ] = None
     recipe: Annotated[
         str | None,
         Option(
-            "--recipe", metavar="RECIPE", help="Say what is set with its versions.", autocompletion=complete.recipes
+            "--recipe",
+            metavar="RECIPE",
+            help="Show the values for this recipe's versions.",
+            autocompletion=complete.recipes,
         ),
     ] = None
-    nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="Say what is set with this NCCL.")] = None
+    nccl: Annotated[
+        str | None, Option("--nccl", metavar="VERSION", help="Show the values for this version of NCCL.")
+    ] = None
     verbose: Annotated[
         bool,
-        Option("--verbose", "-v", help="Say all that is known, not only what holds in the place that is asked for."),
+        Option(
+            "--verbose",
+            "-v",
+            help="Show everything that is known, not only the values for this system, runtime and versions.",
+        ),
     ] = False

@@ -1,4 +1,4 @@
-"""The script of a plan: what is set first, as a table, and the machinery that this system needs below it."""
+"""Renders an activation script: a table of settings, and the shell functions that this system needs below it."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, UNSET, Setting
 
 WIDTH = 120
-"""No line is longer."""
+"""The maximum length of a line."""
 SLURM = "slurm"
-AGAIN = "again: "
-"""What stands before the command that makes a file again, at the end of a line that is not wrapped."""
+AGAIN = "Regenerate with: "
+"""The text before the command that regenerates a file; a line with it is not wrapped."""
 INDENT = 4
-"""How far in a table stands at most."""
+"""The maximum indentation of a table."""
 REASON_COLUMN = 46
-"""Where the reason beside a setting begins, if its name and value are not longer."""
+"""The column of the reason in a setting's line, unless its name and value are longer."""
 VERBS = {AT_MOST: "at_most", PREPEND: "prepend", REQUIRED: "require", UNSET: "remove", EXPECTED: "expect"}
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
-"""Where libraries lie beside the library path."""
+"""The directories that are searched for libraries after the library path."""
 MESSAGES = {"roce_gid_index": "roce_note"}
-"""What is said of this node with a computed value, by what it is computed from."""
-NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment is not there" >&2; exit 1'
-"""The program that takes the place of the ranks' if another Python than the wanted one would run."""
+"""The variables with a message about this node, by the source of a computed value."""
+NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment was not found" >&2; exit 1'
+"""The program that runs instead of the ranks' program if the requested virtual environment was not found."""
 
 STEP = 1000
 COMPARE = {">=": "-ge", "<": "-lt", ">": "-gt", "<=": "-le"}
-"""The comparisons as `test` knows them."""
+"""The comparison operators and their options of `test`."""
 LOWEST = 1000
-"""A smaller number is no version: 1 of a library that does not show it, 0 of none."""
+"""The smallest number that is a version. 1 means a library of unknown version, and 0 means no library."""
 
 
 class Dialect(ABC):
-    """How one shell says things.
+    """The syntax of one kind of shell.
 
-    template: the file beside its module, in sections. shells: those that read its scripts, as --shell names them.
-    passes: the lines around the settings of a set, which are gone through twice.
+    template: the file with the script's sections, next to the module. shells: the names of the shells for --shell.
+    passes: the lines around the settings of a set, which run twice. choice: the separator between alternatives.
     """
 
     template: Path
@@ -56,76 +56,75 @@ class Dialect(ABC):
 
     @property
     def extension(self) -> str:
-        """Return the extension of its scripts."""
+        """Return the file extension of the scripts."""
         return self.template.suffix.removeprefix(".")
 
     @abstractmethod
     def quote(self, text: str) -> str:
-        """Return a text as one word that is only data."""
+        """Return a text quoted as one word that the shell does not expand."""
 
     @abstractmethod
     def test(self, term: Term, counts_unseen: bool) -> str:
-        """Return a term as a test; counts_unseen: it also holds if a version is not seen."""
+        """Return a term as a test. counts_unseen: the test also holds if the version is unknown."""
 
     @abstractmethod
     def branch(self, tests: Sequence[str]) -> tuple[str, str]:
-        """Return the lines around what is done if all tests hold."""
+        """Return the lines before and after the commands that run if all tests hold."""
 
     def variable(self, name: str) -> str:
-        """Return the value of one of the script's own variables, as a word."""
+        """Return the value of one of the script's internal variables as a word."""
         return f'"$ue_{name}"'
 
     def ended(self, lines: Sequence[str]) -> list[str]:
-        """Return the lines of a script with its end, which removes the script's own functions."""
-        own = re.findall(r"^(ue_\w+)\(\)", "\n".join(lines), re.MULTILINE)
-        names = " \\\n  ".join(textwrap.wrap(" ".join(own), WIDTH - 9))
+        """Return the lines of a script with its last section, which removes the script's functions."""
+        function_names = re.findall(r"^(ue_\w+)\(\)", "\n".join(lines), re.MULTILINE)
+        names = " \\\n  ".join(textwrap.wrap(" ".join(function_names), WIDTH - 9))
         return [*lines, self.block("end", FUNCTIONS=names)]
 
     @abstractmethod
     def shown(self, runtime: Runtime) -> str:
-        """Return the test that a sign of a runtime shows."""
+        """Return the test that detects a runtime by its signs."""
 
     @abstractmethod
     def image(self, plan: Settings) -> dict[str, str]:
-        """Return the marks of the section `runtime` that are about the image."""
+        """Return the placeholders about the image in the section `runtime`, with their values."""
 
     @abstractmethod
     def folders(self, plan: Settings) -> list[str]:
-        """Return the lines that name the folders where libraries lie."""
+        """Return the lines that set the directories to search for libraries."""
 
     @abstractmethod
     def in_variable(self, name: str) -> str:
-        """Return the value of a variable that may be unset, as a word."""
+        """Return the value of a variable that may be unset as a word."""
 
     choice: str
-    """What stands between the words of a choice."""
 
     @abstractmethod
     def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
-        """Return the lines of the script but for its header."""
+        """Return the lines of the script without its header."""
 
     def block(self, name: str, **values: str) -> str:
-        """Return a section of this shell's template with its marks filled."""
+        """Return a section of this shell's template with its placeholders filled."""
         return filled(sections(self.template)[name], **values)
 
     def runtime(self, plan: Settings) -> list[str]:
-        """Return the lines that find out the runtime, if it is a container, and its image."""
+        """Return the lines that detect the runtime, whether it is a container, and its image."""
         names = [runtime.name for runtime in plan.runtimes]
-        alone = len(names) == 1
-        lines = [] if alone else [self.block("which_runtime")]
-        lines.append(self.block("runtime", RUNTIME=names[0] if alone else self.quote(""), **self.image(plan)))
+        is_only = len(names) == 1
+        lines = [] if is_only else [self.block("which_runtime")]
+        lines.append(self.block("runtime", RUNTIME=names[0] if is_only else self.quote(""), **self.image(plan)))
         for runtime in sorted(plan.runtimes, key=lambda runtime: not runtime.container):
-            if runtime.container or not alone:
-                place = "in_container" if runtime.container else "in_shell"
-                lines.append(self.block(place, SHOWN=self.shown(runtime), NAME=runtime.name))
+            if runtime.container or not is_only:
+                section = "in_container" if runtime.container else "in_shell"
+                lines.append(self.block(section, SHOWN=self.shown(runtime), NAME=runtime.name))
         if knows_runtime(plan):
-            nothing = self.quote(nothing_seen(plan))
+            nothing = self.quote(no_runtime_message(plan))
             choices = self.choice.join(names)
             lines.append(self.block("named_runtime", CHOICES=choices, NAMES=" ".join(names), NOTHING=nothing))
         return lines
 
     def libraries(self, plan: Settings, facts: Sequence[str]) -> list[str]:
-        """Return the lines that find out versions from libraries."""
+        """Return the lines that detect versions from libraries."""
         views = seen_by_views(plan)
         lines = [*self.folders(plan), *([self.block("of_views", NAME=views)] if views else [])]
         for fact in facts:
@@ -136,10 +135,10 @@ class Dialect(ABC):
 
 
 def function_names(plan: Settings) -> list[str]:
-    """Return the sections with the functions that a plan's table and machinery need, in order."""
+    """Return the names of the sections with the functions that a plan's script needs, in order."""
     verbs = {verb(planned.setting) for planned in plan.scripted}
     sets = any(planned.setting.together for planned in plan.scripted)
-    wanted = {
+    needed = {
         "tell": sets or "expect" in verbs or knows_runtime(plan) or "cores" in computed_from(plan),
         "keep": True,
         "require": bool(verbs & {"require", "remove", "at_most"}),
@@ -153,11 +152,11 @@ def function_names(plan: Settings) -> list[str]:
         "libraries": bool(library_facts(plan)),
         "roce_functions": "roce_gid_index" in computed_from(plan),
     }
-    return [name for name, is_wanted in wanted.items() if is_wanted]
+    return [name for name, is_needed in needed.items() if is_needed]
 
 
 def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
-    """Return what is found out before the table is gone through."""
+    """Return the sections that run before the table, which detect the runtime, the libraries and other facts."""
     finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
     views = bool(seen_by_views(plan)) and (bool(library_facts(plan)) or "view_root" in computed_from(plan))
     blocks = [
@@ -176,7 +175,7 @@ def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
 
 
 def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
-    """Return what is done after the table, but for the end."""
+    """Return the sections that run after the table, except the last one."""
     blocks = [
         dialect.block("set_names") if knows_runtime(plan) else "",
         dialect.block("ranks", PROGRAM=dialect.quote(rank_program()), FAILED=dialect.quote(NO_ENVIRONMENT))
@@ -187,40 +186,40 @@ def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
 
 
 def knows_runtime(plan: Settings) -> bool:
-    """Tell if the script finds out which of several runtimes this is."""
+    """Return whether the script detects which of several runtimes it runs in."""
     return len(plan.runtimes) > 1 and bool(plan.facts_to_find & {"runtime", "container", "image"})
 
 
 def computed_from(plan: Settings) -> frozenset[str]:
-    """Return what values are computed from."""
+    """Return the sources of computed values."""
     return frozenset(planned.setting.from_ for planned in plan.scripted if planned.setting.from_)
 
 
 def library_facts(plan: Settings) -> list[str]:
-    """Return the versions that the script finds out from libraries."""
+    """Return the software whose versions the script detects from libraries."""
     return sorted(set(SOFTWARE) & plan.facts_to_find)
 
 
 def roce_device(plan: Settings) -> str:
-    """Return the start of the RDMA devices' names, if none is found."""
+    """Return the default prefix of the RDMA devices' names, which is used if no device is found."""
     settings = (planned.setting for planned in plan.scripted)
     return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 
 
 def render_script(plan: Settings, dialect: Dialect, again: str) -> str:
-    """Return the script of a plan in a shell; again: the command that makes it again."""
+    """Return the activation script of a plan. again: the command that regenerates the script."""
     table = list(_table(plan, dialect))
     lines = [*_script_header(plan, dialect, again), "", *dialect.assembled(table, plan)]
     return "\n".join(line.rstrip() for text in lines for line in text.split("\n")) + "\n"
 
 
-def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterator[str]:
-    """Yield comment lines, each text wrapped at the width with `more` before what follows."""
+def comments(texts: Iterable[str], indent: str = "", continuation: str = "  ") -> Iterator[str]:
+    """Yield comment lines with each text wrapped at WIDTH. continuation: the prefix of a text's other lines."""
     for text in texts:
         wrapped = textwrap.wrap(
             quoting.comment(text),
             WIDTH - len(indent) - 2,
-            subsequent_indent=more,
+            subsequent_indent=continuation,
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -228,91 +227,95 @@ def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterat
 
 
 def legend_of(plan: Settings) -> list[str]:
-    """Return the sources of a plan's settings, a line each."""
+    """Return the sources of a plan's settings, one line per source."""
     settings = (*(planned.setting for planned in plan.scripted), *plan.by_hook)
     return [f"  {line}" for line in legend(setting.source for setting in settings)]
 
 
 def origin(plan: Settings, again: str) -> list[str]:
-    """Return what a generated file came from, and how to make it again."""
-    shown = {fact: "absent" if value is None else value or "of any version" for fact, value in plan.given.items()}
-    versions = ", ".join(f"{fact} {value}" for fact, value in sorted(shown.items()))
-    of = f" with {versions}{f' of {plan.recipe}' if plan.recipe else ''}" if versions else ""
-    inputs = ", ".join(_by_folder(plan.inputs))
-    made = f"Generated by uenvtool from {inputs}{of}"
-    together = f"{made}; again: {again}"
-    return [together] if len(together) < WIDTH - 2 else [f"{made}.", f"{AGAIN}{again}"]
+    """Return the inputs of a generated file and the command that regenerates it, as one or two lines."""
+    versions_given = {
+        fact: "absent" if value is None else value or "(any version)" for fact, value in plan.given.items()
+    }
+    versions = ", ".join(f"{fact} {value}" for fact, value in sorted(versions_given.items()))
+    with_versions = f" with {versions}{f' of {plan.recipe}' if plan.recipe else ''}" if versions else ""
+    inputs = ", ".join(_by_directory(plan.inputs))
+    header = f"Generated by uenvtool from {inputs}{with_versions}"
+    one_line = f"{header}. {AGAIN}{again}"
+    return [one_line] if len(one_line) < WIDTH - 2 else [f"{header}.", f"{AGAIN}{again}"]
 
 
-def _by_folder(paths: Sequence[str]) -> Iterator[str]:
-    """Yield paths as `folder/{one,other}.yaml`."""
-    for (folder, suffix), group in groupby(paths, key=lambda path: (path.rpartition("/")[0], path.rpartition(".")[2])):
+def _by_directory(paths: Sequence[str]) -> Iterator[str]:
+    """Yield paths with the names in one directory combined: `directory/{one,other}.yaml`."""
+    for (directory, suffix), group in groupby(
+        paths, key=lambda path: (path.rpartition("/")[0], path.rpartition(".")[2])
+    ):
         names = [path.rpartition("/")[2].removesuffix(f".{suffix}") for path in group]
-        yield f"{folder}/{names[0] if len(names) == 1 else '{' + ','.join(names) + '}'}.{suffix}"
+        yield f"{directory}/{names[0] if len(names) == 1 else '{' + ','.join(names) + '}'}.{suffix}"
 
 
 def verb(setting: Setting) -> str:
-    """Return what the table says to a setting."""
+    """Return the name of the function that applies a setting, without its prefix ue_."""
     return VERBS.get(setting.policy, "default")
 
 
 def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str]:
     system = plan.system
     name = f"activate/{system.name}.{dialect.extension}"
-    usage = {f"source {name}": "sets what is unset, says what it overrides"}
+    usage = {f"source {name}": "sets unset variables and prints the variables that it overrides"}
     if system.scheduler.name == SLURM:
         usage["srun sh -uc 'eval \"$UENVTOOL_RANK\"' python train.py"] = (
-            "gives each task its RANK, MASTER_ADDR and so on"
+            "sets RANK, MASTER_ADDR and so on for each task"
         )
-    usage["uenvtool_deactivate"] = "brings the environment back as it was"
-    before = "Before: UENVTOOL_VENV=PATH for a virtual environment, UENVTOOL_QUIET=1 for silence"
+    usage["uenvtool_deactivate"] = "restores the previous environment"
+    options = "Set before sourcing: UENVTOOL_VENV=PATH for a virtual environment, UENVTOOL_QUIET=1 to omit messages"
     if len(plan.runtimes) > 1:
-        before += f", UENVTOOL_RUNTIME={'|'.join(runtime.name for runtime in plan.runtimes)}"
+        options += f", UENVTOOL_RUNTIME={'|'.join(runtime.name for runtime in plan.runtimes)}"
     width = max(map(len, usage))
     yield from comments([f"{system.name}: {system.description} For {' and '.join(dialect.shells)}."])
     yield from comments(
-        [f"  {command.ljust(width)}  {what}" for command, what in usage.items()], more=" " * (width + 4)
+        [f"  {command.ljust(width)}  {effect}" for command, effect in usage.items()], continuation=" " * (width + 4)
     )
-    yield from comments([f"{before}."])
+    yield from comments([f"{options}."])
     yield from comments(origin(plan, again))
     sources = legend_of(plan)
     if sources:
-        yield from comments(sources, more=" " * 4)
+        yield from comments(sources, continuation=" " * 4)
     yield "# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154"
 
 
 def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
-    """Yield the rows of the table; what has the same condition stands together, what has none first."""
+    """Yield the rows of the table, grouped by condition; settings without a condition come first."""
     groups: dict[tuple[tuple[Term, ...], frozenset[str]], dict[str, list[Setting]]] = {((), frozenset()): {}}
     for planned in plan.scripted:
         setting = planned.setting
-        counts = frozenset(term.fact for term in planned.guard if term.fact in SOFTWARE) & setting.unseen
-        groups.setdefault((planned.guard, counts), {}).setdefault(setting.together, []).append(setting)
-    for (guard, counts), by_set in groups.items():
-        before, after = (
-            dialect.branch([dialect.test(term, term.fact in counts) for term in guard]) if guard else ("", "")
+        counting_unseen = frozenset(term.fact for term in planned.guard if term.fact in SOFTWARE) & setting.unseen
+        groups.setdefault((planned.guard, counting_unseen), {}).setdefault(setting.together, []).append(setting)
+    for (guard, counting_unseen), by_set in groups.items():
+        opening, closing = (
+            dialect.branch([dialect.test(term, term.fact in counting_unseen) for term in guard]) if guard else ("", "")
         )
         indent = "  " if guard else ""
         if guard:
-            yield from _branch_line(before, guard, counts)
+            yield from _branch_line(opening, guard, counting_unseen)
         for together, settings in by_set.items():
             if together:
                 yield from _set(plan, dialect, settings, indent)
             else:
                 yield from (line for setting in settings for line in _rows(setting, dialect, indent))
         if guard:
-            yield after
+            yield closing
 
 
-def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> Iterator[str]:
-    """Yield the line that opens a condition, with the versions in it as the knowledge writes them."""
+def _branch_line(opening: str, guard: Sequence[Term], counting_unseen: frozenset[str]) -> Iterator[str]:
+    """Yield the line that begins a condition, with a comment that lists its versions in readable form."""
     versions = [str(term) for term in guard if term.fact in SOFTWARE and term.values]
-    unseen = f", or no {' or '.join(sorted(counts))} is seen" if counts else ""
+    unseen = f", or the version of {' or '.join(sorted(counting_unseen))} is unknown" if counting_unseen else ""
     note = " and ".join(versions) + unseen
-    yield from _beside(before, note if versions else "", "")
+    yield from _with_note(opening, note if versions else "", "")
 
 
-def _beside(line: str, note: str, indent: str, column: int = 0) -> Iterator[str]:
+def _with_note(line: str, note: str, indent: str, column: int = 0) -> Iterator[str]:
     lines = (f"{line.ljust(column)} # {note}", f"{line} # {note}")
     fitting = [whole for whole in lines if len(whole) <= WIDTH - INDENT]
     if note and fitting:
@@ -323,10 +326,10 @@ def _beside(line: str, note: str, indent: str, column: int = 0) -> Iterator[str]
 
 
 def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: str) -> Iterator[str]:
-    """Yield the rows of a set: gone through once to look if one is set otherwise, and once to set them."""
+    """Yield the rows of a set, which run twice: to find variables with other values, and to set the variables."""
     name = settings[0].together
     opening, closing = dialect.passes
-    yield from _beside(indent + opening, f"all or none: {plan.tuning.sets[name].reason}", indent)
+    yield from _with_note(indent + opening, f"set together or not at all: {plan.tuning.sets[name].reason}", indent)
     yield from (line for setting in settings for line in _rows(setting, dialect, indent + "  "))
     yield indent + closing
     need = next((setting.needs for setting in settings if setting.needs), None)
@@ -335,23 +338,23 @@ def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: 
 
 
 def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
-    words = [f"ue_{verb(setting)}", setting.name]
+    row = [f"ue_{verb(setting)}", setting.name]
     source = f"[{setting.source.name}]"
     reason = quoting.comment(setting.reason)
     if setting.from_:
-        words.append(dialect.variable(setting.from_))
+        row.append(dialect.variable(setting.from_))
         if setting.from_ in MESSAGES:
             yield f"{indent}ue_here {setting.name} {dialect.variable(MESSAGES[setting.from_])}"
     elif setting.policy not in (UNSET, EXPECTED):
-        words.append(_word(setting.value or "", dialect))
+        row.append(_word(setting.value or "", dialect))
     if setting.policy in (AT_MOST, REQUIRED, UNSET, EXPECTED):
-        yield from _spoken(" ".join(words), dialect.quote(reason), source, indent)
+        yield from _with_message(" ".join(row), dialect.quote(reason), source, indent)
     else:
-        yield from _beside(indent + " ".join(words), f"{reason} {source}", indent, REASON_COLUMN)
+        yield from _with_note(indent + " ".join(row), f"{reason} {source}", indent, REASON_COLUMN)
 
 
-def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
-    """Yield a row whose reason is said when it acts: a word of the row, on a line of its own if that is too long."""
+def _with_message(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
+    """Yield a row whose last argument is the reason that it prints, on a second line if the row is too long."""
     line = f"{indent}{row} {reason} # {source}"
     if len(line) <= WIDTH - INDENT:
         yield line
@@ -360,33 +363,33 @@ def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
 
 
 def _word(text: str, dialect: Dialect) -> str:
-    plain = bool(text) and all(character.isalnum() or character in "_./:-" for character in text)
-    return text if plain and not text.startswith("-") else dialect.quote(text)
+    is_plain = bool(text) and all(character.isalnum() or character in "_./:-" for character in text)
+    return text if is_plain and not text.startswith("-") else dialect.quote(text)
 
 
-def signs(found: Iterable[Sign]) -> tuple[list[str], list[str]]:
-    """Return the variables and the files of some signs."""
-    return [sign.env for sign in found if sign.env], [sign.file for sign in found if sign.file]
+def signs(runtime_signs: Iterable[Sign]) -> tuple[list[str], list[str]]:
+    """Return the variables and the files among a runtime's signs."""
+    return [sign.env for sign in runtime_signs if sign.env], [sign.file for sign in runtime_signs if sign.file]
 
 
 def seen_by_views(plan: Settings) -> str:
-    """Return the runtime whose libraries lie in views; empty if there is none."""
+    """Return the name of the runtime whose libraries are in views, or an empty string."""
     return next((runtime.name for runtime in plan.runtimes if runtime.libraries == VIEWS), "")
 
 
-def nothing_seen(plan: Settings) -> str:
-    """Return what is said if none of the runtimes shows: then only what is right in all of them is set."""
+def no_runtime_message(plan: Settings) -> str:
+    """Return the message for a shell in which no runtime is detected."""
     names = [runtime.name for runtime in plan.runtimes]
-    missing = f"no {' and no '.join(names)} here" if len(names) < 3 else f"none of {', '.join(names)}"
-    return f"{missing}: only what is right in each is set"
+    not_found = f"neither {' nor '.join(names)}" if len(names) == 2 else f"none of {', '.join(names)}"
+    return f"{not_found} detected: only common variables are set"
 
 
 def number(term: Term) -> int:
-    """Return the number of the version that a term compares with, which has two parts (see knowledge/tuning.py)."""
+    """Return the version in a term as one number; the version has two parts (see knowledge/tuning.py)."""
     major, minor = map(int, term.values[0].split("."))
     return major * STEP + minor
 
 
 def unseen_needs_care(term: Term, counts_unseen: bool) -> bool:
-    """Tell if a version that is not seen has to be asked for beside the comparison."""
+    """Return whether an unknown version needs a test in addition to the comparison."""
     return counts_unseen != term.operator.startswith("<")

@@ -1,4 +1,4 @@
-"""The template of a shell's scripts: one file that is valid in its own language, in named sections."""
+"""Reads the template of activation scripts, a valid shell script that consists of named sections."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from uenvtool.core.filling import filled
 
 RANK = Path(__file__).parent / "rank.sh"
 LONG = 118
-"""Characters in a line of a program that is a word of a script."""
+"""The target length of a line in the rank program."""
 
 
 @cache
 def sections(template: Path) -> dict[str, str]:
-    """Return the sections of a shell's template by name, without the empty line behind each."""
+    """Return the sections of a template by name, without the empty line after each section."""
     _, *parts = re.split(r"^#: (\w+)\n", template.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[::2], (part.rstrip("\n") for part in parts[1::2]), strict=True))
 
 
 @cache
 def rank_program() -> str:
-    """Return the program of sh that gives a task of srun its rank, in a few long lines."""
+    """Return the program for sh that sets the rank of a task of srun, as a few long lines."""
     lines: list[str] = []
     text = RANK.read_text(encoding="utf-8")
     for line in filled(

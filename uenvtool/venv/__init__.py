@@ -1,1 +1,1 @@
-"""A Python overlay on a base: found, resolved, made, and put first."""
+"""Overlays, which are virtual environments on a base: finding the base, resolving, installing and starting."""

@@ -1,4 +1,4 @@
-"""Reads the base of an overlay: its Python, its package folders in their order, and its distributions."""
+"""Reads the base of an overlay: its Python, its package directories in search order, and its distributions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution:
-    """An installed distribution: its name as written, version, requirements and commands.
+    """An installed distribution: its name as written in its metadata, version, requirements and commands.
 
-    requires: Requires-Dist texts. metadata: its dist-info folder. extras, scripts (command -> module:function): of a
-    base's alone.
+    folder: the package directory that contains it. requires: the Requires-Dist lines. metadata: the path of its
+    dist-info directory. extras and scripts (command -> module:function) are filled only for a base's distributions.
     """
 
     name: str
@@ -38,19 +38,20 @@ class Distribution:
 
     @property
     def key(self) -> str:
-        """Return the name as resolvers compare it (PEP 503)."""
+        """Return the normalized name, as resolvers compare it (PEP 503)."""
         return canonical(self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Base:
-    """What an overlay lies on.
+    """The Python that an overlay is made on, with its packages.
 
-    homes: folders that can be `home` in pyvenv.cfg, best first. folders: the package folders in the order of the
-    base's sys.path; sites: those of them whose .pth files its Python runs. packages: by normalized name.
+    homes: the directories that can be `home` in pyvenv.cfg, best first. folders: the package directories in the order
+    of the base's sys.path. sites: the package directories whose .pth files its Python processes. packages: the
+    distributions by normalized name.
     """
 
-    found: FoundBase
+    found_base: FoundBase
     version: str
     platform: str
     stdlib: str
@@ -62,41 +63,41 @@ class Base:
 
     @property
     def python(self) -> str:
-        """Return its Python as the user calls it."""
-        return self.found.python
+        """Return the path of the base's Python as the user calls it."""
+        return self.found_base.python
 
     @property
     def minor(self) -> str:
-        """Return the Python version that decides about compiled packages, for example 3.12."""
+        """Return the Python version that compiled packages must match, for example 3.12."""
         return ".".join(self.version.split(".")[:2])
 
     @property
     def is_plain(self) -> bool:
-        """Tell if it is a bare interpreter."""
-        return self.found.kind == PLAIN
+        """Return whether the base is a bare interpreter, without site packages of its own."""
+        return self.found_base.kind == PLAIN
 
     @property
     def mount(self) -> str:
-        """Return where the uenv of the base is mounted; empty for other bases."""
-        return next((mount for mount in self.found.mounts if self.found.root.startswith(f"{mount}/")), "")
+        """Return the mount point of the base's uenv, or an empty string for other bases."""
+        return next((mount for mount in self.found_base.mounts if self.found_base.root.startswith(f"{mount}/")), "")
 
     def fingerprint(self) -> str:
-        """Sum up the packages, the Python and the folders of the base; the mount of a uenv does not change it."""
+        """Return a hash of the base's packages, Python and directories, independent of the uenv's mount point."""
         import hashlib
 
-        folders = [folder.removeprefix(self.mount) for folder in self.folders]
-        lines = [f"python {self.version} {self.platform}", *(f"folder {folder}" for folder in folders)]
+        directories = [directory.removeprefix(self.mount) for directory in self.folders]
+        lines = [f"python {self.version} {self.platform}", *(f"folder {directory}" for directory in directories)]
         lines += sorted(f"{package.key}=={package.version}" for package in self.packages.values())
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def described(self) -> str:
-        """Say what it is, for a sentence."""
-        what = named(self.found.kind, self.found.name, self.python)
-        return f"{what} (Python {self.version}, {counted(len(self.packages), 'package')})"
+        """Return a description of the base that fits into a sentence."""
+        name = named(self.found_base.kind, self.found_base.name, self.python)
+        return f"{name} (Python {self.version}, {counted(len(self.packages), 'package')})"
 
 
 def named(kind: str, name: str, python: str) -> str:
-    """Return the name of a base of some kind for a sentence: containers, and Pythons without a uenv, may have none."""
+    """Return a name for a base that fits into a sentence. Bases other than uenvs may have no name of their own."""
     kinds = {
         UENV: f"the uenv {name}",
         CONTAINER: f"the container {name}" if name else f"{python} of a container",
@@ -107,58 +108,65 @@ def named(kind: str, name: str, python: str) -> str:
 
 
 def script_path(name: str) -> Path:
-    """Return where a script lies that another Python is to run."""
+    """Return the path of a script in scripts/, which another Python or a shell runs."""
     return Path(__file__).parent / "scripts" / name
 
 
-def listing(folders: Sequence[str]) -> str:
-    """Sum up which distributions lie in which folder, by their names alone: quick at every start.
+def listing(directories: Sequence[str]) -> str:
+    """Return a checksum of the distributions in each directory.
 
-    hook.py computes the same with the standard library alone.
+    It reads only names, so that it is fast enough for every start of Python. hook.py computes the same checksum with
+    only the standard library.
     """
-    names = [sorted(name for name in os.listdir(folder) if name.endswith(METADATA_SUFFIXES)) for folder in folders]
+    names = [
+        sorted(name for name in os.listdir(directory) if name.endswith(METADATA_SUFFIXES)) for directory in directories
+    ]
     return f"{zlib.crc32(repr(names).encode('utf-8', 'surrogateescape')):08x}"
 
 
-def read_base(found: FoundBase, environ: Mapping[str, str]) -> Base:
-    """Ask the base's Python once what it is and has.
+def read_base(found_base: FoundBase, environ: Mapping[str, str]) -> Base:
+    """Run the base's Python and return its version, directories and packages.
 
-    Raises BadInput if it is not a Python of 3.10 or newer, ToolFailed if it does not start.
+    Raises BadInput if it is not CPython 3.10 or newer, and ToolFailed if it does not start.
     """
-    data = _probed(found, environ)
-    own = os.path.join(found.root, "lib", f"python{'.'.join(data['version'].split('.')[:2])}", "site-packages")
-    if found.root and own not in data["folders"] and os.path.isdir(own):  # a view whose variables were unset
-        exported = os.pathsep.join(filter(None, [own, environ.get("PYTHONPATH")]))
-        data = _probed(found, {**environ, "PYTHONPATH": exported})
+    data = _probed(found_base, environ)
+    view_site = os.path.join(
+        found_base.root, "lib", f"python{'.'.join(data['version'].split('.')[:2])}", "site-packages"
+    )
+    if (
+        found_base.root and view_site not in data["folders"] and os.path.isdir(view_site)
+    ):  # the view's variables were unset
+        exported = os.pathsep.join(filter(None, [view_site, environ.get("PYTHONPATH")]))
+        data = _probed(found_base, {**environ, "PYTHONPATH": exported})
     version = str(data["version"])
     if tuple(map(int, version.split(".")[:2])) < OLDEST:
-        raise BadInput(f"{found.python} is Python {version}", hint="an overlay needs Python 3.10 or newer")
+        raise BadInput(f"{found_base.python} is Python {version}", hint="an overlay needs Python 3.10 or newer")
     if data["implementation"] != "cpython":
-        raise BadInput(f"{found.python} is {data['implementation']}", hint="an overlay needs CPython")
-    folders = () if found.kind == PLAIN else tuple(_folders(data, found, environ))
+        raise BadInput(f"{found_base.python} is {data['implementation']}", hint="an overlay needs CPython")
+    directories = () if found_base.kind == PLAIN else tuple(_folders(data, found_base, environ))
     homes = tuple(_homes(data))
-    for path in (*folders, *homes):
+    for path in (*directories, *homes):
         if set(path) & {"\n", "\r", os.pathsep}:
-            raise BadInput(f"the base's folder {path!r} cannot be written into pyvenv.cfg", hint="use another base")
-    packages = (Distribution(**item) for item in data["distributions"] if item["folder"] in folders)
+            raise BadInput(f"pyvenv.cfg cannot contain the base's directory {path!r}", hint="use another base")
+    packages = (Distribution(**item) for item in data["distributions"] if item["folder"] in directories)
     return Base(
-        found=found,
+        found_base=found_base,
         version=version,
         platform=data["platform"],
         stdlib=data["stdlib"],
         base_executable=data["base_executable"],
         homes=homes,
-        folders=folders,
-        sites=tuple(path for path in data["sites"] if path in folders),
+        folders=directories,
+        sites=tuple(path for path in data["sites"] if path in directories),
         packages={package.key: package for package in packages},
     )
 
 
 def installed(site: Path) -> dict[str, Distribution]:
-    """Read the distributions of a site-packages folder by normalized name, without running anything."""
+    """Return the distributions of a site-packages directory by normalized name, without running any code."""
     from importlib import metadata
 
-    found: dict[str, Distribution] = {}
+    distributions: dict[str, Distribution] = {}
     for item in metadata.distributions(path=[str(site)]):
         name = item.metadata["Name"]
         if name:
@@ -169,14 +177,15 @@ def installed(site: Path) -> dict[str, Distribution]:
                 requires=tuple(item.requires or ()),
                 metadata=str(getattr(item, "_path", "")),
             )
-            found.setdefault(distribution.key, distribution)
-    return found
+            distributions.setdefault(distribution.key, distribution)
+    return distributions
 
 
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:
-    """Ask a Python with these variables what it is, None if it says nothing; and give what else it printed.
+    """Run probe.py in a Python; return its data, or None if it printed none, and the completed process.
 
-    arguments: those of probe.py. Raises ToolFailed if it cannot be started.
+    env: the environment variables of the process. arguments: passed to probe.py. Raises ToolFailed if the Python
+    cannot be started.
     """
     env = {**env, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     completed = processes.run([python, script_path("probe.py"), *arguments], env=env)
@@ -184,52 +193,55 @@ def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[st
 
 
 def marked(completed: processes.Completed) -> Any:
-    """Return what a script of ours printed as JSON behind MARKER, among whatever else was printed; None if nothing."""
+    """Return the JSON value that a script of uenvtool printed after MARKER, or None if the output has no marker."""
     lines = (line for line in completed.stdout.splitlines() if line.startswith(MARKER))
     return next((json.loads(line.removeprefix(MARKER)) for line in lines), None)
 
 
-def _probed(found: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Probe it in the environment as the base's users have it; a private ~/.local is no part of a base."""
-    plain = ("PYTHONPATH",) if found.kind == PLAIN else ()
+def _probed(found_base: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Run probe.py with the variables that users of the base have; a private ~/.local is not part of a base."""
+    plain = ("PYTHONPATH",) if found_base.kind == PLAIN else ()
     left_out = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", *plain)
     env = {name: value for name, value in environ.items() if name not in left_out}
     if not environ.get("PYTHONUSERBASE"):
         env["PYTHONNOUSERSITE"] = "1"
-    data, completed = probe(found.python, env)
+    data, completed = probe(found_base.python, env)
     if data is not None:
         return data
     hint = "name another one with --base PYTHON"
     if completed.code == 0:
-        raise BadInput(f"{found.python} is not a Python", hint=hint)
-    raise ToolFailed(f"{found.python} does not work as a Python: {completed.reason}", hint=hint)
+        raise BadInput(f"{found_base.python} is not a Python", hint=hint)
+    raise ToolFailed(f"{found_base.python} does not work as a Python: {completed.reason}", hint=hint)
 
 
-def _folders(data: Mapping[str, Any], found: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:
-    """List the folders of sys.path that belong to the base.
+def _folders(data: Mapping[str, Any], found_base: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the directories on sys.path that belong to the base.
 
-    With a uenv loaded, an entry of PYTHONPATH outside of its mounts is the user's own; elsewhere an
-    entry is the base's if distributions lie in it. What is left out stays what it was: the rest,
-    behind the base.
+    With a uenv loaded, a PYTHONPATH entry outside its mount points belongs to the user. Without one, an entry belongs
+    to the base if it contains distributions. Other entries keep their place on sys.path after the base.
     """
     active = os.path.abspath(environ["VIRTUAL_ENV"]) if environ.get("VIRTUAL_ENV") else ""
     other = active + os.sep if active and active != data["prefix"] else None
     holding = {item["folder"] for item in data["distributions"]}
     exported = {os.path.abspath(path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path}
-    for folder in data["folders"]:
-        if other and folder.startswith(other):
-            continue  # of another environment, which is activated
-        in_mounts = any(folder.startswith(mount + "/") for mount in found.mounts)
-        if folder not in exported or folder in data["sites"] or (in_mounts if found.mounts else folder in holding):
-            yield folder
+    for directory in data["folders"]:
+        if other and directory.startswith(other):
+            continue  # belongs to another environment, which is active
+        in_mounts = any(directory.startswith(mount + "/") for mount in found_base.mounts)
+        if (
+            directory not in exported
+            or directory in data["sites"]
+            or (in_mounts if found_base.mounts else directory in holding)
+        ):
+            yield directory
 
 
 def _homes(data: Mapping[str, Any]) -> Iterator[str]:
-    """List candidates for `home`: the interpreter as it was called, then the one in the real prefix.
+    """Yield candidates for `home`: the directory of the interpreter as it was called, then its real prefix.
 
-    As called comes first: the path of a view stays the same when the image is built again, that of
-    an installation prefix with a hash does not. An old Python inside an environment names its own
-    folder there (3.10), so that a real prefix is tried then.
+    The path as called comes first because a view keeps its path when the image is rebuilt, while an installation
+    prefix contains a hash. Python 3.10 inside an environment reports the environment's own directory, so the real
+    prefix is the only candidate there.
     """
     called = os.path.dirname(data["base_executable"])
     real = os.path.join(data["base_exec_prefix"], "bin")

@@ -14,47 +14,48 @@ from uenvtool.core.result import Result
 from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
 SQUASH, BUILD = "--squash", "--no-build-isolation"
-"""Options that can do without their value."""
+"""The options of `venv` whose value may be omitted."""
 
 
-def with_empty_values(words: list[str]) -> Iterator[str]:
-    """Put an empty value behind each option that can do without one and has none.
+def with_empty_values(arguments: list[str]) -> Iterator[str]:
+    """Yield the arguments with an empty value added to each option of SQUASH and BUILD that has none.
 
-    `--squash` takes the next word if it names an image, `--no-build-isolation` if it is not an option.
+    `--squash` uses the next argument if that is an image name, `--no-build-isolation` if it is not an option.
     """
-    options = True
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        options = options and word != "--"
+    before_separator = True
+    for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
+        before_separator = before_separator and argument != "--"
         takes_value = {SQUASH: is_image_name(following), BUILD: following[:1] not in ("", "-")}
-        yield word if not options or takes_value.get(word, True) else f"{word}="
+        yield argument if not before_separator or takes_value.get(argument, True) else f"{argument}="
 
 
 class WithEmptyValues(TyperCommand):
-    """The command `venv`, of which two options can do without a value."""
+    """The command `venv`, which has two options whose value may be omitted."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words, each of these options with a value."""
+        """Parse the arguments after giving each of these options a value."""
         return super().parse_args(ctx, list(with_empty_values(args)))
 
 
 app = typer.Typer()
-kernel = typer.Typer(help="Kernels for Jupyter that start an overlay on its base.")
+kernel = typer.Typer(help="Manage Jupyter kernels that start an overlay on its base.")
 app.add_typer(kernel, name="kernel")
 
 
 @app.command(cls=WithEmptyValues)
 @command(VenvRequest)
 def venv(request: VenvRequest) -> Result:
-    """Make a Python environment that wins over its base and keeps the base's torch.
+    """Create or change an overlay, which is a virtual environment on a base.
 
-    The base is the loaded uenv, the container, or --base. What the base has and
-    satisfies is used; what is missing is installed; what conflicts is an error
-    that says who asks for what.
+    The base is the loaded uenv, this container, or the Python of --base. Packages
+    of the overlay take precedence over the base's, except that torch stays the
+    base's. Requirements that the base satisfies are not installed again. If
+    requirements conflict, the error shows which package requires which version.
 
-    The work is done beside PATH and beside the image. With PATH on the node's
-    own disk only the image of --squash FILE is written to a shared one.
+    Temporary files are written next to PATH and the image. If PATH is on a
+    node-local disk, only the image of --squash FILE is on a shared filesystem.
 
-    `uenvtool show PATH` shows what one is made of.
+    `uenvtool show PATH` shows an overlay's base and packages.
     """
     import os
 
@@ -69,25 +70,32 @@ def venv(request: VenvRequest) -> Result:
 @app.command(cls=WithProgram)
 @command(ShellRequest, json=False)
 def shell(request: ShellRequest) -> None:
-    """Open a shell, or run the command behind `--`, in an overlay on its base, which is loaded if it is not here."""
+    """Open a shell in an overlay, or run the command after `--` in it.
+
+    The overlay's base is loaded first if it is not loaded yet.
+    """
     import os
 
-    from uenvtool.venv.launch import run_there
+    from uenvtool.venv.launch import run_in_overlay
 
-    run_there(request.path, request.words, os.environ)
+    run_in_overlay(request.path, request.words, os.environ)
 
 
 @app.command()
 def show(
     name: Annotated[
         str,
-        typer.Argument(metavar="RECIPE|SYSTEM|PATH", help="A name, or the path of a file or an overlay, also packed."),
+        typer.Argument(
+            metavar="RECIPE|SYSTEM|PATH", help="A name, or the path of a file or an overlay (packed or not)."
+        ),
     ],
     json_: Json = False,
 ) -> int:
-    """Show a recipe or system with all that it inherits, each value with its file and line; or an overlay.
+    """Show a recipe, a system or an overlay.
 
-    Of an overlay, loose or packed: its base, packages, size and settings.
+    For a recipe or system, each value is printed with its file and line,
+    including inherited values. For a packed or unpacked overlay, the base,
+    packages, size and settings are printed.
     """
     from uenvtool.core import console
     from uenvtool.knowledge import catalogue
@@ -100,13 +108,15 @@ def show(
 
 @kernel.command()
 def add(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="An overlay's folder or image, with ipykernel.")],
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="The directory or image of an overlay that has ipykernel.")
+    ],
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The name that Jupyter shows; default: the overlay's.")
+        str | None, typer.Option(metavar="NAME", help="The name that Jupyter shows. Default: the overlay's.")
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Make a kernel of an overlay."""
+    """Add a Jupyter kernel that starts an overlay."""
     import os
 
     from uenvtool.core import console

@@ -1,4 +1,4 @@
-"""Says what fits: a version and a requirement, new packages and the base, and what of the base is protected."""
+"""Checks whether versions satisfy requirements and whether new packages fit the base, and reads protected.yaml."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import TYPE_CHECKING
 from uenvtool.core.errors import Problem
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, Distribution
-from uenvtool.venv.requirements import UserRequest, UserRequirement
+from uenvtool.venv.requirements import COMMAND_LINE, UserRequest, UserRequirement
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
 CONDA_BUILD = 100
-"""From here on the number of a post-release is a build of conda-forge's; makers count theirs from 1."""
+"""Post-release numbers of 100 or more are conda-forge build numbers; upstream projects count theirs from 1."""
 DATA = Path(__file__).parent / "protected.yaml"
 
 
 def as_release(version: str) -> str:
     """Return the release that a vendor's build was made from: 2.6.0a0+d883142 -> 2.6.0+d883142.
 
-    NVIDIA and Spack build a release's sources, which call themselves a pre-release until they are
-    tagged; PEP 440 sorts them before the release, so that `>=2.6` would not hold. conda-forge gives torch its
-    build number, 2.4.1.post300, so that `==2.4.1` would not hold (pytorch-cpu-feedstock issue 315, 2025-01).
+    NVIDIA and Spack build sources that have a pre-release version until the release is tagged. PEP 440 sorts this
+    version before the release, so `>=2.6` would fail. conda-forge appends its build number to torch's version, as in
+    2.4.1.post300, so `==2.4.1` would fail (pytorch-cpu-feedstock issue 315, 2025-01).
     """
     from packaging.version import Version
 
@@ -39,7 +39,7 @@ def as_release(version: str) -> str:
 
 
 def is_version(text: str) -> bool:
-    """Tell if a version is one that resolvers understand (PEP 440); some distributions' are not."""
+    """Return whether a version is valid (PEP 440); some distributions have invalid ones."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -49,17 +49,17 @@ def is_version(text: str) -> bool:
     return True
 
 
-def newer(one: str, other: str) -> bool:
-    """Tell if one version is newer than another."""
+def newer(version: str, other: str) -> bool:
+    """Return whether a version is newer than another; False if either of them is invalid."""
     from packaging.version import Version
 
-    return is_version(one) and is_version(other) and Version(one) > Version(other)
+    return is_version(version) and is_version(other) and Version(version) > Version(other)
 
 
 def floor(version: str) -> str:
-    """Return the oldest version that is no breaking step away: of the same major version, below 1.0 the same minor.
+    """Return the oldest version that should be compatible: the same major version, or below 1.0 the same minor version.
 
-    Empty if the version is none that resolvers understand. Of 2026.1 it is 2026, of 0.12.3 it is 0.12.
+    The floor of 2026.1 is 2026, and the floor of 0.12.3 is 0.12. Return an empty string if the version is invalid.
     """
     from packaging.version import Version
 
@@ -71,14 +71,14 @@ def floor(version: str) -> str:
 
 
 def satisfies(specifier: SpecifierSet, version: str) -> bool:
-    """Tell if a version in the base satisfies a requirement; a vendor's build counts as its release too."""
+    """Return whether a base's version satisfies a requirement; a vendor's build also counts as its release."""
     if not is_version(version):
-        return True  # nothing can be said of it, and the base works with it
+        return True  # it cannot be compared, and the base works with it
     return specifier.contains(version, prereleases=True) or specifier.contains(as_release(version), prereleases=True)
 
 
 def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
-    """Tell if it satisfies only because a vendor's build counts as its release."""
+    """Return whether a version satisfies a requirement only because a vendor's build counts as its release."""
     return is_version(version) and not specifier.contains(version, prereleases=True) and satisfies(specifier, version)
 
 
@@ -98,24 +98,28 @@ def marker_environment(base: Base) -> dict[str, str]:
 
 
 def requirements(distribution: Distribution, environment: dict[str, str] | None) -> Iterator[Requirement]:
-    """Read what a distribution requires on this machine without extras; everything if no environment is given."""
+    """Yield the requirements of a distribution whose markers hold, without extras.
+
+    environment: the marker values, or None to yield every requirement.
+    """
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in distribution.requires:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            continue  # an old build tool wrote it; pip leaves it out too
+            continue  # an old build tool wrote it; pip ignores it too
         if environment is None or requirement.marker is None or requirement.marker.evaluate(environment):
             yield requirement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protection:
-    """One line of protected.yaml.
+    """One rule of protected.yaml.
 
-    cost: what replacing the package costs. refuse_missing: it is not installed for another package beside a base
-    that has torch. harmless: names that the pattern covers and that carry no library.
+    cost: the consequence of replacing the package. refuse_missing: if the base has torch but not this package, the
+    package is not installed as another package's requirement. harmless: names that match the pattern but contain no
+    library.
     """
 
     pattern: str
@@ -124,7 +128,7 @@ class Protection:
     harmless: tuple[str, ...] = ()
 
     def covers(self, name: str) -> bool:
-        """Tell if the rule is about a normalized name."""
+        """Return whether the rule applies to a normalized name."""
         return fnmatch.fnmatchcase(name, self.pattern) and not any(
             fnmatch.fnmatchcase(name, pattern) for pattern in self.harmless
         )
@@ -132,7 +136,7 @@ class Protection:
 
 @functools.cache
 def rules() -> tuple[Protection, ...]:
-    """Return the rules in their order."""
+    """Return the rules of protected.yaml in file order."""
     import yaml
 
     data = yaml.load(DATA.read_bytes(), Loader=yaml.CSafeLoader)
@@ -148,61 +152,68 @@ def rules() -> tuple[Protection, ...]:
 
 
 def protected(name: str) -> Protection | None:
-    """Return the rule that protects a normalized name; None if nothing does."""
+    """Return the rule that protects a normalized name, or None if no rule does."""
     return next((rule for rule in rules() if rule.covers(name)), None)
 
 
 def conflict(
-    asker: Distribution | UserRequirement, wants: str, name: str, present: Distribution | None, *, in_base: bool
+    requirer: Distribution | UserRequirement,
+    requirement: str,
+    name: str,
+    present: Distribution | None,
+    *,
+    in_base: bool,
 ) -> Problem:
-    """Describe a requirement that does not hold, with the choices that a user has.
+    """Return the problem of a requirement that is not satisfied, with a hint that lists the ways out.
 
-    present: what is in effect, None if nothing is. in_base: it is the base's.
+    requirer: the package or the user's requirement that needs it. present: the distribution in effect, or None.
+    in_base: whether that distribution belongs to the base.
     """
-    who = asker.origin if isinstance(asker, UserRequirement) else f"{asker.name} {asker.version}"
-    position = asker.position if isinstance(asker, UserRequirement) else None
+    who = requirer.origin if isinstance(requirer, UserRequirement) else f"{requirer.name} {requirer.version}"
+    position = requirer.position if isinstance(requirer, UserRequirement) else None
+    needs = f"{who} {'require' if who == COMMAND_LINE else 'requires'} {requirement}"
     if present is None:
-        return Problem(f"{who} asks for {wants}, which is not there", position)
-    where = "the base has" if in_base else "the overlay gets"
+        return Problem(f"{needs}, which is not installed", position)
+    owner = "the base has" if in_base else "the overlay would have"
     if in_base:
         rule = protected(name)
         cost = f" (protected: {rule.cost})" if rule else ""
-        other = f"ask for another version of {asker.name}"
-        hint = f"{other}, or replace the base's {name} with --override {name}{cost}"
+        another_version = f"request another version of {requirer.name}"
+        hint = f"{another_version}, or replace the base's {name} with --override {name}{cost}"
     else:
-        replaced = canonical(asker.name)
-        hint = f"ask for other versions, or replace the base's {replaced} too with --override {replaced}"
-    return Problem(f"{who} asks for {wants}; {where} {present.name} {present.version}", position, hint)
+        replaced = canonical(requirer.name)
+        hint = f"request other versions, or also replace the base's {replaced} with --override {replaced}"
+    return Problem(f"{needs}, but {owner} {present.name} {present.version}", position, hint)
 
 
 def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest) -> list[Problem]:
-    """Find all requirements that do not hold with `new` over the base, but for those that the base fails alone."""
+    """Return a problem for each requirement that fails with `new` over the base and does not fail on the base alone."""
     environment = marker_environment(base)
-    staying = [package for name, package in sorted(base.packages.items()) if name not in new]
-    before = {key for key, _ in _of_packages(staying, base, {}, environment)}
-    found = [problem for _, problem in _of_packages(new.values(), base, new, environment)]
-    found += [problem for key, problem in _of_packages(staying, base, new, environment) if key not in before]
-    return [*found, *_of_user(base, new, request, environment)]
+    kept = [package for name, package in sorted(base.packages.items()) if name not in new]
+    failing_already = {key for key, _ in _of_packages(kept, base, {}, environment)}
+    problems = [problem for _, problem in _of_packages(new.values(), base, new, environment)]
+    problems += [problem for key, problem in _of_packages(kept, base, new, environment) if key not in failing_already]
+    return [*problems, *_of_user(base, new, request, environment)]
 
 
 def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[str]]:
-    """Find the base's pre-releases that count as releases here: name -> who relies on it, with what."""
+    """Return the base's vendor builds that count as releases: name -> the requirements that rely on that."""
     environment = marker_environment(base)
-    staying = {name: package for name, package in base.packages.items() if name not in new}
+    kept = {name: package for name, package in base.packages.items() if name not in new}
     return grouped(
-        (name, f"{distribution.name} asks for {requirement.specifier}")
+        (name, f"{distribution.name} requires {requirement.specifier}")
         for distribution in new.values()
         for requirement in requirements(distribution, environment)
-        if (name := canonical(requirement.name)) in staying
-        and counts_as_release(requirement.specifier, staying[name].version)
+        if (name := canonical(requirement.name)) in kept
+        and counts_as_release(requirement.specifier, kept[name].version)
     )
 
 
 def _of_packages(
-    askers: Iterable[Distribution], base: Base, new: Mapping[str, Distribution], environment: dict[str, str]
+    requirers: Iterable[Distribution], base: Base, new: Mapping[str, Distribution], environment: dict[str, str]
 ) -> Iterator[tuple[tuple[str, str], Problem]]:
-    for asker in askers:
-        for requirement in requirements(asker, environment):
+    for requirer in requirers:
+        for requirement in requirements(requirer, environment):
             name = canonical(requirement.name)
             present = new.get(name) or base.packages.get(name)
             if name in new:
@@ -210,20 +221,20 @@ def _of_packages(
             else:
                 holds = present is not None and satisfies(requirement.specifier, present.version)
             if not holds:
-                wants = f"{requirement.name}{requirement.specifier}"
-                yield (asker.key, wants), conflict(asker, wants, name, present, in_base=name not in new)
+                text = f"{requirement.name}{requirement.specifier}"
+                yield (requirer.key, text), conflict(requirer, text, name, present, in_base=name not in new)
 
 
 def _of_user(
     base: Base, new: Mapping[str, Distribution], request: UserRequest, environment: dict[str, str]
 ) -> Iterator[Problem]:
     constrained = [constraint for constraint in request.constraints if constraint.name in new]
-    for wanted in (*request.requirements, *constrained):
-        requirement = wanted.requirement
+    for named in (*request.requirements, *constrained):
+        requirement = named.requirement
         if requirement is None or requirement.url:
             continue
         if requirement.marker and not requirement.marker.evaluate(environment):
             continue
-        package = new.get(wanted.name) or base.packages.get(wanted.name)
+        package = new.get(named.name) or base.packages.get(named.name)
         if package is not None and not satisfies(requirement.specifier, package.version):
-            yield conflict(wanted, str(requirement), wanted.name, package, in_base=wanted.name not in new)
+            yield conflict(named, str(requirement), named.name, package, in_base=named.name not in new)

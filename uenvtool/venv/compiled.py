@@ -1,12 +1,13 @@
 """Finds compiled modules that were built for another numpy, torch or CUDA than the one in effect.
 
-numpy's headers compile the name of the module that holds its C API into every extension: `numpy.core._multiarray_umath`
-with numpy 1, `numpy._core._multiarray_umath` with numpy 2, which keeps the old name beside it to run on numpy 1 too
-(numpy/core/code_generators/generate_numpy_api.py). An extension with the old name alone fails on numpy 2.
+numpy's headers compile the name of the C API module into every extension. With numpy 1 it is
+`numpy.core._multiarray_umath`. With numpy 2 it is `numpy._core._multiarray_umath`, and the old name is compiled in too
+so that the extension also runs on numpy 1 (numpy/core/code_generators/generate_numpy_api.py). An extension that has
+only the old name fails on numpy 2.
 
-An extension of torch takes C++ symbols from torch's libraries, whose names hold the types of their arguments and so
-change from release to release: the loader refuses the module at import. It also names the CUDA runtime by its major
-version (libcudart.so.12), which comes from torch.
+An extension for torch uses C++ symbols of torch's libraries. Their names contain the argument types and change between
+releases, so the loader rejects the module at import. The extension also links the CUDA runtime by its major version
+(libcudart.so.12), which comes from torch.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _RUNTIME = re.compile(r"lib(cudart|amdhip64)\.so\.(\d+)")
 _CUDA_LABEL = re.compile(r"\+cu(\d\d)\d\b")
 _RUNTIMES = {"cudart": "CUDA", "amdhip64": "ROCm"}
 _FOR_ONE_RELEASE = re.compile(r"(?:^|/)torch-(\d+\.\d+)/")
-"""A folder with what a package loads on that torch alone, beside others: metatensor-torch 0.10, metatomic-torch 0.1."""
+"""A directory with the libraries for one torch release. metatensor-torch 0.10 and metatomic-torch 0.1 have several."""
 
 
 def compiled_modules(distribution: Distribution) -> Iterator[str]:
-    """List the shared libraries that a distribution's RECORD names and that lie below its folder."""
+    """Yield the shared libraries that a distribution's RECORD lists and that are inside its package directory."""
     try:
         text = read_bytes(Path(distribution.metadata, "RECORD"), MAX_BYTES).decode("utf-8", "replace")
     except (FileNotFoundError, BadInput):
@@ -53,21 +54,24 @@ def compiled_modules(distribution: Distribution) -> Iterator[str]:
 
 
 def numpy_problems(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> list[Problem]:
-    """Find what was built for numpy 1 beside numpy 2: of the new packages, and of the base if numpy is new."""
-    before = base.get("numpy")
-    numpy = new.get("numpy") or before
+    """Return a problem for each package that is built for numpy 1 if numpy 2 is in effect.
+
+    The new packages are checked, and the base's packages too if numpy is new.
+    """
+    base_numpy = base.get("numpy")
+    numpy = new.get("numpy") or base_numpy
     if numpy is None or _major(numpy.version) < 2:
         return []
     checked = [package for name, package in new.items() if name != "numpy"]
-    if "numpy" in new and before is not None and _major(before.version) < 2:
+    if "numpy" in new and base_numpy is not None and _major(base_numpy.version) < 2:
         checked += [package for name, package in base.items() if name not in new]
-    where = "the overlay gets" if "numpy" in new else "the base has"
-    way = "for numpy<2" if "numpy" in new else "put numpy 1 over the base's: 'numpy<2'"
+    owner = "the overlay would have" if "numpy" in new else "the base has"
+    alternative = "numpy<2" if "numpy" in new else "install numpy 1 over the base's: 'numpy<2'"
     return [
         Problem(
-            f"{package.name} {package.version} is built for numpy 1 ({os.path.basename(file)}); "
-            f"{where} numpy {numpy.version}",
-            hint=f"ask for a newer {package.name}, or {way}",
+            f"{package.name} {package.version} is built for numpy 1 ({os.path.basename(file)}), but "
+            f"{owner} numpy {numpy.version}",
+            hint=f"request a newer {package.name}, or {alternative}",
         )
         for package in checked
         if (file := next(filter(_is_for_numpy_1, compiled_modules(package)), None))
@@ -84,57 +88,58 @@ def _is_for_numpy_1(path: str) -> bool:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return data.find(_NUMPY_1) >= 0 and data.find(_NUMPY_2) < 0
     except (OSError, ValueError):
-        return False  # gone, empty, or not readable: Python could not load it either
+        return False  # missing, empty or unreadable, so Python could not load it either
 
 
 @dataclass(frozen=True)
 class Torch:
-    """The torch in effect. where: for a message, who has it."""
+    """The torch in effect. owner: the part of a message that says whether the base or the overlay has it."""
 
     distribution: Distribution
-    where: str
+    owner: str
 
     @cached_property
     def release(self) -> str:
-        """Return the part of its version that other packages build for: 2.6 of 2.6.0a0+d883142."""
-        found = re.match(r"\d+\.\d+", self.distribution.version)
-        return found[0] if found else self.distribution.version
+        """Return the part of the version that other packages are built for: 2.6 of 2.6.0a0+d883142."""
+        release = re.match(r"\d+\.\d+", self.distribution.version)
+        return release[0] if release else self.distribution.version
 
     @cached_property
     def libraries(self) -> dict[str, Needs]:
-        """Read its libraries, by file name."""
-        folder = os.path.join(self.distribution.folder, "torch", "lib")
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        return {name: needs_of(os.path.join(folder, name), symbols=True) for name in names if ".so" in name}
+        """Return torch's libraries by file name."""
+        directory = os.path.join(self.distribution.folder, "torch", "lib")
+        names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+        return {name: needs_of(os.path.join(directory, name), symbols=True) for name in names if ".so" in name}
 
     @cached_property
     def symbols(self) -> frozenset[bytes]:
-        """Return what its libraries give."""
+        """Return the symbols that torch's libraries define."""
         return frozenset().union(*(library.defined for library in self.libraries.values()))
 
     @cached_property
     def runtimes(self) -> dict[str, str]:
-        """Return the GPU runtimes that its libraries need: name to major version."""
+        """Return the GPU runtimes that torch's libraries need: name -> major version."""
         needed = {name for library in self.libraries.values() for name in library.libraries}
         return {match[1]: match[2] for name in needed if (match := _RUNTIME.match(name))}
 
     def built_for(self, runtime: str) -> str:
-        """Say for which major version of a GPU runtime it is."""
+        """Return the end of a sentence that names the major version of a GPU runtime that torch is built for."""
         name, major = _RUNTIMES[runtime], self.runtimes.get(runtime)
-        return f"is for {name} {major}" if major else f"has no {name}"
+        return f"is built for {name} {major}" if major else f"has no {name}"
 
 
 def torch_problems(
     base: Mapping[str, Distribution], new: Mapping[str, Distribution], accepted: Collection[str]
 ) -> list[Problem]:
-    """Find what was compiled for another torch: of the new packages, and of the base if torch is new.
+    """Return a problem for each package that is compiled for another torch.
 
-    accepted: names of packages that the user wants all the same. A torch without libraries says nothing.
+    The new packages are checked, and the base's packages too if torch is new. A torch without libraries is not checked.
+    accepted: names of packages that the user accepts as they are.
     """
     distribution = new.get("torch") or base.get("torch")
     if distribution is None:
         return []
-    torch = Torch(distribution, "the overlay gets" if "torch" in new else "the base has")
+    torch = Torch(distribution, "the overlay would have" if "torch" in new else "the base has")
     packages = [package for name, package in new.items() if name != "torch"]
     packages += _dependents(base, new) if "torch" in new else ()
     linked: list[tuple[Distribution, dict[str, Needs]]] = []
@@ -144,17 +149,19 @@ def torch_problems(
             linked.append((package, libraries))
     if not linked or not torch.libraries:
         return []
-    given = frozenset().union(*(library.defined for _, libraries in linked for library in libraries.values()))
+    defined = frozenset().union(*(library.defined for _, libraries in linked for library in libraries.values()))
     return [
         _problem(package, torch, reason, in_base=package.key not in new)
         for package, libraries in linked
-        if package.key not in accepted and (reason := _misfit(package, libraries, torch, given))
+        if package.key not in accepted and (reason := _misfit(package, libraries, torch, defined))
     ]
 
 
 def _dependents(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> Iterator[Distribution]:
     for name, package in sorted(base.items()):
-        if name not in new and any(canonical(found.name) == "torch" for found in requirements(package, None)):
+        if name not in new and any(
+            canonical(requirement.name) == "torch" for requirement in requirements(package, None)
+        ):
             yield package
 
 
@@ -162,62 +169,65 @@ def _is_linked(library: Needs) -> bool:
     return any(map(_OF_TORCH.match, library.libraries))
 
 
-def _misfit(package: Distribution, libraries: Mapping[str, Needs], torch: Torch, given: frozenset[bytes]) -> str:
-    """Say why a package does not fit; empty if it does. given: what the packages themselves give to each other."""
+def _misfit(package: Distribution, libraries: Mapping[str, Needs], torch: Torch, defined: frozenset[bytes]) -> str:
+    """Return the reason why a package does not fit, or an empty string.
+
+    defined: the symbols that the checked packages define for each other.
+    """
     root = os.path.realpath(package.folder)
-    folders = {path: _FOR_ONE_RELEASE.search(os.path.relpath(path, root)) for path in libraries}
-    releases = {path: match[1] for path, match in folders.items() if match}
+    release_directories = {path: _FOR_ONE_RELEASE.search(os.path.relpath(path, root)) for path in libraries}
+    releases = {path: match[1] for path, match in release_directories.items() if match}
     if releases and torch.release not in releases.values():
         others = ", ".join(sorted(set(releases.values()), key=lambda release: [*map(int, release.split("."))]))
-        return f"it has libraries for torch {others} and none for {torch.release}"
-    own = {library.soname for library in libraries.values()} | {os.path.basename(path) for path in libraries}
+        return f"it has libraries for torch {others}, but not for {torch.release}"
+    bundled = {library.soname for library in libraries.values()} | {os.path.basename(path) for path in libraries}
     for path, library in sorted(libraries.items()):
         if _is_linked(library) and releases.get(path, torch.release) == torch.release:
-            reason = _misfit_of_library(library, torch, own, given)
+            reason = _misfit_of_library(library, torch, bundled, defined)
             if reason:
                 return f"{os.path.basename(path)} {reason}"
     label = _CUDA_LABEL.search(package.version)
     if label and torch.runtimes.get("cudart", label[1]) != label[1]:
-        return f"its version names CUDA {label[1]}, and that torch {torch.built_for('cudart')}"
+        return f"its version names CUDA {label[1]}, but that torch {torch.built_for('cudart')}"
     return ""
 
 
-def _misfit_of_library(library: Needs, torch: Torch, own: Collection[str], given: frozenset[bytes]) -> str:
+def _misfit_of_library(library: Needs, torch: Torch, bundled: Collection[str], defined: frozenset[bytes]) -> str:
     for name in library.libraries:
-        if _OF_TORCH.match(name) and name not in torch.libraries and name not in own:
-            return f"needs {name}, which that torch does not have"
+        if _OF_TORCH.match(name) and name not in torch.libraries and name not in bundled:
+            return f"needs {name}, which that torch does not contain"
         runtime = _RUNTIME.match(name)
-        if runtime and name not in own and torch.runtimes.get(runtime[1]) != runtime[2]:
-            return f"is for {_RUNTIMES[runtime[1]]} {runtime[2]}, and that torch {torch.built_for(runtime[1])}"
-    for symbol in sorted(library.undefined - torch.symbols - given):
+        if runtime and name not in bundled and torch.runtimes.get(runtime[1]) != runtime[2]:
+            return f"is built for {_RUNTIMES[runtime[1]]} {runtime[2]}, but that torch {torch.built_for(runtime[1])}"
+    for symbol in sorted(library.undefined - torch.symbols - defined):
         if _SYMBOL_OF_TORCH.match(symbol):
-            return f"takes {readable(symbol)} from it, which that torch does not have"
+            return f"uses {readable(symbol)}, which that torch does not define"
     return ""
 
 
 def readable(symbol: bytes) -> str:
     """Return the name in a C++ symbol without its arguments: `_ZN3c105ErrorC1E...` is c10::Error.
 
-    The form is that of the Itanium C++ ABI, section 5.1; what has another one is left as it is.
+    Symbols are decoded as the Itanium C++ ABI, section 5.1, defines. Other symbols are returned unchanged.
     """
     text = symbol.decode(errors="replace")
     start = re.match(r"_Z(T[VTIS])?(N[rVK]*)?", text)
     if start is None:
         return text
-    words, rest = [], text[start.end() :]
+    parts, rest = [], text[start.end() :]
     while (length := re.match(r"[1-9]\d*", rest)) and len(rest) >= length.end() + int(length[0]):
         end = length.end() + int(length[0])
-        words.append(rest[length.end() : end])
+        parts.append(rest[length.end() : end])
         rest = rest[end:]
         if not start[2]:
             break
-    return "::".join(words) or text
+    return "::".join(parts) or text
 
 
 def _problem(package: Distribution, torch: Torch, reason: str, *, in_base: bool) -> Problem:
     name, version = package.key, torch.distribution.version
-    message = f"{name} {package.version} is compiled for another torch: {reason}; {torch.where} torch {version}"
+    message = f"{name} {package.version} is compiled for another torch: {reason}; {torch.owner} torch {version}"
     if in_base:
-        return Problem(message, hint=f"leave torch to the base, or replace {name} too with --override {name}")
-    hint = f"ask for the {name} that was made for torch {version}, build it from its source with "
-    return Problem(message, hint=f"{hint}--no-build-isolation {name}, or take it as it is with --override {name}")
+        return Problem(message, hint=f"keep the base's torch, or also replace {name} with --override {name}")
+    hint = f"request a {name} that was built for torch {version}, build it from source with "
+    return Problem(message, hint=f"{hint}--no-build-isolation {name}, or accept it with --override {name}")

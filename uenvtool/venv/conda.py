@@ -1,4 +1,4 @@
-"""Holds what a conda environment asks for against the base: conda's packages are not installed into an overlay."""
+"""Checks the conda packages of an environment.yml against the base; they are not installed into an overlay."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ from uenvtool.venv.base import Base
 from uenvtool.venv.compat import satisfies
 
 _NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
-"""Packages of conda-forge that PyPI has under another name."""
+"""conda-forge packages that have another name on PyPI."""
 _SPEC = re.compile(r"(?:\S+::)?([\w.-]+)\s*(.*)")
 PYTHON, TORCH = "python", "torch"
 
 
-def held_against(base: Base, asked: Sequence[tuple[Position, str]]) -> tuple[str, ...]:
-    """Return what to know of conda's packages: which the base has, in which version, and which it lacks.
+def held_against(base: Base, specs: Sequence[tuple[Position, str]]) -> tuple[str, ...]:
+    """Return notes about conda packages: the ones that the base has, with versions, and the ones that it lacks.
 
-    asked: specs of an environment.yml with their places. Raises AnswerIsNo if the base has another Python or torch.
+    specs: the specs of an environment.yml with their positions. Raises AnswerIsNo if the base has another Python or
+    torch.
     """
     problems: list[Problem] = []
-    has: list[tuple[str, str]] = []
-    lacks: list[tuple[str, str]] = []
-    for place, spec in asked:
-        found = _SPEC.match(spec)
-        name = canonical(found[1]) if found else ""
+    present: list[tuple[str, str]] = []
+    missing_specs: list[tuple[str, str]] = []
+    for position, spec in specs:
+        match = _SPEC.match(spec)
+        name = canonical(match[1]) if match else ""
         name = _NAMES.get(name, name)
         package = base.packages.get(name)
         version = base.version if name == PYTHON else package.version if package else ""
         if name == "pip":
             continue
-        if not found or not version:
-            lacks.append((place.file, spec))
+        if not match or not version:
+            missing_specs.append((position.file, spec))
             continue
-        fits = _fits(found[2], version)
+        fits = _fits(match[2], version)
         if not fits and name in (PYTHON, TORCH):
-            hint = f"load a base that fits, or make that line `{found[1]}`: conda's packages are not installed"
-            problems.append(Problem(f"{spec}: the base has {name} {version}", place, hint))
+            hint = f"load a base that fits, or change that line to `{match[1]}`: conda packages are not installed"
+            problems.append(Problem(f"{spec}: the base has {name} {version}", position, hint))
         elif name != PYTHON:
-            has.append((place.file, f"{name} {version}{'' if fits else f' (asked for: {spec})'}"))
+            present.append((position.file, f"{name} {version}{'' if fits else f' (requested: {spec})'}"))
     AnswerIsNo.raise_any(problems)
-    missing = "conda's packages are not installed, name those that you need"
+    missing = "conda packages are not installed; add the ones that you need to the command"
     return (
-        *(f"{file}: the base has {', '.join(words)}" for file, words in grouped(has).items()),
-        *(f"{file}: {missing}: {', '.join(words)}" for file, words in grouped(lacks).items()),
+        *(f"{file}: the base has {', '.join(texts)}" for file, texts in grouped(present).items()),
+        *(f"{file}: {missing}: {', '.join(texts)}" for file, texts in grouped(missing_specs).items()),
     )
 
 
-def _fits(wanted: str, version: str) -> bool:
-    """Tell if a version is what conda's words ask for, also if nobody here can read them.
+def _fits(specification: str, version: str) -> bool:
+    """Return whether a version matches a conda version specification, or True if the specification cannot be read.
 
-    `=1.2` has all that begins with 1.2, `1.2` that alone, and a build may follow (conda's documentation, "Package match
-    specifications").
+    `=1.2` matches every version that begins with 1.2, and `1.2` matches only that version. A build may follow (conda's
+    documentation, "Package match specifications").
     """
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    words = re.sub(r"([<>=!~,])\s+", r"\1", wanted).split()
-    text = words[0] if words else ""
+    parts = re.sub(r"([<>=!~,])\s+", r"\1", specification).split()
+    text = parts[0] if parts else ""
     if re.match(r"=?[\w.*]", text):
         fuzzy = text.startswith("=")
         text = text.removeprefix("=").partition("=")[0]

@@ -1,4 +1,4 @@
-"""Finds what an overlay may lie on here: a loaded uenv view, a container's Python, or none of both."""
+"""Finds the base for an overlay: a loaded uenv view, a container's Python, a named Python or the Python on PATH."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ from uenvtool.venv.request import VenvRequest
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 MAX_CONFIG = 1_000_000
 RECORD_FOLDER = ".uenvtool"
-"""The folder in an overlay that shows that it is one of this tool's, with its records."""
+"""The directory with uenvtool's records in an overlay; a virtual environment without it is not an overlay."""
 PYTHONS = ("python3", "python")
 LABEL = "UENVTOOL_UENV"
-"""Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
+"""The variable that `--uenv IMAGE` sets for the command that it starts inside the uenv."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 OPTIONS = ("--uenv", "--view")
-"""The options that say where the command is run again; it does not have them there."""
+"""The options that start the command again inside a uenv; the command inside does not get them."""
 _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoundBase:
-    """A Python to lie on: its path as a user calls it, what kind of base it is, and how to load it.
+    """A Python that can be the base of an overlay.
 
-    root: a view's folder. mounts: of all loaded uenvs. image, view: what the uenv client is given to load it; in a
-    container, image is the container's name. in_container: it is there in a container alone.
+    python: its path as the user calls it. kind: one of UENV, CONTAINER, NAMED, ENVIRONMENT and PLAIN. load: the command
+    that loads the base. root: the directory of a view. mounts: the mount points of all loaded uenvs. image, view: the
+    uenv client's arguments that load the base; in a container, image is the container's name. in_container: whether
+    the Python exists only in a container.
     """
 
     python: str
@@ -54,9 +56,9 @@ class FoundBase:
 
 
 def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
-    """Find the base: `python` if it is named, else the loaded uenv view, else this container or Python.
+    """Return the base: `python` if it is given, or else the loaded uenv view, this container or the Python on PATH.
 
-    Raises BadInput if `python` is not a program, or if no Python is found at all.
+    Raises BadInput if `python` is not a program or if no Python is found.
     """
     views = loaded_views(environ)
     if python is not None:
@@ -77,74 +79,80 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
-    """Find the Python on PATH as a bare interpreter, whatever is loaded; not this tool's, nor an activated one.
+    """Return the Python on PATH as a bare interpreter, ignoring the loaded base.
 
-    Raises BadInput if there is none.
+    The Python of uenvtool's own environment and of an active environment are skipped. Raises BadInput if no Python is
+    found.
     """
     active = environ.get("VIRTUAL_ENV", "")
     if in_container(environ) and any(Path(active).glob("lib/python3*/site-packages/torch-*.dist-info")):
-        active = ""  # the image's own packages lie in an environment, which it activates
-    own = sys.prefix if sys.prefix != sys.base_prefix else ""
-    skipped = {os.path.realpath(os.path.join(prefix, "bin")) for prefix in (active, own) if prefix}
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    search_path = os.pathsep.join(folder for folder in folders if folder and os.path.realpath(folder) not in skipped)
-    found = next(filter(None, (shutil.which(name, path=search_path) for name in PYTHONS)), None)
-    python = found or getattr(sys, "_base_executable", None) or sys.executable
+        active = ""  # the image activates the environment that contains its own packages
+    own_environment = sys.prefix if sys.prefix != sys.base_prefix else ""
+    skipped = {os.path.realpath(os.path.join(prefix, "bin")) for prefix in (active, own_environment) if prefix}
+    directories = environ.get("PATH", os.defpath).split(os.pathsep)
+    search_path = os.pathsep.join(
+        directory for directory in directories if directory and os.path.realpath(directory) not in skipped
+    )
+    program = next(filter(None, (shutil.which(name, path=search_path) for name in PYTHONS)), None)
+    python = program or getattr(sys, "_base_executable", None) or sys.executable
     if not python:
-        raise BadInput("no Python is here to make an overlay on", hint="load a uenv, or name one with --base PYTHON")
+        raise BadInput("no Python was found for an overlay", hint="load a uenv, or name a Python with --base PYTHON")
     return _of_python(os.path.abspath(python), PLAIN, environ)
 
 
-def loading_words(base: Mapping[str, Any], overlay: str) -> list[str]:
-    """Return the words that load a base for a command, by what a record says of it; none if nobody knows.
+def loading_command(base: Mapping[str, Any], mounted: str) -> list[str]:
+    """Return the arguments that start a command on a base, or an empty list if the record does not name its image.
 
-    A uenv is loaded by its client, a container by Apptainer, which has to be told what it sees. overlay: its folder.
+    The uenv client loads a uenv, and Apptainer starts a container. base: the base as an overlay's record describes it.
+    mounted: the directory of the overlay, which Apptainer must mount.
     """
     image = str(base.get("image") or "")
     if base.get("kind") == UENV and image:
         return ["uenv", "run", image, f"--view={base.get('view')}", "--"]
     if base.get("in_container") and image:
-        return ["apptainer", "exec", "--nv", "-B", overlay, image if image.startswith("/") else f"docker://{image}"]
+        return ["apptainer", "exec", "--nv", "-B", mounted, image if image.startswith("/") else f"docker://{image}"]
     return []
 
 
 def is_loaded(base: Mapping[str, Any]) -> str:
-    """Return the test of bash for a place where a base is loaded, or nothing can load it: no uenv starts in another."""
+    """Return a bash test that holds if the base is loaded or cannot be loaded; a uenv cannot start inside another."""
     uenv = base.get("kind") == UENV
     return "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]]" if uenv else "! command -v apptainer >/dev/null"
 
 
 def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
-    """Return how a Python on PATH is loaded that the host's modules or conda put there; empty for a bare one."""
+    """Return the command that loads a Python from the host's modules or conda, or an empty string for a bare Python."""
     from uenvtool.knowledge.runtime import all_runtimes
 
     exported = bool(environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"))
     for runtime in all_runtimes():
-        use = runtime.base
-        if use is None or not any(environ.get(sign.env) for sign in runtime.signs):
+        loading = runtime.base
+        if loading is None or not any(environ.get(sign.env) for sign in runtime.signs):
             continue
         bare = ("/usr", "/bin", environ.get("HOME") or "/usr")
-        is_there = _is_below(python, environ.get(use.below, "")) if use.below else not _is_below(python, *bare)
-        has_it = not use.has or any(Path(python).parents[1].glob(f"lib/python3*/site-packages/{use.has}-*-info"))
-        if (is_there and has_it) or (exported and not use.below):
-            words = VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), use.load).split()
-            return shlex.join(words)
-    return "load the modules that this was made with" if exported else ""
+        is_placed = _is_below(python, environ.get(loading.below, "")) if loading.below else not _is_below(python, *bare)
+        has_package = not loading.has or any(
+            Path(python).parents[1].glob(f"lib/python3*/site-packages/{loading.has}-*-info")
+        )
+        if (is_placed and has_package) or (exported and not loading.below):
+            arguments = VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), loading.load).split()
+            return shlex.join(arguments)
+    return "load the modules that were loaded when the overlay was made" if exported else ""
 
 
-def _is_below(path: str, *folders: str) -> bool:
-    return any(is_within(path, folder) for folder in folders)
+def _is_below(path: str, *directories: str) -> bool:
+    return any(is_within(path, directory) for directory in directories)
 
 
 def _named_python(python: str, environ: Mapping[str, str]) -> str:
     expanded = os.path.expanduser(python)
     path = expanded if os.sep in expanded else shutil.which(expanded, path=environ.get("PATH")) or expanded
     if path and os.path.isdir(path):
-        inside = [os.path.join(path, "bin", name) for name in PYTHONS]
-        path = next((program for program in inside if os.access(program, os.X_OK)), path)
+        candidates = [os.path.join(path, "bin", name) for name in PYTHONS]
+        path = next((program for program in candidates if os.access(program, os.X_OK)), path)
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
-        hint = "name a Python that has torch: its program, or the folder of its environment"
-        raise BadInput(f"--base {python}: no such program", hint=hint)
+        hint = "name a Python that has torch by its program or the directory of its environment"
+        raise BadInput(f"--base: program not found: '{python}'", hint=hint)
     return os.path.abspath(path)
 
 
@@ -155,9 +163,9 @@ def _of_python(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
 
 
 def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], environ: Mapping[str, str]) -> FoundBase:
-    """Take a view as a base. Its image is named as `--uenv` was, else by its label, else by the file that is mounted.
+    """Return a view as a base. Its image is the value of --uenv, or else its name and tag, or else the mounted file.
 
-    The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.
+    UENV_VIEW contains the name in the image's metadata, which `uenv start` may not know.
     """
     image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
     return FoundBase(
@@ -173,9 +181,9 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
 
 
 def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the label of an image in the uenv client's repository; empty if the client does not know it.
+    """Return the name and tag of an image in the uenv client's repository, or an empty string if it is not in there.
 
-    A repository holds an image as images/SHA256/store.squashfs (uenv 9.2, seen there).
+    A repository stores an image as images/SHA256/store.squashfs (observed with uenv 9.2).
     """
     digest = _STORED.search(image)
     client = shutil.which("uenv", path=environ.get("PATH"))
@@ -186,12 +194,12 @@ def label(image: str, environ: Mapping[str, str]) -> str:
         records = json.loads(completed.stdout)["records"] if completed.code == 0 else []
         names = [_LABEL_FORM.format(**record) for record in records if record["digest"] == digest[1]]
     except (ValueError, KeyError, TypeError):
-        return ""  # another form of another version: the path still works
+        return ""  # another version of the client prints another format; the path still works
     return names[0] if names else ""
 
 
 def is_overlay(root: str | Path) -> bool:
-    """Tell if an environment, or a view, is an overlay of this tool's: it lies on a base, and is none itself."""
+    """Return whether an environment or view is an overlay of uenvtool, which cannot be a base itself."""
     try:
         return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
     except (FileNotFoundError, BadInput):
@@ -199,9 +207,9 @@ def is_overlay(root: str | Path) -> bool:
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
-    """Become this command in the uenv that is named; nothing if none is.
+    """Replace this process by the same command inside the uenv of --uenv, or return if --uenv is not given.
 
-    Raises ToolMissing if no program is here that starts it.
+    Raises ToolMissing if the uenv client is not on PATH.
     """
     if request.uenv is not None:
         _in_uenv(request.uenv, request.view, environ)
@@ -210,27 +218,27 @@ def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
 def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:
-        hint = "run it where uenv is, or start in a container, or name a Python with --base PYTHON"
-        raise ToolMissing(f"--uenv {image}: the uenv client is not here", hint=hint)
+        hint = "run it on a machine with uenv, start it in a container, or name a Python with --base PYTHON"
+        raise ToolMissing(f"--uenv {image}: the program uenv is not on PATH", hint=hint)
     image = os.path.abspath(image) if os.path.isfile(image) else image
-    words = ["run", image, f"--view={view}", "--"]
-    more = {LABEL: image, STARTED_BY: shlex.join(["uenv", *words])}
-    processes.become([client, *words, *this_command(sys.argv)], {**environ, **more})
+    arguments = ["run", image, f"--view={view}", "--"]
+    variables = {LABEL: image, STARTED_BY: shlex.join(["uenv", *arguments])}
+    processes.become([client, *arguments, *this_command(sys.argv)], {**environ, **variables})
 
 
-def this_command(words: Sequence[str]) -> list[str]:
-    """Return the command line of this process without what is about the uenv.
+def this_command(arguments: Sequence[str]) -> list[str]:
+    """Return the command line of this process without --uenv and --view.
 
-    -E: inside of it, PYTHONPATH may name packages that are for another Python than this tool's.
+    Python gets -E because PYTHONPATH inside the uenv may name packages for a Python other than uenvtool's.
     """
-    program = ["-m", "uenvtool"] if os.path.basename(words[0]) == "__main__.py" else [words[0]]
-    left: list[str] = []
-    rest = iter(words[1:])
-    for word in rest:
-        if word == "--":
-            left += [word, *rest]
-        elif word in OPTIONS:
+    program = ["-m", "uenvtool"] if os.path.basename(arguments[0]) == "__main__.py" else [arguments[0]]
+    kept: list[str] = []
+    rest = iter(arguments[1:])
+    for argument in rest:
+        if argument == "--":
+            kept += [argument, *rest]
+        elif argument in OPTIONS:
             next(rest, None)
-        elif not word.startswith(tuple(f"{name}=" for name in OPTIONS)):
-            left.append(word)
-    return [sys.executable, "-E", *program, *left]
+        elif not argument.startswith(tuple(f"{name}=" for name in OPTIONS)):
+            kept.append(argument)
+    return [sys.executable, "-E", *program, *kept]

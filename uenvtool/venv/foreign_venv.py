@@ -1,4 +1,4 @@
-"""A virtual environment that another tool made (venv, virtualenv, uv): over which Python it lies, and what it has."""
+"""Reads a virtual environment made by another tool (venv, virtualenv, uv): its Python, programs and packages."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _PACKAGE = re.compile(r"lib/python3[^/]*/site-packages/([^/]+?)-[^/-]+\.dist-inf
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherVenv:
-    """What its pyvenv.cfg says, as PEP 405 and the tools write it, and its names.
+    """The settings in a foreign virtual environment's pyvenv.cfg (PEP 405), and its programs and packages.
 
-    home: the folder of the Python that it was made by. python: that program. sees_base: it sees the packages of that
-    one too. programs: what its bin/ has. packages: by the names that resolvers compare.
+    home: the directory of the Python that it was made with. python: the path of that Python. sees_base: whether it also
+    sees the packages of that Python. programs: the names in bin/. packages: the normalized names.
     """
 
     home: str
@@ -36,32 +36,33 @@ class OtherVenv:
 
 
 def other_venv(path: Path) -> OtherVenv | None:
-    """Return a virtual environment of another tool, a folder or packed; None for an overlay and what is none of both.
+    """Return a packed or unpacked virtual environment made by another tool.
 
-    Raises BadInput for a file that is no image, ToolMissing if an image cannot be read here.
+    Return None if the path is an overlay or not a virtual environment. Raises BadInput if a file is not an image, and
+    ToolMissing if the programs that read images are not installed.
     """
     if path.is_dir():
         if (path / RECORD_FOLDER).is_dir() or not (path / CONFIG).is_file():
             return None
         text = read_bytes(path / CONFIG, MAX_CONFIG).decode("utf-8", "replace")
-        found = (*path.glob("bin/*"), *path.glob("lib/python3*/site-packages/*.dist-info"))
-        return _read(text, (os.fspath(name.relative_to(path)) for name in found))
+        paths = (*path.glob("bin/*"), *path.glob("lib/python3*/site-packages/*.dist-info"))
+        return _read(text, (os.fspath(name.relative_to(path)) for name in paths))
     require_image(path)
-    held = by_name(listing(path, [CONFIG, "bin", "lib", RECORD_IN_IMAGE]))
-    text = "" if RECORD_IN_IMAGE in held else read_texts(path, [CONFIG], known=held).get(CONFIG, "")
-    return _read(text, held) if text else None
+    entries = by_name(listing(path, [CONFIG, "bin", "lib", RECORD_IN_IMAGE]))
+    text = "" if RECORD_IN_IMAGE in entries else read_texts(path, [CONFIG], known=entries).get(CONFIG, "")
+    return _read(text, entries) if text else None
 
 
 def _read(text: str, names: Iterable[str]) -> OtherVenv:
     pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    said = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    home = said.get("home", "")
-    minor = ".".join((said.get("version") or said.get("version_info") or "3").split(".")[:2])
+    settings = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    home = settings.get("home", "")
+    minor = ".".join((settings.get("version") or settings.get("version_info") or "3").split(".")[:2])
     names = tuple(names)
     return OtherVenv(
         home=home,
-        python=said.get("executable") or said.get("base-executable") or f"{home}/python{minor}",
-        sees_base=said.get("include-system-site-packages", "").lower() == "true",
-        programs=frozenset(found[1] for found in map(_PROGRAM.fullmatch, names) if found),
-        packages=frozenset(canonical(found[1]) for found in map(_PACKAGE.fullmatch, names) if found),
+        python=settings.get("executable") or settings.get("base-executable") or f"{home}/python{minor}",
+        sees_base=settings.get("include-system-site-packages", "").lower() == "true",
+        programs=frozenset(match[1] for match in map(_PROGRAM.fullmatch, names) if match),
+        packages=frozenset(canonical(match[1]) for match in map(_PACKAGE.fullmatch, names) if match),
     )

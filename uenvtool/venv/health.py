@@ -1,4 +1,4 @@
-"""What doctor asks about the Python of a shell: its packages, and what is wrong with its environment by the files."""
+"""Inspects the Python of a shell for doctor: its packages, and problems of its environment that the files show."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
-    """What is wrong with an environment.
+    """The problems of an environment.
 
-    overrides: the packages of the base that it replaces because its maker said so, by normalized name. older_image:
-    the image that holds another state of it; repack: the command that packs it again. for_other_numpy,
-    for_other_torch: what is compiled for another one than that in effect, a sentence each.
+    overrides: the normalized names of the base's packages that were replaced with --override. older_image: the image
+    that contains another state of the environment. repack: the command that packs it again. for_other_numpy,
+    for_other_torch: one sentence for each package that is compiled for another numpy or torch.
     """
 
     overrides: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Health:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonPackage:
-    """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
+    """An installed distribution: its normalized name, its version and the package directory that contains it."""
 
     name: str
     version: str
@@ -44,11 +44,11 @@ class PythonPackage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonHere:
-    """The Python that a command of this shell gets.
+    """The Python that a command of this shell runs.
 
-    folders: its package folders in their order. packages: in that order, hidden ones too. user_site: the user's own
-    folder, if it counts. environment: the virtual environment, if it is one; its_folder: where that has its packages.
-    overlay: what is wrong with that environment.
+    folders: the package directories in search order. packages: the distributions in that order, including hidden ones.
+    user_site: the user's site-packages, if Python uses it. environment: the virtual environment, or an empty string.
+    its_folder: the environment's site-packages. overlay: the problems of the environment.
     """
 
     version: str
@@ -61,19 +61,19 @@ class PythonHere:
 
     @property
     def minor(self) -> str:
-        """The version that compiled packages are for, such as 3.12."""
+        """Return the version that compiled packages must match, such as 3.12."""
         return ".".join(self.version.split(".")[:2])
 
     def versions(self, name: str) -> list[PythonPackage]:
-        """Return all of a package that lie on the path, the one that wins first."""
+        """Return all distributions of a package on sys.path; Python imports the first one."""
         return [package for package in self.packages if package.name == name]
 
 
 def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[PythonHere | None, str]:
-    """Return the Python of a shell, None if there is none or it does not start, and what it prints when it starts.
+    """Return the Python of a shell, or None if none is on PATH or it does not start, and its output on stderr.
 
-    It is started once, without importing a package. read_libraries: read the compiled modules of an overlay whole,
-    which takes seconds.
+    Python is started once and imports no package. read_libraries: also read all compiled modules of an overlay, which
+    takes seconds.
     """
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:
@@ -85,25 +85,27 @@ def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[Py
     if data is None:
         return None, completed.stderr or "it prints nothing"
     environment = data["prefix"] if data["prefix"] != data["base_prefix"] else ""
-    folders = tuple(map(str, data["folders"]))
-    own = next((folder for folder in folders if environment and folder.startswith(f"{environment}/")), "")
-    here = PythonHere(
+    directories = tuple(map(str, data["folders"]))
+    site = next((directory for directory in directories if environment and directory.startswith(f"{environment}/")), "")
+    python = PythonHere(
         version=str(data["version"]),
-        folders=folders,
-        packages=tuple(_packages(folders)),
+        folders=directories,
+        packages=tuple(_packages(directories)),
         user_site=str(data["user_site"] or ""),
         environment=str(environment),
-        its_folder=own,
-        overlay=_health(Path(environment), own, folders, read_libraries=read_libraries) if environment else Health(),
+        its_folder=site,
+        overlay=_health(Path(environment), site, directories, read_libraries=read_libraries)
+        if environment
+        else Health(),
     )
-    return here, completed.stderr
+    return python, completed.stderr
 
 
-def _packages(folders: Sequence[str]) -> Iterator[PythonPackage]:
-    """Yield the distributions of the folders by the names of their metadata, as pip writes them."""
-    for folder in folders:
+def _packages(directories: Sequence[str]) -> Iterator[PythonPackage]:
+    """Yield the distributions of the directories, read from the names of their metadata directories."""
+    for directory in directories:
         try:
-            names = sorted(os.listdir(folder))
+            names = sorted(os.listdir(directory))
         except OSError:
             continue
         for name in names:
@@ -111,25 +113,25 @@ def _packages(folders: Sequence[str]) -> Iterator[PythonPackage]:
             if suffix in METADATA_SUFFIXES and "-" in stem:
                 distribution, _, version = stem.partition("-")
                 version = version.partition("-py")[0] if suffix == ".egg-info" else version
-                yield PythonPackage(name=canonical(distribution), version=version, folder=folder)
+                yield PythonPackage(name=canonical(distribution), version=version, folder=directory)
 
 
-def _health(environment: Path, own: str, folders: Sequence[str], *, read_libraries: bool) -> Health:
-    """Look at a virtual environment, an overlay or another; nothing of it is imported or run.
+def _health(environment: Path, site: str, folders: Sequence[str], *, read_libraries: bool) -> Health:
+    """Inspect a virtual environment, which may be an overlay, without importing or running anything in it.
 
-    own: where it has its packages. folders: the package folders of its Python in their order, its own and its base's.
-    Of an environment without a base no library is read.
+    site: the environment's site-packages. folders: the package directories of its Python in search order, including
+    the base's. Libraries are read only if the environment has a base.
     """
     overrides = frozenset(_overrides(environment))
     image = image_of(environment) if (environment / RECORD_FOLDER).is_dir() else None
     is_stale = image is not None and is_older(image, environment)
-    of_numpy, of_torch = _misfits(own, folders, overrides) if own and read_libraries else ((), ())
+    for_other_numpy, for_other_torch = _misfits(site, folders, overrides) if site and read_libraries else ((), ())
     return Health(
         overrides=overrides,
         older_image=str(image) if is_stale else "",
         repack=repack_command(environment, image) if image is not None and is_stale else "",
-        for_other_numpy=of_numpy,
-        for_other_torch=of_torch,
+        for_other_numpy=for_other_numpy,
+        for_other_torch=for_other_torch,
     )
 
 
@@ -137,23 +139,23 @@ def _overrides(environment: Path) -> list[str]:
     try:
         if not is_overlay(environment):
             return []
-        packed = environment / RECORD_IN_IMAGE  # an image that is mounted has its record there
+        packed = environment / RECORD_IN_IMAGE  # the record of a mounted image
         record = read_record(environment) or parse_record(packed.read_text(encoding="utf-8"), str(packed))
     except (BadInput, OSError, UnicodeDecodeError):
         return []
     return [canonical(name) for name in record.overrides]
 
 
-def _misfits(own: str, folders: Sequence[str], overrides: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    before: dict[str, Distribution] = {}
+def _misfits(site: str, folders: Sequence[str], overrides: frozenset[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    base: dict[str, Distribution] = {}
     try:
-        for folder in folders:
-            if folder != own:
-                before = {**installed(Path(folder)), **before}
-        new = installed(Path(own)) if before else {}
-    except (OSError, ValueError, TypeError, KeyError):  # metadata that is damaged, as a half removed package leaves it
+        for directory in folders:
+            if directory != site:
+                base = {**installed(Path(directory)), **base}
+        new = installed(Path(site)) if base else {}
+    except (OSError, ValueError, TypeError, KeyError):  # damaged metadata, for example of a half removed package
         return (), ()
     return (
-        tuple(problem.message for problem in numpy_problems(before, new)),
-        tuple(problem.message for problem in torch_problems(before, new, overrides)),
+        tuple(problem.message for problem in numpy_problems(base, new)),
+        tuple(problem.message for problem in torch_problems(base, new, overrides)),
     )

@@ -1,4 +1,4 @@
-"""Packs an overlay, or any virtual environment, into an image that is a uenv of its own."""
+"""Packs an overlay, or any other virtual environment, into an image that can be loaded as a uenv."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from uenvtool.venv.record import IMAGE_NOTE, RECORD, read_record
 from uenvtool.venv.request import VenvRequest, default_image
 
 MOUNT = "/user-tools"
-"""Where an overlay is mounted if the user names no other place."""
+"""The default mount point of a packed overlay."""
 CACHES = frozenset({b"__pycache__"})
 LARGEST = 4 << 20
-"""Bytes; a file that names its environment is a script or a list, not a library."""
+"""Bytes. Larger files are not rewritten, because only scripts and lists contain the path of their environment."""
 NOTES = tuple(f"{RECORD_FOLDER}/{name}".encode() for name in (IMAGE_NOTE, MANIFEST))
-"""Of a loose overlay alone: the image that it was packed into, and the sums of its files."""
+"""The files that only an unpacked overlay has: the name of its image, and the checksums of its files."""
 _SCRIPT = re.compile(
     rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
 )
@@ -48,54 +48,54 @@ _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'py
 
 @contextlib.contextmanager
 def packed(
-    folder: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None, on_note: Callable[[str], None]
+    directory: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None, on_note: Callable[[str], None]
 ) -> Iterator[Packed]:
-    """Pack an overlay, or any virtual environment, into one image beside `target`; `files.publish` gives it its name.
+    """Pack an overlay, or any other virtual environment, into an image next to `target`, for files.publish to rename.
 
-    The image holds the folder at its root, bytecode that is never compared with its source,
-    meta/env.json and meta/extra/. It was read back and compared with the folder. If it is not
-    published it is removed at the end, and the old image is untouched. The same content gives the
-    same bytes; epoch: the time of everything in it, in seconds since 1970.
+    The image contains the directory at its root, bytecode that Python never compares with its source, meta/env.json and
+    meta/extra/. It has been read back and compared with the directory. An image that is not published is removed at the
+    end, and the old image is unchanged. The same content gives the same bytes. epoch: the modification time of every
+    file in the image, in seconds since 1970.
 
-    Raises BadInput if the folder is no environment or the target is not an image of this tool's,
-    ToolMissing without squashfs-tools, ToolFailed if the base's Python, the disk or a program fails.
+    Raises BadInput if the directory is not an environment or uenvtool did not make the target, ToolMissing without
+    squashfs-tools, and ToolFailed if the base's Python, the disk or a program fails.
     """
-    folder, target = folder.absolute(), target.absolute()
-    if not (folder / CONFIG).is_file():
-        raise BadInput(f"{folder} is not a virtual environment", hint="make one with `uenvtool venv`")
+    directory, target = directory.absolute(), target.absolute()
+    if not (directory / CONFIG).is_file():
+        raise BadInput(f"{directory} is not a virtual environment", hint="create one with `uenvtool venv`")
     require_mountable(mount)
-    if folder == target or folder in target.parents:
-        raise BadInput(f"{target} lies in what is packed", hint="put the image beside the environment")
+    if directory == target or directory in target.parents:
+        raise BadInput(f"{target} is inside the environment to pack", hint="put the image next to the environment")
     programs = find_programs()
     if programs.compression != "zstd":
-        on_note("this mksquashfs has no zstd: packing with gzip, which is larger and slower to read")
+        on_note("this mksquashfs does not support zstd; the image uses gzip, which is larger and slower to read")
     with files.workplace(target) as work:
         refuse_foreign(target)
         (scratch := work / "scratch").mkdir()
-        image = pack(programs, _tree(folder, target.stem, mount, scratch), work / "new", scratch, epoch)
+        image = pack(programs, _tree(directory, target.stem, mount, scratch), work / "new", scratch, epoch)
         yield image
 
 
-def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
-    omitted = left_out(folder)
-    entries = walk(folder, left_out=omitted, skipped=CACHES)
+def _tree(directory: Path, stem: str, mount: str, scratch: Path) -> Tree:
+    omitted = left_out(directory)
+    entries = walk(directory, left_out=omitted, skipped=CACHES)
     modules = {
         name: entry.size
         for name, entry in entries.items()
         if entry.kind == "f" and name.endswith(b".py") and is_quotable(name) and not name.startswith(b"bin/")
     }
-    bundles = bytecode.gather([folder / "bin" / "python"], folder, modules, scratch)
-    added = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem, VIEW), mount)}
-    return Tree(folder=folder, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
+    bundles = bytecode.gather([directory / "bin" / "python"], directory, modules, scratch)
+    added = {**rewritten(directory, entries, mount), **_meta(directory, metadata.uenv_name(stem, VIEW), mount)}
+    return Tree(folder=directory, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
 
 
-def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
+def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
     records = {
         f"{EXTRA}/{path.name}".encode(): files.read_bytes(path, LARGEST_TEXT)
-        for path in record_paths(folder)
+        for path in record_paths(directory)
         if path.is_file() and not path.is_symlink()
     }
-    record = read_record(folder)
+    record = read_record(directory)
     base = str(record.base.get("name") or "") if record else ""
     return {
         **records,
@@ -104,16 +104,16 @@ def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
     }
 
 
-def record_paths(folder: Path) -> list[Path]:
-    """Return where an overlay says how it was made and what is in it, as its image does."""
-    return [folder / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
+def record_paths(directory: Path) -> list[Path]:
+    """Return the files that record how an overlay was made and what it contains; its image has copies of them."""
+    return [directory / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
 def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
-    """Describe the uenv that an overlay at the image's root is.
+    """Return the uenv metadata of an image that has an overlay at its root.
 
-    Its one view puts its commands first on PATH, says where it is (VIRTUAL_ENV), and takes PYTHONPATH
-    away, which would come before everything. base: the name of what it lies on.
+    Its only view puts the overlay's commands first on PATH, sets VIRTUAL_ENV, and unsets PYTHONPATH, which would take
+    precedence over all packages. base: the name of the overlay's base.
     """
     on_base = f" on {base}" if base else ""
     view = UenvView(
@@ -131,35 +131,35 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
 
 
 @contextlib.contextmanager
-def packed_beside(
-    folder: Path, request: VenvRequest, base: Mapping[str, Any], notes: list[str]
+def pack_overlay(
+    directory: Path, request: VenvRequest, base: Mapping[str, Any], notes: list[str]
 ) -> Iterator[tuple[files.Replacement, dict[str, Any]]]:
-    """Pack a loose overlay beside the image that is asked for; give what replaces the old one, and the image as data.
+    """Pack an overlay next to the target image; yield the replacement to publish and the image's data for --json.
 
-    base: what the overlay's record says of it. notes: takes what the packing programs cannot do here.
-    Raises ToolMissing without mksquashfs, ToolFailed if packing fails or the image is not what was packed.
+    base: the base as the overlay's record describes it. notes: receives the limitations of the packing programs.
+    Raises ToolMissing without mksquashfs, and ToolFailed if packing fails or the image differs from the overlay.
     """
-    target = request.image or default_image(folder)
+    target = request.image or default_image(directory)
     mount = request.mount or (image_data(target)["mount"] if target.is_file() else None) or MOUNT
-    kept = _previous_name(target) if request.update and target.is_file() else None
-    with packed(folder, target, mount=mount, epoch=_epoch(), on_note=notes.append) as new:
-        lines = howto.lines(target, metadata.uenv_name(target.stem, VIEW), mount, base)
+    previous = _previous_name(target) if request.update and target.is_file() else None
+    with packed(directory, target, mount=mount, epoch=_epoch(), on_note=notes.append) as new:
+        uses = howto.lines(target, metadata.uenv_name(target.stem, VIEW), mount, base)
         yield (
-            files.Replacement(new=new.path, target=target.absolute(), previous=kept),
+            files.Replacement(new=new.path, target=target.absolute(), previous=previous),
             {
                 "path": str(target.absolute()),
                 "bytes": new.bytes,
                 "sha256": new.sha256,
                 "compression": new.compression,
                 "mount": mount,
-                "previous": str(kept) if kept else None,
-                "use": [asdict(line) for line in lines],
+                "previous": str(previous) if previous else None,
+                "use": [asdict(use) for use in uses],
             },
         )
 
 
 def previous_names(name: str, suffix: str = "") -> Iterator[str]:
-    """Give the names that something old may keep, best first."""
+    """Yield the names under which an old file or directory may be kept, best first."""
     yield f"{name}.previous{suffix}"
     yield from (f"{name}.previous.{number}{suffix}" for number in itertools.count(2))
 
@@ -176,58 +176,58 @@ def _epoch() -> int | None:
     """Read SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/)."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     if text and (not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 1 << 32):
-        hint = "seconds since 1970, less than 2^32: for example 0"
-        raise BadInput(f"SOURCE_DATE_EPOCH={text} is not a time that an image can hold", hint=hint)
+        hint = "set it to seconds since 1970, less than 2^32, for example 0"
+        raise BadInput(f"SOURCE_DATE_EPOCH='{text}' is not a valid time for an image", hint=hint)
     return int(text) if text else None
 
 
-def left_out(folder: Path) -> frozenset[bytes]:
-    """List the names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes.
+def left_out(directory: Path) -> frozenset[bytes]:
+    """Return the names that an image must not contain: metadata of an unpacked image, uv's lock and its cache notes.
 
-    Raises BadInput if `meta`, where an image has its metadata, is something else.
+    Raises BadInput if the environment has a `meta` that is not the metadata of an image.
     """
-    if os.path.lexists(folder / "meta") and not (folder / PACKED).is_file():
-        hint = f"an image has its metadata there: give it another name, then pack {folder.name} again"
-        raise BadInput(f"{folder / 'meta'} cannot be packed", hint=hint)
-    found = {b"meta", b".lock", *NOTES}
-    for path in folder.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):
-        found.add(os.fsencode(path.relative_to(folder)))
-    return frozenset(found)
+    if os.path.lexists(directory / "meta") and not (directory / PACKED).is_file():
+        hint = f"rename it, because an image has its metadata there, and pack {directory.name} again"
+        raise BadInput(f"{directory / 'meta'} cannot be packed", hint=hint)
+    names = {b"meta", b".lock", *NOTES}
+    for path in directory.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):
+        names.add(os.fsencode(path.relative_to(directory)))
+    return frozenset(names)
 
 
-def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
-    """Rewrite the files that name the folder, as they have to be in an image that is mounted at `mount`.
+def rewritten(directory: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
+    """Return the new contents of files that contain the directory's path, for an image mounted at `mount`.
 
-    Commands find the Python beside them; everything else gets the mount point. A relocatable overlay
-    needs none of this.
+    Commands are changed to find the Python next to them. In other files, the mount point replaces the path. A
+    relocatable overlay has no such files.
     """
-    built_at, quoted = os.fsencode(folder), os.fsencode(shlex.quote(str(folder)))
-    found = {}
-    for name, text in _texts(folder, entries, _MAY_NAME_ITS_PLACE.fullmatch):
+    built_at, quoted = os.fsencode(directory), os.fsencode(shlex.quote(str(directory)))
+    files = {}
+    for name, text in _texts(directory, entries, _MAY_NAME_ITS_PLACE.fullmatch):
         if built_at in text or quoted in text:
-            found[name] = _moved(text, name, built_at, os.fsencode(mount))
-    records = {}
-    for name, text in _texts(folder, entries, lambda name: name.endswith(b".dist-info/RECORD")):
-        old, site = found.get(name) or text, os.path.dirname(os.path.dirname(name))
+            files[name] = _moved(text, name, built_at, os.fsencode(mount))
+    record_files = {}
+    for name, text in _texts(directory, entries, lambda name: name.endswith(b".dist-info/RECORD")):
+        old, site = files.get(name) or text, os.path.dirname(os.path.dirname(name))
         lines = [line for line in old.splitlines(keepends=True) if b"/uv_cache.json," not in line]
-        new = b"".join(_line(line, site, found) for line in lines)
+        new = b"".join(_line(line, site, files) for line in lines)
         if new != old:
-            records[name] = new
-    return {**found, **records}
+            record_files[name] = new
+    return {**files, **record_files}
 
 
 def _texts(
-    folder: Path, entries: Mapping[bytes, Entry], is_wanted: Callable[[bytes], object]
+    directory: Path, entries: Mapping[bytes, Entry], is_wanted: Callable[[bytes], object]
 ) -> Iterator[tuple[bytes, bytes]]:
     for name, entry in entries.items():
         if entry.kind == "f" and entry.size <= LARGEST and is_wanted(name):
-            yield name, (folder / os.fsdecode(name)).read_bytes()
+            yield name, (directory / os.fsdecode(name)).read_bytes()
 
 
-def _line(line: bytes, site: bytes, changed: Mapping[bytes, bytes]) -> bytes:
-    """Return a line of a RECORD (packaging.python.org) with the sum of a rewritten file."""
+def _line(line: bytes, site: bytes, rewritten_files: Mapping[bytes, bytes]) -> bytes:
+    """Return a line of a RECORD (packaging.python.org), with a new checksum if its file was rewritten."""
     name, comma, _ = line.partition(b",")
-    text = changed.get(os.path.normpath(os.path.join(site, name))) if comma else None
+    text = rewritten_files.get(os.path.normpath(os.path.join(site, name))) if comma else None
     if text is None:
         return line
     digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=")
@@ -242,6 +242,6 @@ def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
         for quoted in (
             os.fsencode(shlex.quote(os.fsdecode(built_at))),
             b"'%s'" % built_at,
-        ):  # some quote only if they must
+        ):  # some tools quote only if they must
             text = text.replace(quoted, os.fsencode(shlex.quote(os.fsdecode(mount))))
     return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

@@ -1,4 +1,4 @@
-"""Shows what an overlay is made of, loose or packed."""
+"""Shows the base, packages, size and settings of a packed or unpacked overlay."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from uenvtool.venv.requirements import UserRequirement
 
 
 def info(path: Path) -> Result:
-    """Show an overlay's base, packages, size and settings, from its folder or its image.
+    """Return the base, packages, size and settings of an overlay, read from its directory or image.
 
-    Raises BadInput if it is not an overlay, ToolMissing if an image cannot be read here.
+    Raises BadInput if the path is not an overlay, and ToolMissing if the programs that read images are not installed.
     """
     data = described(path)
     rows = table_rows(data["packages"])
@@ -49,36 +49,36 @@ def info(path: Path) -> Result:
 
 
 def described(path: Path) -> dict[str, Any]:
-    """Return an overlay as data."""
+    """Return the record of a packed or unpacked overlay with its size and image, as data for --json."""
     if not path.exists():
-        raise BadInput(f"{path}: no such file or folder", hint="name an image or an overlay's folder")
+        raise BadInput(f"file or directory not found: '{path}'", hint="name an overlay's directory or image")
     if not path.is_dir():
         return _of_image(path)
     record = read_record(path)
     if record is None:
-        raise BadInput(f"{path} is no overlay of uenvtool's", hint="`uenvtool venv PATH` makes one")
+        raise BadInput(f"'{path}' is not an overlay", hint="create one with `uenvtool venv PATH`")
     image = image_of(path.absolute())
-    sizes = [entry.lstat() for entry in path.rglob("*") if not entry.is_dir() or entry.is_symlink()]
+    stats = [entry.lstat() for entry in path.rglob("*") if not entry.is_dir() or entry.is_symlink()]
     return {
         "path": str(path),
         **record.data(),
         "image": {"path": str(image), "older": is_older(image, path)} if image else None,
-        "files": len(sizes),
-        "bytes": sum(size.st_size for size in sizes),
+        "files": len(stats),
+        "bytes": sum(stat.st_size for stat in stats),
     }
 
 
 def _of_image(path: Path) -> dict[str, Any]:
     data, overlay = image_data(path), overlay_of(path.absolute())
     requests = data.get("requests", ())
-    wanted = [recorded_requirement(request["text"], request["origin"], str(path)) for request in requests]
+    requirements = [recorded_requirement(request["text"], request["origin"], str(path)) for request in requests]
     base = data["base"] or howto.surroundings(os.environ)
-    lines = howto.lines(path, data["name"] or "", data["mount"] or "", base)
+    uses = howto.lines(path, data["name"] or "", data["mount"] or "", base)
     return {
         **data,
-        "notes": editable_notes(wanted),
+        "notes": editable_notes(requirements),
         "overlay": {"path": str(overlay), "newer": is_older(path, overlay)} if overlay else None,
-        "use": [asdict(line) for line in lines],
+        "use": [asdict(use) for use in uses],
     }
 
 
@@ -86,12 +86,12 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     base = data["base"]
     load = quoting.sh_again(str(base.get("load") or ""))
     load = f"; {load}" if load else ""
-    missing = "" if data.get("base_is_here", True) else f" (not here now{load})"
+    missing = "" if data.get("base_is_here", True) else f" (not available{load})"
     yield "overlay", data["path"]
     yield "base", f"{base.get('name') or base.get('python') or 'none'}, Python {base.get('version', '?')}{missing}"
-    yield "base folders", os.pathsep.join(base.get("folders", ()))
+    yield "base directories", os.pathsep.join(base.get("folders", ()))
     yield "base fingerprint", base.get("fingerprint")
-    yield "asked for", ", ".join(request["text"] for request in data.get("requests", ()))
+    yield "requested", ", ".join(request["text"] for request in data.get("requests", ()))
     yield "overrides", ", ".join(data.get("overrides", ()))
     yield "built on the base", ", ".join(data.get("built_on_base", ()))
     for name in ("mount", "compression"):
@@ -103,17 +103,20 @@ def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
     image, overlay = data.get("image"), data.get("overlay")
     if image and image["older"]:
         command = repack_command(path, Path(image["path"]))
-        yield f"{shown_path(Path(image['path']))} is older than this: pack it again with `{command}`"
+        yield f"{shown_path(Path(image['path']))} is older than this overlay: pack it again with `{command}`"
     if overlay and overlay["newer"]:
         command = repack_command(Path(overlay["path"]), path)
-        yield f"this is older than {shown_path(Path(overlay['path']))}: pack it again with `{command}`"
+        yield f"this image is older than {shown_path(Path(overlay['path']))}: pack it again with `{command}`"
 
 
 def image_data(path: Path) -> dict[str, Any]:
-    """Read what a packed overlay says of itself. Raises BadInput if the image is not one."""
+    """Return the metadata and the record of a packed overlay, as data for --json.
+
+    Raises BadInput if uenvtool did not pack the image.
+    """
     texts = read_texts(path, [ENV, PACKED, RECORD_IN_IMAGE])
     if PACKED not in texts:
-        raise BadInput(f"{path} is not an image that uenvtool packed", hint="`unsquashfs -l` shows what is in it")
+        raise BadInput(f"{path} is not an image that uenvtool packed", hint="list its files with `unsquashfs -l`")
     head = superblock(path)
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
     mount = str(env.get("mount", ""))
@@ -144,40 +147,42 @@ def _require_usable(mount: str, position: Position) -> None:
 
 def _require_line(text: str, what: str, position: Position) -> None:
     if not text.isprintable():
-        raise BadInput(f"{what} is {text!r}, which no command can name", position, _FOREIGN)
+        raise BadInput(f"{what} {text!r} contains a character that no command can print", position, _FOREIGN)
 
 
-_FOREIGN = "uenvtool writes no such image: ask who made it, and do not load it"
+_FOREIGN = "do not load the image, and ask its author about it: uenvtool does not write such metadata"
 
 
 def _json(text: str, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: image metadata is unreadable: {error}", hint="it is damaged: make it again") from error
+        raise BadInput(
+            f"{path}: image metadata is unreadable: {error}", hint="the image is damaged: pack it again"
+        ) from error
     return data if isinstance(data, dict) else {}
 
 
 def read_image_record(image: Path) -> OverlayRecord | None:
-    """Read the record in a packed overlay; None if it has none. Raises BadInput if the file is not an image."""
+    """Return the record in a packed overlay, or None if it has none. Raises BadInput if the file is not an image."""
     text = read_texts(image, [RECORD_IN_IMAGE]).get(RECORD_IN_IMAGE)
     return None if text is None else parse_record(text, f"{image}:{RECORD_IN_IMAGE}")
 
 
 def image_of(overlay: Path) -> Path | None:
-    """Find the image that a loose overlay was packed into: as noted, else beside it and named after it."""
+    """Return the image of an unpacked overlay: the recorded one, or else an image next to it and named after it."""
     image = noted_image(overlay) or default_image(overlay)
     return image if image.is_file() else None
 
 
 def overlay_of(image: Path) -> Path | None:
-    """Find the loose overlay that an image was packed from, if it lies beside it."""
+    """Return the overlay directory that an image was packed from if it is next to the image, or else None."""
     overlays = (image.parent / name for name in (image.stem, f".{image.stem}"))
     return next((path for path in overlays if read_record(path) is not None and image_of(path) == image), None)
 
 
 def is_older(image: Path, overlay: Path) -> bool:
-    """Tell if an image holds another state of its overlay; of what cannot be read here nothing is said."""
+    """Return whether an image contains another state of its overlay, or False if it cannot be read here."""
     try:
         record = read_image_record(image)
     except (BadInput, ToolMissing):
@@ -187,24 +192,26 @@ def is_older(image: Path, overlay: Path) -> bool:
 
 def repack_command(overlay: Path, image: Path) -> str:
     """Return the command that packs an overlay into its image again."""
-    words = ["uenvtool", "venv", shown_path(overlay), "--squash"]
-    return shlex.join(words if image == default_image(overlay) else [*words, shown_path(image)])
+    arguments = ["uenvtool", "venv", shown_path(overlay), "--squash"]
+    return shlex.join(arguments if image == default_image(overlay) else [*arguments, shown_path(image)])
 
 
 def require_mountable(mount: str) -> None:
-    """Raise BadInput if no image can be mounted there: runtimes give blanks and : , $ { } a meaning of their own."""
+    """Raise BadInput if a path cannot be a mount point: runtimes interpret spaces and the characters : , $ { }."""
     if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
-        hint = "--mount takes an absolute path of plain names such as /user-tools, which exists where it is used"
-        raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)
+        hint = "use an absolute path of letters, digits and . + @ % _ - that exists on the nodes, such as /user-tools"
+        raise BadInput(f"{mount!r} is not a valid mount point", hint=hint)
 
 
 def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:
-    """Say what to know of the editable projects in an image: they are paths."""
-    places = filter(None, (requirement.editable for requirement in requirements))
-    return [f"{place} is editable: that folder has to be there wherever the image is used" for place in places]
+    """Return a note for each editable project in an image, which contains only the project's path."""
+    projects = filter(None, (requirement.editable for requirement in requirements))
+    return [
+        f"{project} is editable: its directory must exist on every machine that uses the image" for project in projects
+    ]
 
 
 def shown_path(path: Path) -> str:
-    """Return a path as a user here writes it."""
+    """Return a path relative to the current directory if it is inside it, or else unchanged."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)

@@ -1,4 +1,7 @@
-"""Takes what the current folder says it needs where `venv --squash` names nothing: at first, and after it changed."""
+"""Adds the requirement files of the current directory to a `venv --squash` command that names no packages.
+
+They are added if the overlay is new, or if the files have changed since the overlay was made.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +19,35 @@ from uenvtool.venv.request import VenvRequest
 
 
 def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, str]:
-    """Return a request that only packs with the files that the overlay is made from, and what to tell of it.
+    """Return a request that only packs, with the current directory's requirement files added, and a note about them.
 
-    They are the current folder's: of a new overlay the best of them, of one that is there those that its record names,
-    if they have changed. Other requests are returned as they are.
+    A new overlay gets the best of the files. An existing one gets the files that its record names if they have changed.
+    Other requests are returned unchanged, with an empty note.
     """
     if request.squash is None or request.changes_overlay:
         return request, ""
     record = read_record(target)
     if record is None:
         names = [] if (target / CONFIG).is_file() else found_here()[:1]
-        return _with(request, names, {}), f"made from {names[0]} of this folder" if names else ""
+        return _with(request, names, {}), f"made from {names[0]} in this directory" if names else ""
     names = list(record.made_from.get("names", ()))
     if not names or record.made_from["folder"] != _here(target) or not all(map(os.path.isfile, names)):
         return request, ""
     shown = ", ".join(names)
     if record.made_from["digest"] == _digest(names):
-        return request, f"packed as it is: {shown} is as it was"
-    return _with(request, names, record.made_from), f"{shown} has changed: {request.path} is brought up to it"
+        return request, f"packed without changes: {shown} has not changed"
+    return _with(request, names, record.made_from), f"{request.path} is updated because {shown} has changed"
 
 
-def made_from(request: VenvRequest, target: Path, before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what a record says of the files of the current folder that were named. before: what it said."""
+def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the field `made_from` of a record: the current directory's requirement files that the request names.
+
+    previous: the field in the old record, which is kept if the request names no such file and no lock.
+    """
     named = [*request.requirements, *([str(request.from_)] if request.from_ else [])]
     names = [name for name in named if name in FOUND_HERE]
     if not names:
-        return {} if request.from_ else before
+        return {} if request.from_ else previous
     return {
         "names": names,
         "folder": _here(target),
@@ -51,13 +57,13 @@ def made_from(request: VenvRequest, target: Path, before: Mapping[str, Any]) -> 
     }
 
 
-def _with(request: VenvRequest, names: Sequence[str], before: Mapping[str, Any]) -> VenvRequest:
+def _with(request: VenvRequest, names: Sequence[str], previous: Mapping[str, Any]) -> VenvRequest:
     return replace(
         request,
         requirements=tuple(name for name in names if not is_lock(name)),
         from_=next((Path(name) for name in names if is_lock(name)), None),
-        extra=request.extra or tuple(before.get("extra", ())),
-        group=request.group or tuple(before.get("group", ())),
+        extra=request.extra or tuple(previous.get("extra", ())),
+        group=request.group or tuple(previous.get("group", ())),
     )
 
 
@@ -66,6 +72,6 @@ def _here(target: Path) -> str:
 
 
 def _digest(names: Sequence[str]) -> str:
-    """Return the sha256 of the files; of a uv.lock with the project that it is for."""
-    read = [*names, *([PYPROJECT] if UV_LOCK in names and os.path.isfile(PYPROJECT) else [])]
-    return files.digest(b"\0".join(files.read_bytes(Path(name), MAX_BYTES) for name in read))
+    """Return the sha256 of the files; for a uv.lock, its project's pyproject.toml is included."""
+    inputs = [*names, *([PYPROJECT] if UV_LOCK in names and os.path.isfile(PYPROJECT) else [])]
+    return files.digest(b"\0".join(files.read_bytes(Path(name), MAX_BYTES) for name in inputs))

@@ -1,4 +1,4 @@
-"""Makes an overlay: resolved, built beside its place, checked, packed, put in place at once."""
+"""Makes an overlay: resolves, installs, checks and packs it next to its final path, and then renames it there."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto
 from uenvtool.venv.base import Base, named
 from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER
-from uenvtool.venv.image import packed_beside, previous_names, record_paths
+from uenvtool.venv.image import pack_overlay, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.inputs import with_files_here
 from uenvtool.venv.install import foretold, from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.plan import OverlayPlan, planned, refuse_wrong_words
+from uenvtool.venv.plan import OverlayPlan, planned, refuse_invalid
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
@@ -38,10 +38,10 @@ from uenvtool.venv.uv import Uv, find_uv
 
 @dataclass(kw_only=True)
 class MadeOverlay:
-    """What comes of a request, as it is gathered.
+    """The result of a request, filled step by step.
 
-    base: None if the overlay is only packed. told: warnings that were shown at once. image: as data. previous: where
-    the old one is kept.
+    base: None if an existing overlay is only packed. early_warnings: the warnings that were printed before the work.
+    image: the image's data for --json. previous: the path of the old overlay, if it is kept.
     """
 
     request: VenvRequest
@@ -50,26 +50,26 @@ class MadeOverlay:
     changes: Sequence[PackageRow] = ()
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    early_warnings: list[str] = field(default_factory=list)
     image: Mapping[str, Any] | None = None
     previous: Path | None = None
 
     def data(self) -> dict[str, Any]:
-        """Return it as data for --json."""
+        """Return the result as data for --json."""
         base = self.base
         return {
             "path": str(self.target),
             "dry_run": self.request.dry_run,
             "base": base
             and {
-                **{name: getattr(base.found, name) for name in ("kind", "name")},
+                **{name: getattr(base.found_base, name) for name in ("kind", "name")},
                 **{name: getattr(base, name) for name in ("python", "version", "folders")},
                 "packages": len(base.packages),
                 "fingerprint": base.fingerprint(),
             },
             "packages": [change.data() for change in self.changes],
             "notes": self.notes,
-            "warnings": [*self.told, *self.warnings],
+            "warnings": [*self.early_warnings, *self.warnings],
             "image": self.image,
             "previous": str(self.previous) if self.previous else None,
         }
@@ -81,85 +81,89 @@ def make(
     progress: Progress = silent,
     warn: Callable[[str], None] = lambda _text: None,
 ) -> Result:
-    """Make the overlay, and pack it if that is asked for. warn: tells at once what is known before the work.
+    """Make the overlay, and pack it if the request has --squash.
 
-    Raises BadInput if the path is not the tool's to write or an input is wrong, AnswerIsNo if the
-    requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
-    Whatever it raises, the old overlay and the old image are as they were.
+    warn: prints warnings that are known before the work. Raises BadInput if uenvtool must not write the path or if an
+    input is invalid, AnswerIsNo if the requirements contradict the base, ToolMissing if a program is not installed, and
+    ToolFailed if a program or the machine fails. After any error, the old overlay and the old image are unchanged.
     """
     target = Path(os.path.abspath(request.path))
     request, note = with_files_here(request, target)
-    refuse_wrong_words(request)
-    if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
-        hint = "go to one that you may read, and give the command again"
-        raise BadInput(f"you may not enter the current folder, {Path.cwd()}", hint=hint)
-    made = MadeOverlay(request=request, target=target, notes=[note] if note else [])
+    refuse_invalid(request)
+    if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and fails
+        hint = "change to a directory that you may read, and run the command again"
+        raise BadInput(f"no permission to enter the current directory, {Path.cwd()}", hint=hint)
+    result = MadeOverlay(request=request, target=target, notes=[note] if note else [])
     _refuse_foreign(request, target)
     if request.image is not None:
         refuse_foreign(request.image)
         find_programs()  # before any work
     if request.image is not None and not request.changes_overlay and (target / CONFIG).is_file():
-        _pack(made, environ, progress)
+        _pack(result, environ, progress)
     else:
-        _make(made, environ, progress, warn)
-    return _result(made, environ.get(STARTED_BY, ""))
+        _make(result, environ, progress, warn)
+    return _result(result, environ.get(STARTED_BY, ""))
 
 
 def _refuse_foreign(request: VenvRequest, target: Path) -> None:
-    """Raise BadInput if the target is something that the tool did not make and must not replace."""
+    """Raise BadInput if uenvtool did not make the target and must not replace it."""
     shown = request.path
-    if target in (here := Path.cwd(), *here.parents):
-        raise BadInput(f"{shown} is the current folder, or holds it", hint="go elsewhere, or choose another name")
+    if target in (current := Path.cwd(), *current.parents):
+        hint = "run the command in another directory, or choose another name for the overlay"
+        raise BadInput(f"'{shown}' is or contains the current directory", hint=hint)
     if not os.path.lexists(target):
         return
     if target.is_symlink():
-        raise BadInput(f"{shown} is a symlink", hint=f"name the folder itself: {os.path.realpath(target)}")
+        raise BadInput(f"'{shown}' is a symlink", hint=f"name the directory itself: {os.path.realpath(target)}")
     if not target.is_dir():
         is_image = shown.endswith(".squashfs")
-        hint = "name the overlay's folder: its image is NAME.squashfs beside it" if is_image else "choose another name"
-        raise BadInput(f"{shown} is not a folder", hint=hint)
+        of_image = "name the overlay's directory, which is next to its image NAME.squashfs"
+        hint = of_image if is_image else "choose another name for the overlay"
+        raise BadInput(f"'{shown}' is not a directory", hint=hint)
     if not (target / CONFIG).is_file():
         if any(target.iterdir()):
-            raise BadInput(f"{shown} is not a virtual environment, and not empty", hint="choose another name")
+            hint = "choose another name for the overlay"
+            raise BadInput(f"'{shown}' is a non-empty directory that is not a virtual environment", hint=hint)
         return
     only_packs = request.squash is not None and not request.changes_overlay
     if not (target / RECORD_FOLDER / RECORD).is_file() and not only_packs:
-        hint = f"name another folder as the first word: `uenvtool venv myenv ...`; `uenvtool venv {shown} --squash` "
-        hint += "packs this one as it is"
-        raise BadInput(f"{shown} is a virtual environment that another tool made", hint=hint)
+        hint = (
+            f"name another directory: `uenvtool venv myenv ...`, or pack this one with `uenvtool venv {shown} --squash`"
+        )
+        raise BadInput(f"'{shown}' is a virtual environment that another tool made", hint=hint)
 
 
 def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> None:
     request = made.request
     with contextlib.ExitStack() as stack:
-        # The lock comes first: what another run has just made is then read, and a dead run's is restored.
+        # Lock first: then this run reads the result of another run that has just ended, and restores after a dead run.
         work = None if request.dry_run else stack.enter_context(files.workplace(made.target))
         with progress(f"reading {request.path}"):
             plan = planned(request, made.target, environ)
-        for text in _not_taken_over(plan):
+        for text in _foreign_warnings(plan):
             warn(text)
-            made.told.append(text)
+            made.early_warnings.append(text)
         on_step = stack.enter_context(progress(f"overlay {request.path}"))
         refuse_package_name(plan)
         made.base = plan.base
-        folder = work / "build" if work else stack.enter_context(files.scratch_folder())
-        _build(made, plan, folder, work, on_step)
+        scratch = work / "build" if work else stack.enter_context(files.scratch_folder())
+        _build(made, plan, scratch, work, on_step)
 
 
-def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None, on_step: Step) -> None:
-    new = (work or folder) / "new"
-    uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
+def _build(made: MadeOverlay, plan: OverlayPlan, scratch: Path, work: Path | None, on_step: Step) -> None:
+    new = (work or scratch) / "new"
+    uv = Uv(program=find_uv(), settings=plan.settings, work=scratch)
     if plan.request.dry_run:
-        dry = unbuilt(plan.wanted, plan.settings)
+        dry = unbuilt(plan.requested, plan.settings)
         uv = replace(uv, settings=without_sources(plan.settings), unbuilt=dry)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
-    made.notes += [*plan.settings.notes, *todo.notes, *plan.wanted.notes]
+    made.notes += [*plan.settings.notes, *todo.notes, *plan.requested.notes]
     made.warnings += _base_warnings(plan)
-    if not todo.plan.wanted.requirements and not plan.previous and (here := found_here()):
-        command = f"uenvtool venv {shlex.quote(plan.request.path)} {option_of(here[0])}"
-        made.notes.append(f"this folder says what it needs, and nothing of it was installed: `{command}`")
+    if not todo.plan.requested.requirements and not plan.previous and (input_files := found_here()):
+        command = f"uenvtool venv {shlex.quote(plan.request.path)} {option_of(input_files[0])}"
+        made.notes.append(f"{input_files[0]} in this directory was not installed; to install it, run `{command}`")
     if plan.request.dry_run:
         rows, notes = foretold(todo)
         made.notes += notes
@@ -172,30 +176,37 @@ def _build(made: MadeOverlay, plan: OverlayPlan, folder: Path, work: Path | None
         _warn_of_older_image(made)
 
 
-def _not_taken_over(plan: OverlayPlan) -> Iterator[str]:
-    """Say what others put into the old overlay that the new one will not have."""
-    packages = {name: at for name, at in plan.there.packages.items() if canonical(name) not in plan.wanted.names}
-    lost, path = replace(plan.there, packages=packages), plan.request.path
+def _foreign_warnings(plan: OverlayPlan) -> Iterator[str]:
+    """Yield warnings about packages and files in the old overlay that the new one will not contain."""
+    lost_packages = {
+        name: at for name, at in plan.foreign.packages.items() if canonical(name) not in plan.requested.names
+    }
+    lost, path = replace(plan.foreign, packages=lost_packages), plan.request.path
     if lost:
-        yield f"not by uenvtool, and so not in the new {path}: {', '.join(lost.shown())}; the old one is kept"
-    if packages:
-        again = shlex.join(["uenvtool", "venv", path, *(f"{name}=={at}" for name, at in sorted(packages.items()))])
-        yield f"`{again}` takes what others installed there in for good"
+        yield (
+            f"the new {path} will not contain files that uenvtool did not install: {', '.join(lost.shown())}; "
+            "the old overlay is kept"
+        )
+    if lost_packages:
+        command = shlex.join(
+            ["uenvtool", "venv", path, *(f"{name}=={at}" for name, at in sorted(lost_packages.items()))]
+        )
+        yield f"to keep the packages that another tool installed there, run `{command}`"
 
 
 def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
-    base, before = plan.base, plan.previous.base if plan.previous else {}
-    if base.is_plain and not plan.request.no_base and before.get("kind") != PLAIN:
-        yield f"no base is loaded here: this is a plain environment on {base.python}, a torch in it is the index's"
-    elif before and not base.is_plain and before.get("fingerprint") != base.fingerprint():
-        kind, name, python = (str(before.get(key) or "") for key in ("kind", "name", "python"))
-        old = f"{named(kind, name, python)} (Python {before.get('version')})"
-        if (kind, name) == (base.found.kind, base.found.name):
-            yield f"the base has changed since this overlay was made on {old}: it is {base.described()} now"
+    base, previous = plan.base, plan.previous.base if plan.previous else {}
+    if base.is_plain and not plan.request.no_base and previous.get("kind") != PLAIN:
+        yield f"no base is loaded: the environment uses {base.python}, and torch would come from the package index"
+    elif previous and not base.is_plain and previous.get("fingerprint") != base.fingerprint():
+        kind, name, python = (str(previous.get(key) or "") for key in ("kind", "name", "python"))
+        old_base = f"{named(kind, name, python)} (Python {previous.get('version')})"
+        if (kind, name) == (base.found_base.kind, base.found_base.name):
+            yield f"the base has changed since this overlay was made on {old_base}; it is now {base.described()}"
         else:
             yield (
-                f"this overlay was made on {old} and lies on another base now, {base.described()}: its packages were "
-                "resolved again for that one, which it needs wherever it is used"
+                f"this overlay was made on {old_base} and now has another base, {base.described()}: its packages were "
+                "resolved again for the new base, which must be loaded wherever the overlay is used"
             )
 
 
@@ -203,19 +214,19 @@ def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> 
     target = made.target
     if plan.request.update and _is_same(new, target):
         if plan.request.image is None:
-            made.notes.append(f"nothing newer was found: {plan.request.path} stays as it is")
+            made.notes.append(f"no newer versions were found; {plan.request.path} is unchanged")
             return
-        plan = replace(plan, request=replace(plan.request, update=False))  # nothing old to keep
+        plan = replace(plan, request=replace(plan.request, update=False))  # no old overlay to keep
     request = plan.request
     with contextlib.ExitStack() as stack:
         replacements = []
         if request.image is not None:
             on_step(f"packing {request.image}")
-            packing = packed_beside(new, request, asdict(plan.base.found), made.notes)
+            packing = pack_overlay(new, request, asdict(plan.base.found_base), made.notes)
             replacement, made.image = stack.enter_context(packing)
             replacements.append(replacement)
-            made.notes += editable_notes(plan.wanted.requirements)
-        on_step(f"putting it at {request.path}")
+            made.notes += editable_notes(plan.requested.requirements)
+        on_step(f"replacing {request.path}")
         packed_into = request.image or noted_image(target)
         if packed_into is not None:
             files.fill(new, image_note(target, packed_into))
@@ -233,13 +244,15 @@ def _warn_of_older_image(made: MadeOverlay) -> None:
 
 
 def _is_same(new: Path, old: Path) -> bool:
-    """Tell if two overlays were asked for and resolved alike, on one base."""
-    texts = [[path.read_bytes() if path.is_file() else b"" for path in record_paths(folder)] for folder in (new, old)]
+    """Return whether two overlays have the same requirements, resolution and base."""
+    texts = [
+        [path.read_bytes() if path.is_file() else b"" for path in record_paths(directory)] for directory in (new, old)
+    ]
     return texts[0] == texts[1]
 
 
 def _previous_name(target: Path) -> Path:
-    """Return the name that the old overlay keeps: PATH.previous, or PATH.previous.2 and so on if that is in use."""
+    """Return the path for the old overlay: PATH.previous, or PATH.previous.2 and so on if that is in use."""
     names = (target.with_name(name) for name in previous_names(target.name))
     return next(path for path in names if not os.path.lexists(path) or is_own(path))
 
@@ -253,7 +266,7 @@ def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> 
         on_step(str(request.image))
         record = read_record(target)
         base = record.base if record else howto.surroundings(environ)
-        with packed_beside(target, request, base, made.notes) as (replacement, made.image):
+        with pack_overlay(target, request, base, made.notes) as (replacement, made.image):
             files.publish([replacement])
         if record is not None:
             files.write_all(target, image_note(target, request.image).items())
@@ -261,42 +274,42 @@ def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> 
 
 
 def _result(made: MadeOverlay, started_by: str) -> Result:
-    """Return the answer: the table, what to know, and the lines to go on with.
+    """Return the table of changes, the notes, and the commands to run next.
 
-    started_by: the words that start a command on the base, if that was loaded for this command alone.
+    started_by: the command that loads the base, if the base was loaded only for this run.
     """
     request, image = made.request, made.image
-    listed = [change for change in made.changes if request.verbose or change.change != SAME]
-    notes, following = list(made.notes), []
-    if len(listed) < len(made.changes):
+    shown = [change for change in made.changes if request.verbose or change.change != SAME]
+    notes, next_commands = list(made.notes), []
+    if len(shown) < len(made.changes):
         of_base = sum(change.how == FROM_BASE for change in made.changes)
-        kinds = ((len(made.changes) - len(listed) - of_base, "as before"), (of_base, "of the base"))
+        kinds = ((len(made.changes) - len(shown) - of_base, "unchanged"), (of_base, "from the base"))
         counts = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
         notes.append(f"not listed: {counts} (--verbose lists them)")
     if request.dry_run:
         has_torch = made.base is not None and "torch" in made.base.packages
-        unseen = ", and if compiled modules fit the base's torch only a run sees" if has_torch else ""
-        notes.append(f"nothing was made (--dry-run): this is by the metadata of wheels{unseen}")
+        unseen = "; whether compiled modules fit the base's torch is known only after a real run" if has_torch else ""
+        notes.append(f"nothing was installed (--dry-run): this plan is based on wheel metadata{unseen}")
     elif made.base is not None:
-        notes.append(f"{shown_path(made.target)} lies on {made.base.described()}")
-        notes += [f"the old one is {shown_path(made.previous)}"] if made.previous else []
+        notes.append(f"base of {shown_path(made.target)}: {made.base.described()}")
+        notes += [f"the old overlay is {shown_path(made.previous)}"] if made.previous else []
         python = shlex.quote(shown_path(made.target / "bin" / "python"))
-        following.append(f"{started_by} {python} script.py".lstrip())
+        next_commands.append(f"{started_by} {python} script.py".lstrip())
         activate = shlex.quote(shown_path(made.target / "bin" / "activate"))
-        following += [] if started_by else [f"source {activate}"]
+        next_commands += [] if started_by else [f"source {activate}"]
     if image:
         size = size_text(image["bytes"])
         notes.append(f"{image['path']}: {size}, {image['compression']}, sha256 {image['sha256']}")
-        notes += [f"the old one is {image['previous']}"] if image["previous"] else []
-        following += howto.shown(image["use"])
+        notes += [f"the old image is {image['previous']}"] if image["previous"] else []
+        next_commands += howto.shown(image["use"])
     if not request.dry_run:
         overlay = shlex.quote(shown_path(Path(image["path"]) if image else made.target))
         system = "" if recognised() else "--system NAME "
-        following.append(f"uenvtool job {system}--venv {overlay} -o train.sh -- python train.py")
+        next_commands.append(f"uenvtool job {system}--venv {overlay} -o train.sh -- python train.py")
     return Result(
         data=made.data(),
-        tables=(Table(headings=HEADINGS, rows=table_rows(change.data() for change in listed)),) if listed else (),
+        tables=(Table(headings=HEADINGS, rows=table_rows(change.data() for change in shown)),) if shown else (),
         notes=tuple(notes),
         warnings=tuple(made.warnings),
-        next=tuple(following),
+        next=tuple(next_commands),
     )

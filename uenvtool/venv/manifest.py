@@ -1,7 +1,7 @@
-"""Tells which files of an overlay are the tool's, so that what somebody else put or changed there is found.
+"""Finds the packages and files of an overlay that uenvtool did not install or that somebody changed.
 
-A package's RECORD has the sums of its files (packaging.python.org, recording installed packages). The manifest in
-PATH/.uenvtool/ has those of all other files, and of each RECORD itself. Bytecode is made again and does not count.
+A package's RECORD has the checksums of its files (packaging.python.org, recording installed packages). The manifest in
+PATH/.uenvtool/ has the checksums of all other files and of each RECORD. Bytecode is ignored because Python rewrites it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from uenvtool.venv.record import read_record
 MANIFEST = "files.json"
 MAX_BYTES = 50_000_000
 READERS = 8
-"""Files that are read at the same time: a parallel filesystem answers several as fast as one."""
+"""The number of files that are read in parallel; a parallel filesystem answers several reads as fast as one."""
 _CACHE = "__pycache__"
 _AT_TOP = {_CACHE, RECORD_FOLDER, ".lock"}
-"""Names that are not looked at: bytecode, the tool's records, what `uv pip` leaves."""
+"""Names that are ignored: bytecode, uenvtool's records, and the lock file that `uv pip` leaves."""
 _SITES = "lib/python3*/site-packages"
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What in an overlay is not the tool's: packages, by name, with their version; names below the overlay.
+    """The packages and files in an overlay that uenvtool did not install.
 
-    whole: the packages of the tool's own that are as they were installed, normalized name to files below the overlay.
+    packages: name -> version. names: the files, relative to the overlay. whole: the unchanged packages that uenvtool
+    installed, normalized name -> files relative to the overlay.
     """
 
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class Foreign:
     whole: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
     def shown(self, most: int = 8) -> list[str]:
-        """List all of it, or so many and how many more."""
+        """Return the packages and files for a message: all, or the first `most` and the number of the others."""
         every = [*(f"{name} {version}" for name, version in sorted(self.packages.items())), *self.names]
         return every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
 
@@ -55,127 +56,130 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What is known of a file: its sum as a RECORD writes it, its size; -1 if nobody noted it."""
+    """The checksum of a file in the form of a RECORD, and its size, or -1 if the size is not recorded."""
 
-    sum: str
+    checksum: str
     size: int = -1
 
 
-def manifest_text(folder: Path) -> str:
-    """Write the manifest of an overlay that the tool has just built."""
-    records = (path for site in folder.glob(_SITES) for path in site.glob("*.dist-info"))
-    recorded = {name for path in records for name, _ in _rows(folder, path)}
-    sums = {name: _sum(folder / name) for name in _files(folder) if name not in recorded}
-    return json.dumps(sums, indent=1, sort_keys=True) + "\n"
+def manifest_text(directory: Path) -> str:
+    """Return the manifest of a new overlay: a JSON object of file names and checksums."""
+    records = (path for site in directory.glob(_SITES) for path in site.glob("*.dist-info"))
+    recorded = {name for path in records for name, _ in _rows(directory, path)}
+    checksums = {name: _checksum(directory / name) for name in _files(directory) if name not in recorded}
+    return json.dumps(checksums, indent=1, sort_keys=True) + "\n"
 
 
-def is_own(folder: Path) -> bool:
-    """Tell if all that is in a folder is an overlay of this tool's."""
+def is_own(directory: Path) -> bool:
+    """Return whether a directory is an overlay that contains only files that uenvtool installed."""
     try:
-        record = read_record(folder) if folder.is_dir() and not folder.is_symlink() else None
-        return record is not None and not foreign(folder, record.versions)
+        record = read_record(directory) if directory.is_dir() and not directory.is_symlink() else None
+        return record is not None and not foreign(directory, record.versions)
     except BadInput:
         return False
 
 
-def foreign(folder: Path, versions: Mapping[str, str]) -> Foreign:
-    """Find what is in an overlay and not by this tool: packages that pip brought, files and changes of the user's.
+def foreign(directory: Path, versions: Mapping[str, str]) -> Foreign:
+    """Return the contents of an overlay that uenvtool did not install: pip's packages, and added or changed files.
 
-    versions: the packages that the tool installed there.
-
-    A package's file that is as large as it was, and older than the manifest, is taken for the one that was installed.
-    Of an overlay without a manifest, as one that was unpacked from its image, nobody can tell: the manifest is named.
+    versions: the packages that uenvtool installed. A package's file counts as unchanged if it has its recorded size and
+    is older than the manifest. An overlay without a manifest, for example one that was unpacked from its image, cannot
+    be checked; the result then names the missing manifest.
     """
-    own, made = _manifest(folder)
-    if not own:
-        return Foreign(names=(f"perhaps any file ({RECORD_FOLDER}/{MANIFEST} is missing or damaged)",))
+    manifest, written_at = _manifest(directory)
+    if not manifest:
+        return Foreign(names=(f"possibly any file ({RECORD_FOLDER}/{MANIFEST} is missing or damaged)",))
     packages: dict[str, str] = {}
-    theirs: set[str] = set()
-    known = {name: [_Row(text)] for name, text in own.items()}
+    foreign_files: set[str] = set()
+    known_files = {name: [_Row(text)] for name, text in manifest.items()}
     of_package: dict[str, Sequence[str]] = {}
-    for site in folder.glob(_SITES):
+    for site in directory.glob(_SITES):
         for name, package in installed(site).items():
-            record = os.path.relpath(os.path.join(package.metadata, "RECORD"), folder)
-            rows = dict(_rows(folder, Path(package.metadata)))
-            if versions.get(name) == package.version and own.get(record) == _sum(folder / record):
+            record = os.path.relpath(os.path.join(package.metadata, "RECORD"), directory)
+            rows = dict(_rows(directory, Path(package.metadata)))
+            if versions.get(name) == package.version and manifest.get(record) == _checksum(directory / record):
                 of_package[name] = (record, *rows)
                 for file, row in rows.items():
-                    known.setdefault(file, []).append(row)  # two packages can have one file: it is the last one's
+                    known_files.setdefault(file, []).append(row)  # if two packages contain a file, the last one wins
             else:
                 packages[package.name] = package.version
-                theirs.update((*rows, record))
-    present = set(_files(folder))
-    whole = {name for name, rows in known.items() if name in present and _is_as_old(f"{folder}/{name}", rows, made)}
-    suspects = sorted((present & known.keys()) - whole)
+                foreign_files.update((*rows, record))
+    present = set(_files(directory))
+    whole = {
+        name
+        for name, rows in known_files.items()
+        if name in present and _is_as_old(f"{directory}/{name}", rows, written_at)
+    }
+    suspects = sorted((present & known_files.keys()) - whole)
     with ThreadPoolExecutor(READERS) as pool:
-        same = pool.map(lambda name: _has_sum(folder / name, known[name]), suspects)
-        whole |= {name for name, has_sum in zip(suspects, same, strict=True) if has_sum}
-    unknown = _by_folder(present - whole - theirs, {*known, *theirs})
-    kept = {
+        have_checksum = pool.map(lambda name: _has_checksum(directory / name, known_files[name]), suspects)
+        whole |= {name for name, has_checksum in zip(suspects, have_checksum, strict=True) if has_checksum}
+    unknown = _by_directory(present - whole - foreign_files, {*known_files, *foreign_files})
+    unchanged_packages = {
         name: tuple(file for file in files if file in whole)
         for name, files in of_package.items()
         if all(file in whole or _CACHE in file for file in files)
     }
-    return Foreign(packages, tuple(sorted(unknown)), kept)
+    return Foreign(packages, tuple(sorted(unknown)), unchanged_packages)
 
 
-def _manifest(folder: Path) -> tuple[dict[str, str], int]:
-    """Read the manifest of an overlay, and when it was written, in ns; empty if it is not there or cannot be read."""
-    path = folder / RECORD_FOLDER / MANIFEST
+def _manifest(directory: Path) -> tuple[dict[str, str], int]:
+    """Return the manifest of an overlay and its modification time in ns; the manifest is empty if it cannot be read."""
+    path = directory / RECORD_FOLDER / MANIFEST
     try:
-        found = json.loads(read_bytes(path, MAX_BYTES))
-        return {str(name): str(value) for name, value in found.items()}, path.stat().st_mtime_ns
+        checksums = json.loads(read_bytes(path, MAX_BYTES))
+        return {str(name): str(value) for name, value in checksums.items()}, path.stat().st_mtime_ns
     except (FileNotFoundError, BadInput, ValueError, AttributeError, RecursionError):
         return {}, 0
 
 
-def _rows(folder: Path, metadata: Path) -> Iterator[tuple[str, _Row]]:
+def _rows(directory: Path, metadata: Path) -> Iterator[tuple[str, _Row]]:
     try:
         text = read_bytes(metadata / "RECORD", MAX_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, BadInput):
         return
-    site = os.path.relpath(metadata.parent, folder)
+    site = os.path.relpath(metadata.parent, directory)
     for row in csv.reader(text.splitlines()):
         if len(row) > 1 and row[1]:
             size = int(row[2]) if row[2:] and row[2].isdecimal() else -1
             yield os.path.normpath(f"{site}/{row[0]}"), _Row(row[1], size)
 
 
-def _files(folder: Path) -> Iterator[str]:
-    """List every file and symlink of an overlay but the tool's records and bytecode, relative to it."""
-    for here, folders, names in os.walk(folder):
-        below = os.path.relpath(here, folder)
-        hidden = _AT_TOP if below == "." else {_CACHE}
-        links = [name for name in folders if os.path.islink(os.path.join(here, name))]
-        folders[:] = [name for name in folders if name not in {*hidden, *links}]
-        yield from (os.path.normpath(f"{below}/{name}") for name in (*names, *links) if name not in hidden)
+def _files(directory: Path) -> Iterator[str]:
+    """Yield each file and symlink of an overlay except uenvtool's records and bytecode, relative to the overlay."""
+    for current, directories, names in os.walk(directory):
+        relative = os.path.relpath(current, directory)
+        ignored = _AT_TOP if relative == "." else {_CACHE}
+        links = [name for name in directories if os.path.islink(os.path.join(current, name))]
+        directories[:] = [name for name in directories if name not in {*ignored, *links}]
+        yield from (os.path.normpath(f"{relative}/{name}") for name in (*names, *links) if name not in ignored)
 
 
-def _by_folder(names: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """List names; of a folder in which nothing is known the folder alone, and a slash."""
-    folders = map(Path, {os.path.dirname(name) for name in known})
-    holding = {str(parent) for folder in folders for parent in (folder, *folder.parents)}
+def _by_directory(names: Collection[str], known: Collection[str]) -> Iterator[str]:
+    """Yield names, but for a directory that contains no known file, only the directory's name with a slash."""
+    directories = map(Path, {os.path.dirname(name) for name in known})
+    known_directories = {str(parent) for directory in directories for parent in (directory, *directory.parents)}
     reported: set[str] = set()
     for name in names:
         parents = [str(parent) for parent in reversed(Path(name).parents)][1:]
-        alone = next((f"{top}/" for top in parents if top not in holding), name)
-        if alone not in reported:
-            reported.add(alone)
-            yield alone
+        reported_name = next((f"{top}/" for top in parents if top not in known_directories), name)
+        if reported_name not in reported:
+            reported.add(reported_name)
+            yield reported_name
 
 
-def _is_as_old(path: str, rows: Sequence[_Row], made: int) -> bool:
+def _is_as_old(path: str, rows: Sequence[_Row], written_at: int) -> bool:
     status = os.lstat(path)
-    is_old = stat.S_ISREG(status.st_mode) and status.st_mtime_ns < made
+    is_old = stat.S_ISREG(status.st_mode) and status.st_mtime_ns < written_at
     return is_old and any(row.size == status.st_size for row in rows)
 
 
-def _has_sum(path: Path, rows: Sequence[_Row]) -> bool:
-    return any(_sum(path, row.sum.partition("=")[0]) == row.sum for row in rows)
+def _has_checksum(path: Path, rows: Sequence[_Row]) -> bool:
+    return any(_checksum(path, row.checksum.partition("=")[0]) == row.checksum for row in rows)
 
 
-def _sum(path: Path, kind: str = "sha256") -> str:
-    """Sum up a file as a RECORD writes it, or say where a symlink leads; empty of what cannot be read."""
+def _checksum(path: Path, kind: str = "sha256") -> str:
+    """Return the checksum of a file in the form of a RECORD, `link:TARGET` for a symlink, or "" if it is unreadable."""
     try:
         if path.is_symlink():
             return f"link:{os.readlink(path)}"

@@ -1,4 +1,4 @@
-"""Says what came of it: each package from the base, installed or overridden, with what asks for it."""
+"""Describes the packages of an overlay: from the base, installed or overridden, and the packages that require them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from uenvtool.venv.record import FROM_BASE, INSTALLED, OVERRIDDEN, PackageRow
 from uenvtool.venv.requirements import UserRequest
 
 OLDER, REPLACED, NEW, CHANGED, REMOVED, SAME = CHANGES = ("older", "replaced", "new", "changed", "removed", "same")
-"""What a run did to a package, in the order of the table."""
-HEADINGS = ("package", "version", "how", "asked by", "")
+"""The changes that a run can make to a package, in the order of the table."""
+HEADINGS = ("package", "version", "how", "required by", "")
 
 
 def outcome(
@@ -25,38 +25,40 @@ def outcome(
     foretold: Mapping[str, str] | None = None,
     askers_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[PackageRow, ...]:
-    """List the packages that this overlay is about: what is new, and what new packages or the user take of the base.
+    """Return the new packages, and the base's packages that they or the user require.
 
-    foretold, askers_of: of what a dry run does not install, the versions, and which packages ask for what.
+    foretold: the versions that a dry run would install. askers_of: the packages that require each of them.
     """
     environment = marker_environment(base)
-    pairs = [(wanted.name, wanted.origin) for wanted in request.requirements]
+    pairs = [(requirement.name, requirement.origin) for requirement in request.requirements]
     pairs += [(name, "--override") for name in overrides]
     for name, distribution in sorted(new.items()):
-        pairs += [(canonical(found.name), name) for found in requirements(distribution, environment)]
-    pairs += [(name, who) for name, every in (askers_of or {}).items() for who in every]
+        pairs += [(canonical(dependency.name), name) for dependency in requirements(distribution, environment)]
+    pairs += [(name, requirer) for name, requirers in (askers_of or {}).items() for requirer in requirers]
     askers = grouped([*pairs, *_of_extras({**base.packages, **new}, new, request, environment)])
-    counted = as_releases(base, new)
+    relying = as_releases(base, new)
     versions = {**(foretold or {}), **{name: package.version for name, package in new.items()}}
     rows = [_row(base.packages.get(name), name, version, askers.get(name, ())) for name, version in versions.items()]
     for name, who_asks in askers.items():
         package = base.packages.get(name)
         if package is not None and name not in versions:
-            who = "; ".join(counted.get(name, ())[:2])
-            note = f"a vendor's build, counts as its release: {who}" if who else ""
+            reliance = "; ".join(relying.get(name, ())[:2])
+            note = f"vendor's build, accepted as its release: {reliance}" if reliance else ""
             rows.append(replace(_row(package, name, package.version, who_asks), how=FROM_BASE, note=note))
     return tuple(sorted(rows, key=lambda row: row.name))
 
 
-def changes(rows: Sequence[PackageRow], before: Mapping[str, str], newest: Mapping[str, str]) -> tuple[PackageRow, ...]:
-    """Add what a run did to each package; what needs a look comes first.
+def changes(
+    rows: Sequence[PackageRow], previous: Mapping[str, str], newest: Mapping[str, str]
+) -> tuple[PackageRow, ...]:
+    """Return the rows with the change that a run made to each package, sorted by change as in CHANGES.
 
-    before: the versions of the overlay that was made again. newest: of what is older than that.
+    previous: the versions in the old overlay. newest: the newest version of each package that got an older one.
     """
-    found = [_change(row, before.get(row.name), newest.get(row.name)) for row in rows]
+    changed = [_change(row, previous.get(row.name), newest.get(row.name)) for row in rows]
     of_base = {row.name: row.version for row in rows if row.how == FROM_BASE}
     effective = {row.name for row in rows} - set(of_base)
-    found += [
+    changed += [
         PackageRow(
             name=name,
             version=version,
@@ -64,41 +66,44 @@ def changes(rows: Sequence[PackageRow], before: Mapping[str, str], newest: Mappi
             change=REMOVED,
             note=f"the base's {of_base[name]} is used" if name in of_base else "",
         )
-        for name, version in before.items()
+        for name, version in previous.items()
         if name not in effective
     ]
-    return tuple(sorted(found, key=lambda row: (CHANGES.index(row.change), row.name)))
+    return tuple(sorted(changed, key=lambda row: (CHANGES.index(row.change), row.name)))
 
 
-def table_rows(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return packages, as data, as the rows of a table under HEADINGS."""
-    return [(row["name"], row["version"], row["how"], ", ".join(row["asked_by"]), row.get("note", "")) for row in found]
+def table_rows(packages: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the JSON records of packages as the rows of a table under HEADINGS."""
+    return [
+        (row["name"], row["version"], row["how"], ", ".join(row["asked_by"]), row.get("note", "")) for row in packages
+    ]
 
 
 def warnings(base: Base, rows: Sequence[PackageRow]) -> Iterator[str]:
-    """Say what it costs to have replaced protected packages, or to have them beside the base's."""
+    """Yield a warning for each protected package that was replaced or added, with the consequence."""
     has_torch = "torch" in base.packages
     for row in () if base.is_plain else rows:
         rule = protected(row.name)
         if row.name == "torch" and not has_torch:
-            yield f"torch {row.version} is the package index's, which knows neither this machine's GPUs nor its network"
+            yield f"torch {row.version} is from the package index and not built for this machine's GPUs and network"
             continue
         if rule and rule.refuse_missing and not has_torch:
-            continue  # a library of that torch's own
+            continue  # a library of the installed torch itself
         if rule and row.how == OVERRIDDEN:
             yield f"the base's {row.name} {row.base_version} is replaced by {row.version}: {rule.cost}"
         elif rule and row.how == INSTALLED and not row.note:
-            yield f"{row.name} {row.version} is not of the base: {rule.cost}"
+            yield f"{row.name} {row.version} is not from the base: {rule.cost}"
 
 
-def _change(row: PackageRow, before: str | None, newest: str | None) -> PackageRow:
-    if row.how == FROM_BASE or (newest is None and before == row.version):
+def _change(row: PackageRow, previous: str | None, newest: str | None) -> PackageRow:
+    if row.how == FROM_BASE or (newest is None and previous == row.version):
         return replace(row, change=SAME)
     if newest is not None:
-        note = f"older: the newest is {newest}, see what it asks of the base with {row.name}=={newest}"
+        note = f"older: the newest is {newest}; to see why it does not fit, request {row.name}=={newest}"
         return replace(row, change=OLDER, note=f"{note}; {row.note}" if row.note else note)
-    if before is not None:
-        return replace(row, change=CHANGED, note=f"{'from' if newer(row.version, before) else 'back from'} {before}")
+    if previous is not None:
+        change = "upgraded from" if newer(row.version, previous) else "downgraded from"
+        return replace(row, change=CHANGED, note=f"{change} {previous}")
     return replace(row, change=REPLACED if row.how == OVERRIDDEN else NEW)
 
 
@@ -108,22 +113,24 @@ def _of_extras(
     request: UserRequest,
     environment: dict[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Give what extras ask for: package, and the extra that wants it (`fsspec[http]`), also one of the base's."""
-    waiting = [(wanted.name, wanted.requirement) for wanted in request.requirements if wanted.requirement]
+    """Yield each package that an extra requires, with the extra (`fsspec[http]`), including extras of base packages."""
+    waiting = [
+        (requirement.name, requirement.requirement) for requirement in request.requirements if requirement.requirement
+    ]
     for package in new.values():
-        waiting += [(canonical(found.name), found) for found in requirements(package, environment)]
-    seen = set()
+        waiting += [(canonical(dependency.name), dependency) for dependency in requirements(package, environment)]
+    done = set()
     while waiting:
         name, requirement = waiting.pop()
         for extra in sorted(requirement.extras):
-            if (name, extra) in seen or name not in present:
+            if (name, extra) in done or name not in present:
                 continue
-            seen.add((name, extra))
+            done.add((name, extra))
             without = list(requirements(present[name], environment))
-            for found in requirements(present[name], {**environment, "extra": extra}):
-                waiting.append((canonical(found.name), found))
-                if found not in without:
-                    yield canonical(found.name), f"{name}[{extra}]"
+            for dependency in requirements(present[name], {**environment, "extra": extra}):
+                waiting.append((canonical(dependency.name), dependency))
+                if dependency not in without:
+                    yield canonical(dependency.name), f"{name}[{extra}]"
 
 
 def _row(in_base: Distribution | None, name: str, version: str, askers: Sequence[str]) -> PackageRow:
@@ -133,5 +140,5 @@ def _row(in_base: Distribution | None, name: str, version: str, askers: Sequence
         how=OVERRIDDEN if in_base else INSTALLED,
         asked_by=tuple(dict.fromkeys(askers)),
         base_version=in_base.version if in_base else None,
-        note=f"over the base's {in_base.version}" if in_base else "",
+        note=f"replaces the base's {in_base.version}" if in_base else "",
     )

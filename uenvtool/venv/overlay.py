@@ -1,4 +1,4 @@
-"""Makes the files of an overlay that are not packages: pyvenv.cfg, bin/, the hook that lets it win, the commands."""
+"""Writes the files of an overlay that no package contains: pyvenv.cfg, bin/, the sys.path hook and base commands."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link
 from uenvtool.core.filling import filled
 from uenvtool.venv.base import MARKER, Base, listing, marked, script_path
-from uenvtool.venv.discovery import is_loaded, loading_words
+from uenvtool.venv.discovery import is_loaded, loading_command
 
 CONFIG = "pyvenv.cfg"
 HERE = "@HERE@"
-"""Stands for the overlay's own folder, which its scripts find out: it can be moved."""
+"""A placeholder for the overlay's directory. Its scripts find the directory at run time, so an overlay can be moved."""
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"
-"""Python reads .pth files sorted by name: after the ones of editable installs."""
+"""Python reads .pth files sorted by name, and this one must come after the ones of editable installs."""
 _ENTRY_POINT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(\[.*\])?\s*\Z")
 _COMMAND = re.compile(r"(?!python|activate|pip3\.)[A-Za-z0-9_][\w.+-]*\Z")
 _CHECK = (
@@ -29,47 +29,48 @@ _CHECK = (
 
 
 def site_packages(version: str) -> str:
-    """Return where packages lie in an overlay, relative to it."""
+    """Return the site-packages directory of an overlay, relative to the overlay."""
     return f"lib/python{'.'.join(version.split('.')[:2])}/site-packages"
 
 
-def create(folder: Path, base: Base) -> None:
-    """Fill an empty folder with an overlay that has no packages yet.
+def create(directory: Path, base: Base) -> None:
+    """Write the files of an overlay without packages into an empty directory.
 
-    Raises ToolFailed if the base's interpreter cannot serve an environment.
+    Raises ToolFailed if the base's interpreter cannot start a virtual environment.
     """
     site = site_packages(base.version)
-    (folder / site).mkdir(parents=True, exist_ok=True)
-    fill(folder / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
-    fill(folder, {".gitignore": "*\n"})
-    fill(folder / "bin", {"activate": script("activate.sh")})
+    (directory / site).mkdir(parents=True, exist_ok=True)
+    fill(directory / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
+    fill(directory, {".gitignore": "*\n"})
+    fill(directory / "bin", {"activate": script("activate.sh")})
     for name in ("python3", f"python{base.minor}"):
-        link(folder / "bin" / name, "python")
-    link(folder / "lib64", "lib")
-    load = loading_words(found := asdict(base.found), HERE)
+        link(directory / "bin" / name, "python")
+    link(directory / "lib64", "lib")
+    load = loading_command(base_data := asdict(base.found_base), HERE)
     if load:
-        words = " ".join('"${here%/*}"' if word == HERE else quoting.sh(word) for word in load)
-        wrapper = filled(script("python-on-base.sh"), LOADED=is_loaded(found), LOAD=words)
-        fill(folder, {"bin/python-on-base": wrapper}, executable=["bin/python-on-base"])
+        arguments = " ".join('"${here%/*}"' if word == HERE else quoting.sh(word) for word in load)
+        wrapper = filled(script("python-on-base.sh"), LOADED=is_loaded(base_data), LOAD=arguments)
+        fill(directory, {"bin/python-on-base": wrapper}, executable=["bin/python-on-base"])
     reason = ""
     for home in base.homes:
-        named = [f"python{base.minor}", "python3", os.path.basename(base.base_executable), "python"]
-        program = next((name for name in named if os.access(os.path.join(home, name), os.X_OK)), named[0])
+        candidates = [f"python{base.minor}", "python3", os.path.basename(base.base_executable), "python"]
+        program = next((name for name in candidates if os.access(os.path.join(home, name), os.X_OK)), candidates[0])
         wrapper = python_wrapper(
             os.path.join(home, program),
-            base.found.load,
+            base.found_base.load,
             mount=base.mount,
             prefix=os.path.dirname(os.path.dirname(base.stdlib)),
         )
-        fill(folder, {CONFIG: _config(base, home), "bin/python": wrapper}, executable=["bin/python"])
-        reason = _wrong(folder, base)
+        fill(directory, {CONFIG: _config(base, home), "bin/python": wrapper}, executable=["bin/python"])
+        reason = _wrong(directory, base)
         if not reason:
             return
-    raise ToolFailed(f"{base.python} cannot carry an environment: {reason}", hint="name another one with --base PYTHON")
+    message = f"{base.python} cannot start a virtual environment: {reason}"
+    raise ToolFailed(message, hint="name another Python with --base PYTHON")
 
 
 def _config(base: Base, home: str) -> str:
-    """Write pyvenv.cfg. `relocatable` makes uv write commands that can be moved."""
+    """Return the text of pyvenv.cfg. With `relocatable`, uv writes commands that can be moved."""
     lines = {
         "home": home,
         "implementation": "CPython",
@@ -79,57 +80,59 @@ def _config(base: Base, home: str) -> str:
         "uenvtool-base": os.pathsep.join(base.folders),
         "uenvtool-base-site": os.pathsep.join(base.sites),
         "uenvtool-base-mount": base.mount,
-        "uenvtool-base-listing": "" if base.found.in_container else listing(base.folders),
-        "uenvtool-root": base.found.root,
-        "uenvtool-name": base.found.name,
-        "uenvtool-load": base.found.load,
+        "uenvtool-base-listing": "" if base.found_base.in_container else listing(base.folders),
+        "uenvtool-root": base.found_base.root,
+        "uenvtool-name": base.found_base.name,
+        "uenvtool-load": base.found_base.load,
     }
     return "".join(f"{name} = {' '.join(value.splitlines())}".rstrip() + "\n" for name, value in lines.items())
 
 
-def _wrong(folder: Path, base: Base) -> str:
-    """Say what is wrong with the overlay's Python; nothing if it starts on the base's standard library."""
-    completed = processes.run([folder / "bin" / "python", "-I", "-c", _CHECK])
-    found = marked(completed)
-    if found is None:
+def _wrong(directory: Path, base: Base) -> str:
+    """Return the problem of the overlay's Python, or an empty string if it uses the base's standard library."""
+    completed = processes.run([directory / "bin" / "python", "-I", "-c", _CHECK])
+    printed = marked(completed)
+    if printed is None:
         return completed.reason
-    prefix, stdlib = found
-    if os.path.realpath(prefix) != os.path.realpath(folder):
-        return f"it takes {prefix} for its environment"
-    same = os.path.realpath(stdlib) == os.path.realpath(base.stdlib)
-    return "" if same else f"it takes {stdlib} for its standard library"
+    prefix, stdlib = printed
+    if os.path.realpath(prefix) != os.path.realpath(directory):
+        return f"it uses {prefix} as its environment"
+    is_same = os.path.realpath(stdlib) == os.path.realpath(base.stdlib)
+    return "" if is_same else f"it uses {stdlib} as its standard library"
 
 
-def add_base_commands(folder: Path, base: Base) -> None:
-    """Give the overlay the base's commands, as its own: `torchrun` must run the overlay's Python.
+def add_base_commands(directory: Path, base: Base) -> None:
+    """Write the base's commands into the overlay, so that `torchrun` runs the overlay's Python.
 
-    The base's own file starts the base's interpreter, which does not see the overlay. What the
-    overlay's packages brought stays.
+    The base's file starts the base's interpreter, which does not see the overlay. Commands that the overlay's packages
+    installed are not replaced.
     """
     commands = {
         name: filled(script("command.sh"), MODULE=point[1], FIRST=point[2].partition(".")[0], FUNCTION=point[2])
         for package in base.packages.values()
         for name, target in (package.scripts or {}).items()
-        if (point := _ENTRY_POINT.match(target)) and _COMMAND.match(name) and not os.path.lexists(folder / "bin" / name)
+        if (point := _ENTRY_POINT.match(target))
+        and _COMMAND.match(name)
+        and not os.path.lexists(directory / "bin" / name)
     }
-    fill(folder / "bin", dict(sorted(commands.items())), executable=commands)
+    fill(directory / "bin", dict(sorted(commands.items())), executable=commands)
 
 
 def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str = "") -> str:
-    """Write bin/python: the base's interpreter if it is there, else one line that says the way, and exit code 1.
+    """Return the text of bin/python, which starts the base's interpreter, or prints a hint and exits with 1.
 
-    The kernel hands the wrapper's own path over, also for a command whose first line names it, and
-    `exec -a` gives it on: Python looks for pyvenv.cfg beside the name that it was started with
-    (CPython, Modules/getpath.py). mount: where the base's uenv is mounted, if it is one; prefix: the folder of
-    its Python, which an interpreter at another mount has to be given.
+    The wrapper receives its own path as $0, even if the first line of a command names it, and `exec -a` passes it on.
+    Python looks for pyvenv.cfg next to the name that it was started with (CPython, Modules/getpath.py). mount: the
+    mount point of the base's uenv, or an empty string. prefix: the prefix of the base's Python, which an interpreter at
+    another mount point needs.
     """
-    again = "make it again on a Python that is here: uenvtool venv PATH --base PYTHON"
-    way = f"load it first: {load}" if load else again
-    missing = f"uenvtool: the base of this overlay is not here: {interpreter}; {way}"
+    advice = "make the overlay again on another Python: uenvtool venv PATH --base PYTHON"
+    hint = f"load it first: {load}" if load else advice
+    missing = f"uenvtool: the base of this overlay was not found: {interpreter}; {hint}"
     values = {"BASE": interpreter, "MISSING": missing, "MOUNT": mount, "PREFIX": prefix}
     return filled(script("python.sh"), **{name: quoting.sh(value) for name, value in values.items()})
 
 
 def script(name: str) -> str:
-    """Read a script that the tool carries."""
+    """Return the text of a script in scripts/."""
     return script_path(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reads what a project asks for: its pyproject.toml with extras and groups, the pip part of an environment.yml."""
+"""Reads a project's requirements: pyproject.toml with extras and groups, and the pip section of an environment.yml."""
 
 from __future__ import annotations
 
@@ -15,91 +15,92 @@ from uenvtool.core.words import canonical
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
 TOML, ENVIRONMENTS = ".toml", (".yml", ".yaml")
 FOUND_HERE = ("requirements.txt", UV_LOCK, "pylock.toml", PYPROJECT, "environment.yml", "environment.yaml")
-"""What says which packages a folder needs."""
+"""The files in the current directory that list requirements."""
 UV_SETTINGS = "uv.toml"
 MAX_BYTES = 10_000_000
 _OF_PROJECT = {
     *("workspace", "sources", "dev-dependencies", "default-groups", "dependency-groups", "conflicts"),
     *("package", "managed", "build-backend"),
 }
-"""What [tool.uv] says of the project itself (https://docs.astral.sh/uv/reference/settings/)."""
+"""The keys of [tool.uv] that concern the project itself (https://docs.astral.sh/uv/reference/settings/)."""
 _PLACES = {"url", "index-url", "extra-index-url", "find-links", "cache-dir"}
 Lines = list[tuple[int, str]]
 
 
 def is_project(place: str) -> bool:
-    """Tell if a file that is named with -r is a project's or a lock: requirements files have any other name."""
+    """Return whether the name of a -r file is that of a project file or a lock; other names are requirements files."""
     return place.endswith((TOML, *ENVIRONMENTS)) or Path(place).name == UV_LOCK
 
 
 def found_here() -> list[str]:
-    """Return the files by which the current folder says what it needs, the best first."""
-    here = [name for name in FOUND_HERE if Path(name).is_file()]
-    return sorted(here, key=lambda name: not is_lock(name))
+    """Return the files in the current directory that list requirements, locks first."""
+    present = [name for name in FOUND_HERE if Path(name).is_file()]
+    return sorted(present, key=lambda name: not is_lock(name))
 
 
 def option_of(name: str) -> str:
-    """Return the option that takes such a file."""
+    """Return the option, with the file name, that installs the requirements of a file in FOUND_HERE."""
     return f"--from {name}" if is_lock(name) else f"-r {name}"
 
 
-def project_name(folder: Path) -> str:
-    """Read a project's normalized name from its pyproject.toml without building it; empty if it is not there."""
+def project_name(directory: Path) -> str:
+    """Return a project's normalized name from its pyproject.toml, or an empty string if only a build can tell it."""
     import tomlkit
 
     try:
-        document = tomlkit.parse(read_bytes(folder / PYPROJECT, MAX_BYTES).decode("utf-8")).unwrap()
+        document = tomlkit.parse(read_bytes(directory / PYPROJECT, MAX_BYTES).decode("utf-8")).unwrap()
         return canonical(document["project"]["name"])
     except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return ""
 
 
 def is_lock(name: str) -> bool:
-    """Tell if a file is a lock, and no list of requirements."""
+    """Return whether a file name is that of a lock."""
     return name in (UV_LOCK, "pylock.toml")
 
 
 def default_groups(project: Path) -> list[str]:
-    """Return the dependency groups that `uv sync` takes unasked (https://docs.astral.sh/uv/concepts/projects/dependencies)."""
+    """Return the groups that `uv sync` installs by default (https://docs.astral.sh/uv/concepts/projects/dependencies)."""
     document = _toml(str(project), project.read_text(encoding="utf-8"))
-    known = document.get("dependency-groups", {})
-    named = document.get("tool", {}).get("uv", {}).get("default-groups", ["dev"])
-    return [name for name in known if named == "all" or name in named]
+    groups = document.get("dependency-groups", {})
+    enabled = document.get("tool", {}).get("uv", {}).get("default-groups", ["dev"])
+    return [name for name in groups if enabled == "all" or name in enabled]
 
 
-def settings_of_project(folder: Path) -> dict[str, Any]:
-    """Return uv's settings of a project: those of its uv.toml, else [tool.uv] of its pyproject.toml, with whole paths.
+def settings_of_project(directory: Path) -> dict[str, Any]:
+    """Return a project's uv settings from its uv.toml, or else from [tool.uv] in its pyproject.toml.
 
-    What is not about where packages come from is left out. Raises BadInput with the place.
+    Paths are absolute, and keys that concern the project itself are left out. Raises BadInput with the position if the
+    file is invalid.
     """
-    for path in (folder / UV_SETTINGS, folder / PYPROJECT):
+    for path in (directory / UV_SETTINGS, directory / PYPROJECT):
         if not os.path.lexists(path):
             continue
         try:
             text = read_bytes(path, MAX_BYTES).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise BadInput(f"invalid TOML: {error}", Position(str(path)), "mend it") from error
-        found = _toml(str(path), text)
-        tool = found if path.name == UV_SETTINGS else found.get("tool", {}).get("uv")
-        if isinstance(tool, dict):
-            kept = {name: value for name, value in tool.items() if name not in _OF_PROJECT}
-            return {name: _absolute(name, value, folder.absolute()) for name, value in kept.items()}
+            raise BadInput(f"invalid TOML: {error}", Position(str(path)), "save the file as UTF-8") from error
+        document = _toml(str(path), text)
+        settings = document if path.name == UV_SETTINGS else document.get("tool", {}).get("uv")
+        if isinstance(settings, dict):
+            kept = {name: value for name, value in settings.items() if name not in _OF_PROJECT}
+            return {name: _absolute(name, value, directory.absolute()) for name, value in kept.items()}
     return {}
 
 
-def _absolute(name: str, value: Any, folder: Path) -> Any:
-    """Return a setting with its relative paths made whole: indexes and find-links count from their file."""
+def _absolute(name: str, value: Any, directory: Path) -> Any:
+    """Return a setting with absolute paths; index and find-links paths are relative to the file that sets them."""
     if isinstance(value, dict):
-        return {key: _absolute(key, found, folder) for key, found in value.items()}
+        return {key: _absolute(key, item, directory) for key, item in value.items()}
     if isinstance(value, list):
-        return [_absolute(name, found, folder) for found in value]
-    return str(folder / value) if name in _PLACES and isinstance(value, str) and "://" not in value else value
+        return [_absolute(name, item, directory) for item in value]
+    return str(directory / value) if name in _PLACES and isinstance(value, str) and "://" not in value else value
 
 
 def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
-    """Read a project's requirements with their lines, as a requirements file would have them; and conda's specs.
+    """Return a project's requirements, in the form of a requirements file, and its conda specs, each with its line.
 
-    Raises BadInput with the place.
+    Raises BadInput with the position if the file is invalid.
     """
     if not place.endswith(ENVIRONMENTS):
         return list(_pyproject(place, text, extras, groups)), []
@@ -113,62 +114,65 @@ def _toml(place: str, text: str) -> dict[str, Any]:
         document: dict[str, Any] = tomlkit.parse(text).unwrap()
     except tomlkit.exceptions.ParseError as error:
         raise BadInput(f"invalid TOML: {error}", Position(place, error.line, error.col + 1)) from error
-    except tomlkit.exceptions.TOMLKitError as error:  # of a name that is here twice, which has no place
-        raise BadInput(f"invalid TOML: {error}", Position(place), "mend it") from error
+    except tomlkit.exceptions.TOMLKitError as error:  # a duplicate key, which has no position
+        raise BadInput(f"invalid TOML: {error}", Position(place), "fix the file") from error
     return document
 
 
 def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[int, str]]:
-    at = Position(place)
+    position = Position(place)
     document = _toml(place, text)
     project, named_groups = document.get("project"), document.get("dependency-groups", {})
     if "lock-version" in document or Path(place).name == UV_LOCK:
-        raise BadInput("it is a lock, and no list of requirements", at, f"`--from {place}` makes what it says")
+        raise BadInput("a lock, not a list of requirements", position, f"install it with `--from {place}`")
     if not isinstance(project, dict) and not named_groups:
         is_built = "build-system" in document or Path(place).with_name("setup.py").is_file()
-        other = "export a requirements file with the tool that it is for"
-        raise BadInput("it has no [project] table", at, "install the project: -e ." if is_built else other)
+        export_hint = "export a requirements file with the tool that manages the project, and name that file"
+        hint = "install the project itself: -e ." if is_built else export_hint
+        raise BadInput("the file has no [project] table", position, hint)
     project = project or {}
     if "dependencies" in project.get("dynamic", ()):
-        raise BadInput("its dependencies are dynamic: only its build knows them", at, "install the project: -e .")
+        message = "the dependencies are dynamic, so only the project's build can list them"
+        raise BadInput(message, position, "install the project itself: -e .")
     optional = project.get("optional-dependencies", {})
-    for wanted, known, what in ((extras, optional, "extra"), (groups, named_groups, "dependency group")):
-        require_known(what, wanted, known, at)
+    for names, known, kind in ((extras, optional, "extra"), (groups, named_groups, "dependency group")):
+        require_known(kind, names, known, position)
     texts = [*project.get("dependencies", ()), *(line for name in extras for line in optional[name])]
     for name in groups:
-        texts += _group(name, named_groups, at, ())
+        texts += _group(name, named_groups, position, ())
     sources = document.get("tool", {}).get("uv", {}).get("sources", {})
     for requirement in texts:
         line = text[: max(text.find(requirement), 0)].count("\n") + 1
         yield line, _with_source(requirement, sources, Path(place).parent)
 
 
-def _group(name: str, groups: Mapping[str, Any], at: Position, above: tuple[str, ...]) -> Iterator[str]:
-    """Read a dependency group with those that it includes (PEP 735)."""
-    if name in above or name not in groups:
-        raise BadInput(f"dependency group {name!r} includes itself, or is unknown", at, "see [dependency-groups]")
+def _group(name: str, groups: Mapping[str, Any], position: Position, including: tuple[str, ...]) -> Iterator[str]:
+    """Yield the requirements of a dependency group and of the groups that it includes (PEP 735)."""
+    if name in including or name not in groups:
+        message = f"dependency group {name!r} includes itself or is not defined"
+        raise BadInput(message, position, "fix include-group in [dependency-groups]")
     for item in groups[name]:
         if isinstance(item, str):
             yield item
         else:
-            yield from _group(str(item.get("include-group")), groups, at, (*above, name))
+            yield from _group(str(item.get("include-group")), groups, position, (*including, name))
 
 
-def _with_source(text: str, sources: Mapping[str, Any], folder: Path) -> str:
-    """Name the place of a requirement that [tool.uv.sources] takes from elsewhere; an index is uv's setting there."""
+def _with_source(text: str, sources: Mapping[str, Any], directory: Path) -> str:
+    """Return a requirement with its URL if [tool.uv.sources] gives one; uv itself reads a source's index."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
         requirement = Requirement(text)
     except InvalidRequirement:
-        return text  # said where it is read
+        return text  # the parser of requirements reports it
     source = sources.get(requirement.name)
     if not isinstance(source, dict) or not {"git", "url", "path"} & set(source):
         return text
     revision = next((f"@{source[key]}" for key in ("rev", "tag", "branch") if key in source), "")
     subdirectory = f"#subdirectory={source['subdirectory']}" if "subdirectory" in source else ""
     if "path" in source:
-        place = (folder.absolute() / source["path"]).resolve().as_uri()
+        place = (directory.absolute() / source["path"]).resolve().as_uri()
         if source.get("editable"):
             return f"-e {place}"
     else:
@@ -178,17 +182,17 @@ def _with_source(text: str, sources: Mapping[str, Any], folder: Path) -> str:
     return f"{requirement.name}{extras} @ {place}{marker}"
 
 
-def _beside(place: str, text: str) -> str:
-    """Return a requirement whose path counts from the environment's file, where conda starts pip.
+def _with_absolute_path(place: str, text: str) -> str:
+    """Return a requirement with its path made absolute; conda runs pip in the directory of the environment file.
 
     Source: conda, conda/env/installers/pip.py.
     """
-    found = re.fullmatch(r"((?:-e|--editable)[ =]*)?(\.{1,2}(?:[/\[].*)?)", text)
-    return f"{found[1] or ''}{Path(place).parent.absolute()}/{found[2]}" if found else text
+    match = re.fullmatch(r"((?:-e|--editable)[ =]*)?(\.{1,2}(?:[/\[].*)?)", text)
+    return f"{match[1] or ''}{Path(place).parent.absolute()}/{match[2]}" if match else text
 
 
 def _environment(place: str, text: str) -> tuple[Lines, Lines]:
-    """Read the pip part of a conda environment, and the specs of what conda would install."""
+    """Return the pip requirements and the conda specs of an environment.yml, each with its line."""
     import yaml
 
     try:
@@ -197,19 +201,21 @@ def _environment(place: str, text: str) -> tuple[Lines, Lines]:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         position = Position(place, mark.line + 1, mark.column + 1) if mark else Position(place)
         problem = getattr(error, "problem", None) or getattr(error, "reason", error)
-        raise BadInput(f"invalid YAML: {problem}", position, "mend it, or name another file") from error
+        raise BadInput(f"invalid YAML: {problem}", position, "fix the file, or name another one") from error
     pairs = document.value if isinstance(document, yaml.MappingNode) else []
-    listed = next((value for key, value in pairs if key.value == "dependencies"), None)
-    if not isinstance(listed, yaml.SequenceNode):
+    dependencies = next((value for key, value in pairs if key.value == "dependencies"), None)
+    if not isinstance(dependencies, yaml.SequenceNode):
         raise BadInput(
-            "not an environment of conda: it has no list of dependencies", Position(place), "name another file"
+            "not a conda environment file: it has no list of dependencies", Position(place), "name another file"
         )
     lines: Lines = []
-    of_conda: Lines = []
-    for item in listed.value:
+    conda_specs: Lines = []
+    for item in dependencies.value:
         if isinstance(item, yaml.ScalarNode):
-            of_conda.append((item.start_mark.line + 1, str(item.value)))
+            conda_specs.append((item.start_mark.line + 1, str(item.value)))
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if key.value == "pip" and isinstance(value, yaml.SequenceNode):
-                lines += [(entry.start_mark.line + 1, _beside(place, str(entry.value))) for entry in value.value]
-    return lines, of_conda
+                lines += [
+                    (entry.start_mark.line + 1, _with_absolute_path(place, str(entry.value))) for entry in value.value
+                ]
+    return lines, conda_specs

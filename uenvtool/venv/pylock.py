@@ -1,8 +1,8 @@
-"""Makes and reads the lock of an overlay: a pylock.toml (PEP 751) of what is installed, with the base that it is for.
+"""Writes and reads the lock of an overlay: a pylock.toml (PEP 751) of the installed packages, with the base's name.
 
-Hashes are checked as in pip: if one requirement or constraint has a --hash, or --require-hashes is given, everything
-that is installed needs a pinned version and a hash (https://pip.pypa.io/en/stable/topics/secure-installs/), and the
-lock is restricted to the files that the user names. What the base has is there already.
+Hashes are checked as in pip. If a requirement or constraint has a --hash, or --require-hashes is given, every installed
+package needs a pinned version and a hash (https://pip.pypa.io/en/stable/topics/secure-installs/). The lock then keeps
+only the files with the user's hashes. Packages of the base are not installed and need no hash.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'
 LISTS = ("requests", "overrides", "built-on-base")
 MAX_BYTES = 50_000_000
 WHEELS, SINGLE = "wheels", ("sdist", "archive")
-"""Where a package of a pylock.toml has its files: a list of them, and single ones (PEP 751)."""
+"""The keys of a package in a pylock.toml that contain files: a list of files, and keys with one file each (PEP 751)."""
 _SHAPE: dict[str, type] = {
     "version": str,
     "marker": str,
     WHEELS: list,
     **dict.fromkeys(("directory", "vcs", *SINGLE), dict),
 }
-_KINDS: dict[type, str] = {str: "text", list: "list", dict: "table"}
-DAMAGED = "it is damaged: make it again"
+_KINDS: dict[type, str] = {str: "string", list: "list", dict: "table"}
+DAMAGED = "make the lock again: it is damaged"
 
 
-def listing(versions: Mapping[str, str]) -> str:
-    """Write a pylock.toml that names versions alone: uv prefers those of the file that it writes over."""
+def versions_lock(versions: Mapping[str, str]) -> str:
+    """Return a pylock.toml that contains only versions; uv prefers the versions of the lock that it overwrites."""
     tables = (f'[[packages]]\nname = "{name}"\nversion = "{version}"\n' for name, version in versions.items())
     return EMPTY if not versions else EMPTY.replace("packages = []\n", "\n") + "\n".join(tables)
 
 
 def versions_of(text: str) -> dict[str, str]:
-    """Return the versions of what a lock has, by normalized name; an empty one of a project that has none yet."""
+    """Return the versions in a lock by normalized name; the version is empty for a project that has none yet."""
     return {canonical(table["name"]): str(table.get("version", "")) for table in _tables(text)}
 
 
@@ -59,173 +59,177 @@ def _tables(text: str) -> Sequence[Mapping[str, Any]]:
 
 @functools.lru_cache(maxsize=4)
 def _document(text: str) -> Mapping[str, Any]:
-    """Read a lock; tomlkit takes 0.1 s for a hundred packages, and several things are asked of each."""
+    """Return a parsed lock from a cache, because tomlkit needs 0.1 s for a hundred packages."""
     import tomlkit
 
     document: Mapping[str, Any] = tomlkit.parse(text).unwrap()
     return document
 
 
-def with_whole_paths(text: str, folder: Path) -> str:
-    """Make the paths in a lock whole: they count from its folder, and it is written anew elsewhere."""
+def with_absolute_paths(text: str, directory: Path) -> str:
+    """Return a lock with absolute paths, so that it can be written to another directory."""
     import tomlkit
 
     if not any(_relative(table) for table in _tables(text)):
         return text
     document = tomlkit.parse(text)
     tables: Any = document["packages"]
-    for place in (place for table in tables for place in _relative(table)):
-        place["path"] = os.path.abspath(folder / place["path"])
+    for source in (source for table in tables for source in _relative(table)):
+        source["path"] = os.path.abspath(directory / source["path"])
     return tomlkit.dumps(document)
 
 
 def _relative(table: Mapping[str, Any]) -> list[Any]:
-    places = [table[kind] for kind in ("directory", *SINGLE) if kind in table]
-    return [place for place in places if not os.path.isabs(place.get("path", "/"))]
+    sources = [table[kind] for kind in ("directory", *SINGLE) if kind in table]
+    return [source for source in sources if not os.path.isabs(source.get("path", "/"))]
 
 
 def signed(text: str, plan: OverlayPlan) -> str:
-    """Add the table that says which base and which requests the lock is for."""
+    """Return a lock with a [tool.uenvtool] table that records its base and requirements."""
     values: dict[str, object] = {
         "base": plan.base.fingerprint(),
-        "base-name": plan.base.found.name,
+        "base-name": plan.base.found_base.name,
         "python": plan.base.version,
-        "requests": [requirement.recorded for requirement in plan.wanted.requirements],
+        "requests": [requirement.recorded for requirement in plan.requested.requirements],
         "overrides": plan.overrides,
         "built-on-base": plan.settings.built_on_base,
     }
-    lines = ["", "[tool.uenvtool]", "# `uenvtool venv PATH --from pylock.toml` makes the same overlay again"]
+    lines = ["", "[tool.uenvtool]", "# To make the same overlay again: uenvtool venv PATH --from pylock.toml"]
     lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     return text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
 
 
 def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
-    """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for.
+    """Export a project's uv.lock with uv and return the path of the pylock.toml.
 
-    It has the default groups and the project itself too, and a lock that is older than the project is refused, as by
-    `uv sync --locked`. What goes into an image is not editable.
+    The export contains the requested extras and groups, the default groups and the project itself. As with
+    `uv sync --locked`, a lock that is older than the project is an error. For an image, the project is not editable.
     """
-    folder, request = uv.work / "project", plan.request
+    work, request = uv.work / "project", plan.request
     if not path.is_file():
-        raise BadInput("no such file", Position(str(path)), "`uv lock` makes it")
+        raise BadInput("file not found", Position(str(path)), "create it with `uv lock`")
     if not path.with_name(PYPROJECT).is_file():
-        raise BadInput(f"{PYPROJECT} is not beside it", Position(str(path)), "name the lock in its project's folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    words: list[str | Path] = ["export", "--quiet", "--no-header", "--locked"]
-    words += ["--no-emit-project"] if request.no_install_project else []
-    words += ["--no-editable"] if request.image else []
-    words += ["--project", path.absolute().parent, "--python", plan.base.python]
-    words += [word for name in request.extra for word in ("--extra", name)]
-    words += [word for name in request.group for word in ("--group", name)]
-    if not uv.settings.project and "UV_CONFIG_FILE" not in uv.settings.environment:  # uv would look above it
-        words += ["--config-file", users_settings(uv.settings.environment, folder)]
-    uv.run([*words, "--format", "pylock.toml", "-o", folder / LOCK], of_project=True)
-    return folder / LOCK
+        message = f"the directory of the lock has no {PYPROJECT}"
+        raise BadInput(message, Position(str(path)), "name the lock in its project's directory")
+    work.mkdir(parents=True, exist_ok=True)
+    arguments: list[str | Path] = ["export", "--quiet", "--no-header", "--locked"]
+    arguments += ["--no-emit-project"] if request.no_install_project else []
+    arguments += ["--no-editable"] if request.image else []
+    arguments += ["--project", path.absolute().parent, "--python", plan.base.python]
+    arguments += [argument for name in request.extra for argument in ("--extra", name)]
+    arguments += [argument for name in request.group for argument in ("--group", name)]
+    # Without a project or UV_CONFIG_FILE, uv would search the parent directories for its settings.
+    if not uv.settings.project and "UV_CONFIG_FILE" not in uv.settings.environment:
+        arguments += ["--config-file", users_settings(uv.settings.environment, work)]
+    uv.run([*arguments, "--format", "pylock.toml", "-o", work / LOCK], of_project=True)
+    return work / LOCK
 
 
 def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
-    """Read a lock: its text, name to version of what it has for this machine, and what `signed` added, by name.
+    """Return the text of a lock, the versions of its packages for this machine by name, and its [tool.uenvtool] table.
 
-    The text has whole paths. environment: the values of markers. Raises BadInput with the place if the file is not one.
+    The text has absolute paths. environment: the marker values. Raises BadInput with the position if the file is not a
+    valid lock.
     """
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
 
-    place = Position(str(path))
+    position = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
         document = _document(text)
     except FileNotFoundError:
-        raise BadInput("no such file", place, "name a pylock.toml") from None
+        raise BadInput("file not found", position, "name a pylock.toml or uv.lock") from None
     except UnicodeDecodeError as error:
-        raise BadInput("not UTF-8", place, "a lock is TOML text") from error
+        raise BadInput("not a UTF-8 text file", position, "name a lock: a pylock.toml or uv.lock") from error
     except TOMLKitError as error:
         if isinstance(error, ParseError):
-            place = Position(str(path), error.line, error.col + 1)
-        raise BadInput(f"invalid TOML: {error}", place, "make it again") from error
+            position = Position(str(path), error.line, error.col + 1)
+        raise BadInput(f"invalid TOML: {error}", position, "fix the file, or make the lock again") from error
     packages = document.get("packages")
     if not isinstance(packages, list) or "lock-version" not in document:
-        raise BadInput("not a pylock.toml", place, "it needs lock-version and [[packages]] (PEP 751)")
+        hint = "name a file that has lock-version and [[packages]] (PEP 751)"
+        raise BadInput("not a pylock.toml", position, hint)
     if str(document["lock-version"]).split(".")[0] != "1":
-        raise BadInput(f"unknown lock-version {document['lock-version']}", place)
+        raise BadInput(f"unsupported lock-version {document['lock-version']}", position, "make a lock of version 1.0")
     tool = document.get("tool", {})
-    ours: dict[str, Any] = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
-    ours = ours if isinstance(ours, dict) else {}
+    uenvtool_table: dict[str, Any] = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
+    uenvtool_table = uenvtool_table if isinstance(uenvtool_table, dict) else {}
     groups = document.get("default-groups")
     values: dict[str, Any] = {**environment, "extras": frozenset()}
     values["dependency_groups"] = frozenset(map(str, groups if isinstance(groups, list) else ()))
-    BadInput.raise_any(_damages(path, text, packages, values))
-    if any(not isinstance(ours.get(name, []), list) for name in LISTS):
-        raise BadInput(f"not a list in [tool.uenvtool]: {', '.join(LISTS)}", place, DAMAGED)
-    here = [table for table in packages if "marker" not in table or Marker(table["marker"]).evaluate(values)]
+    BadInput.raise_any(_problems(path, text, packages, values))
+    if any(not isinstance(uenvtool_table.get(name, []), list) for name in LISTS):
+        raise BadInput(f"{', '.join(LISTS)} of [tool.uenvtool] must be lists", position, DAMAGED)
+    applicable = [table for table in packages if "marker" not in table or Marker(table["marker"]).evaluate(values)]
     return (
-        with_whole_paths(text, path.parent),
-        {canonical(table["name"]): table.get("version") for table in here},
-        ours,
+        with_absolute_paths(text, path.parent),
+        {canonical(table["name"]): table.get("version") for table in applicable},
+        uenvtool_table,
     )
 
 
-def _damages(path: Path, text: str, packages: Sequence[Any], values: Mapping[str, Any]) -> Iterator[Problem]:
-    """Find what no package of a lock can be; the place is the line of the package's table."""
+def _problems(path: Path, text: str, packages: Sequence[Any], values: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the problems of a lock's packages; the position is the line of the package's table."""
     heads = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*packages\s*\]\]", line)]
     for number, table in enumerate(packages):
-        place = Position(str(path), heads[number] if len(heads) == len(packages) else 1)
-        for what in _wrong_in(table, values):
-            yield Problem(what, place, DAMAGED)
+        position = Position(str(path), heads[number] if len(heads) == len(packages) else 1)
+        for message in _problems_of(table, values):
+            yield Problem(message, position, DAMAGED)
 
 
-def _wrong_in(table: Any, values: Mapping[str, Any]) -> Iterator[str]:
+def _problems_of(table: Any, values: Mapping[str, Any]) -> Iterator[str]:
     from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 
     if not isinstance(table, dict):
-        yield f"a package is {table!r}, and no table"
+        yield f"a package must be a table, not {table!r}"
         return
     name = table.get("name")
     if not isinstance(name, str):
-        yield "a package has no name" if name is None else f"a package's name is {name!r}, and no text"
+        yield "a package has no name" if name is None else f"the name of a package must be a string, not {name!r}"
         return
     for key, kind in _SHAPE.items():
         if key in table and not isinstance(table[key], kind):
-            yield f"{name}: {key} is {table[key]!r}, and no {_KINDS[kind]}"
+            yield f"{name}: {key} must be a {_KINDS[kind]}, not {table[key]!r}"
             return
     shapes: tuple[tuple[str, type], ...] = (("path", str), ("url", str), ("hashes", dict))
     for file in _files_of(table, ("directory", *SINGLE)):
         if not isinstance(file, dict) or any(not isinstance(file.get(key, kind()), kind) for key, kind in shapes):
-            yield f"{name}: {file!r} is no file of a package"
+            yield f"{name}: {file!r} is not a valid entry for a file"
     try:
         _ = "marker" not in table or Marker(table["marker"]).evaluate(dict(values))
     except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName) as error:
-        yield f"{name}: its marker {table['marker']!r}: {str(error).splitlines()[0]}"
+        yield f"{name}: invalid marker {table['marker']!r}: {str(error).splitlines()[0]}"
 
 
 def without_wheel(text: str) -> frozenset[str]:
-    """List the packages of a lock that have to be built from their source."""
+    """Return the packages of a lock that must be built from source."""
     tables = (table for table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
     return frozenset(canonical(table["name"]) for table in tables)
 
 
-def unchanged(text: str, before: str) -> frozenset[str]:
-    """List the packages that two locks have alike, in files of known content."""
-    old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (before, text))
+def unchanged(text: str, previous: str) -> frozenset[str]:
+    """Return the packages that are equal in two locks and whose files all have hashes."""
+    old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (previous, text))
     return frozenset(
         name for name, tables in new.items() if tables == old.get(name) and all(map(_is_of_known_content, tables))
     )
 
 
 def _is_of_known_content(table: Mapping[str, Any]) -> bool:
-    places = _files_of(table, ("directory", "vcs", *SINGLE))
-    return bool(places) and all(place.get("hashes") for place in places)
+    sources = _files_of(table, ("directory", "vcs", *SINGLE))
+    return bool(sources) and all(source.get("hashes") for source in sources)
 
 
 def uploaded(text: str) -> dict[str, datetime.datetime]:
-    """Return when the files of each package were uploaded, by normalized name, where the index says so (PEP 700)."""
-    found = {}
+    """Return the upload time of each package by normalized name, if the index provides it (PEP 700)."""
+    dates_of = {}
     for table in _tables(text):
         times = [file.get("upload-time") for file in _files_of(table)]
         dates = [time for time in times if isinstance(time, datetime.datetime)]
         if dates:
-            found[canonical(table["name"])] = max(dates)
-    return found
+            dates_of[canonical(table["name"])] = max(dates)
+    return dates_of
 
 
 def _files_of(table: Mapping[str, Any], single: Sequence[str] = SINGLE) -> list[Any]:
@@ -238,7 +242,7 @@ def _is_wheel(table: Mapping[str, Any]) -> bool:
 
 
 def stripped(text: str, names: Collection[str]) -> str:
-    """Take some packages, and the table of this tool, out of a lock."""
+    """Return a lock without some packages and without the [tool.uenvtool] table."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -257,12 +261,13 @@ def stripped(text: str, names: Collection[str]) -> str:
 
 
 def restrict_to_hashes(text: str, request: UserRequest) -> str:
-    """Take the files out of a lock whose hashes the user does not name; as it is if hashes are not checked.
+    """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked.
 
-    Raises BadInput if a package has no hash or pin, AnswerIsNo if no file of it has a hash that the user names.
+    Raises BadInput if a package has no hash or pin, and AnswerIsNo if none of a package's files has a hash of the user.
     """
-    named = (*request.requirements, *request.constraints)
-    if not request.require_hashes and not any(wanted.hashes for wanted in named):  # one turns it on for all, as in pip
+    requested = (*request.requirements, *request.constraints)
+    # As in pip, one hash enables the check for all packages.
+    if not request.require_hashes and not any(requirement.hashes for requirement in requested):
         return text
     import tomlkit
 
@@ -270,39 +275,41 @@ def restrict_to_hashes(text: str, request: UserRequest) -> str:
     tables: Any = document["packages"]
     names = [canonical(str(table["name"])) for table in tables]
     pairs = [
-        (table, [wanted for wanted in named if wanted.name == name]) for table, name in zip(tables, names, strict=True)
+        (table, [requirement for requirement in requested if requirement.name == name])
+        for table, name in zip(tables, names, strict=True)
     ]
-    BadInput.raise_any(problem for table, of_it in pairs for problem in _unchecked(table, of_it))
-    AnswerIsNo.raise_any([problem for table, of_it in pairs for problem in _restrict(table, of_it)])
+    BadInput.raise_any(problem for table, requirements in pairs for problem in _unchecked(table, requirements))
+    AnswerIsNo.raise_any([problem for table, requirements in pairs for problem in _restrict(table, requirements)])
     return tomlkit.dumps(document)
 
 
-def _unchecked(table: Mapping[str, Any], named: Sequence[UserRequirement]) -> Iterator[Problem]:
+def _unchecked(table: Mapping[str, Any], requirements: Sequence[UserRequirement]) -> Iterator[Problem]:
     name = canonical(str(table["name"]))
-    place = next((wanted.position for wanted in named if wanted.position), None)
-    because = "hashes are checked, since one is given or required"
+    position = next((requirement.position for requirement in requirements if requirement.position), None)
+    reason = "hashes are checked because one is given or required"
     if not set(table) & {WHEELS, *SINGLE}:
-        hint = f"{because}: name a wheel or an archive in its place"
-        yield Problem(f"{name} is a folder or a repository, which has no hash", place, hint)
-    elif not any(map(_is_pinned, named)):
-        who = "" if named else ", which something that you name asks for,"
-        yield Problem(f"{name}{who} is not pinned with ==", place, f"{because}: {name}=={table.get('version')}")
-    elif not any(wanted.hashes for wanted in named):
-        yield Problem(f"{name} has no --hash", place, f"{because}: `pip hash FILE` prints it")
+        hint = f"name a wheel or an archive instead; {reason}"
+        yield Problem(f"{name} is a directory or a repository, which has no hash", position, hint)
+    elif not any(map(_is_pinned, requirements)):
+        origin = "" if requirements else ", required by another package,"
+        hint = f"add {name}=={table.get('version')} with its --hash; {reason}"
+        yield Problem(f"{name}{origin} is not pinned with ==", position, hint)
+    elif not any(requirement.hashes for requirement in requirements):
+        yield Problem(f"{name} has no --hash", position, f"add the hash that `pip hash FILE` prints; {reason}")
 
 
-def _is_pinned(wanted: UserRequirement) -> bool:
-    if wanted.requirement is None or wanted.requirement.url:
+def _is_pinned(named: UserRequirement) -> bool:
+    if named.requirement is None or named.requirement.url:
         return True
-    bounds = ((found.operator, found.version) for found in wanted.requirement.specifier)
+    bounds = ((bound.operator, bound.version) for bound in named.requirement.specifier)
     return any(operator in ("==", "===") and not version.endswith(".*") for operator, version in bounds)
 
 
-def _restrict(table: Any, named: Sequence[UserRequirement]) -> Iterator[Problem]:
-    """Take the files out of a package's table that the user does not allow; the problem if none is left."""
-    allowed = set.intersection(*(set(wanted.hashes) for wanted in named if wanted.hashes))
+def _restrict(table: Any, requirements: Sequence[UserRequirement]) -> Iterator[Problem]:
+    """Remove the files without the user's hashes from a package's table; yield a problem if no file is left."""
+    allowed = set.intersection(*(set(requirement.hashes) for requirement in requirements if requirement.hashes))
     wheels = table.get(WHEELS, [])
-    found = [value for file in _files_of(table) for value in _hashes(file)]
+    file_hashes = [value for file in _files_of(table) for value in _hashes(file)]
     for number in reversed(range(len(wheels))):
         if not allowed & set(_hashes(wheels[number])):
             del wheels[number]
@@ -310,18 +317,19 @@ def _restrict(table: Any, named: Sequence[UserRequirement]) -> Iterator[Problem]
         if key in table and (not wheels if key == WHEELS else not allowed & set(_hashes(table[key]))):
             del table[key]
     if not set(table) & {WHEELS, *SINGLE}:
-        place = next((wanted.position for wanted in named if wanted.hashes), None)
-        what = f"{table['name']} {table.get('version', '')}".rstrip()
-        yield Problem(f"{what}: none of its files has a hash that you name", place, _why(found, allowed))
+        position = next((requirement.position for requirement in requirements if requirement.hashes), None)
+        package = f"{table['name']} {table.get('version', '')}".rstrip()
+        yield Problem(f"{package}: no file has one of the given hashes", position, _hash_hint(file_hashes, allowed))
 
 
 def _hashes(file: Mapping[str, Any]) -> list[str]:
     return [f"{kind}:{value}" for kind, value in file.get("hashes", {}).items()]
 
 
-def _why(found: Sequence[str], allowed: set[str]) -> str:
-    kinds = {value.partition(":")[0] for value in found}
-    if found and not kinds & {value.partition(":")[0] for value in allowed}:
-        return f"the index names its files by {', '.join(sorted(kinds))} alone: give that hash"
-    shown = f"it has {', '.join(found[:2])}{', ...' if len(found) > 2 else ''}" if found else "the index names none"
-    return f"{shown}; if you did not expect that, somebody has changed the package: do not install it"
+def _hash_hint(file_hashes: Sequence[str], allowed: set[str]) -> str:
+    kinds = {value.partition(":")[0] for value in file_hashes}
+    if file_hashes and not kinds & {value.partition(":")[0] for value in allowed}:
+        return f"give a hash of another kind: the index provides only {', '.join(sorted(kinds))}"
+    more = ", ..." if len(file_hashes) > 2 else ""
+    shown = f"the index has {', '.join(file_hashes[:2])}{more}" if file_hashes else "the index provides no hashes"
+    return f"do not install it if you did not expect this, because the files may have been modified; {shown}"

@@ -1,4 +1,4 @@
-"""Says how an overlay was made: uenvtool.json, in PATH/.uenvtool/ and in a packed image's meta/extra/."""
+"""Reads and describes an overlay's record, uenvtool.json, in PATH/.uenvtool/ or in a packed image's meta/extra/."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGE_NOTE = "image"
 """The file in PATH/.uenvtool/ that names the overlay's image, relative to the overlay."""
 FORMAT = 1
 MAX_BYTES = 50_000_000
-DAMAGED = "it is damaged: make it again under another name"
+DAMAGED = "make the overlay again under another name: its record is damaged"
 FROM_BASE, INSTALLED, OVERRIDDEN = "from base", "installed", "overridden"
 _SHAPE: dict[str, Any] = {
     "base": {},
@@ -35,14 +35,15 @@ _SHAPE: dict[str, Any] = {
 }
 _FILES: dict[str, Any] = {"names": [str], "folder": str, "digest": str, "extra": [str], "group": [str]}
 _DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": "", "made_from": {}}
-_KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
+_KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageRow:
-    """One package in effect.
+    """One package of an overlay.
 
-    base_version: what it stands over. note: what a reader should know. change: what this run did to it.
+    how: one of FROM_BASE, INSTALLED and OVERRIDDEN. asked_by: the packages and users that require it. base_version: the
+    version of the base that it replaces. note: a remark for the table. change: the change that this run made to it.
     """
 
     name: str
@@ -54,18 +55,18 @@ class PackageRow:
     change: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Return it as data for --json and the record."""
+        """Return the package as data for --json and the record."""
         data = {**asdict(self), "asked_by": list(self.asked_by)}
         return data if self.change else {name: value for name, value in data.items() if name != "change"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OverlayRecord:
-    """How an overlay was made.
+    """The record of an overlay.
 
-    requests: text and origin of each. built_on_base: packages that were built with the base's torch.
-    packages: one dictionary per package. made_from: the input files that were named in a directory, or empty if none
-    were (inputs.py). shown: the path that messages print.
+    requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
+    torch. packages: one dictionary per package. made_from: the input files that were named in a directory, or empty if
+    none were (inputs.py). shown: the path that messages print.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -78,58 +79,59 @@ class OverlayRecord:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Return what was installed: normalized name -> version."""
+        """Return the packages that were installed: normalized name -> version."""
         return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
     def requirements(self) -> tuple[UserRequirement, ...]:
-        """Return what the user wanted then."""
-        return tuple(recorded_requirement(wanted["text"], wanted["origin"], self.shown) for wanted in self.requests)
+        """Return the recorded requirements of the user."""
+        return tuple(recorded_requirement(request["text"], request["origin"], self.shown) for request in self.requests)
 
     def data(self) -> dict[str, Any]:
-        """Return it as data for --json."""
+        """Return the record as data for --json."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         del data["shown"]
         return {**data, "base_is_here": _is_here(self.base)}
 
 
 def _is_here(base: Mapping[str, Any]) -> bool:
-    """Tell if a base is here: its folders are, and of one in a container their packages, which another machine has too.
+    """Return whether a base is available, which requires that its directories exist.
 
-    An older record does not say which packages those are: such a base is here in any container.
+    The directories of a base in a container may also exist elsewhere, so their packages must match the record. An older
+    record has no list of packages, and such a base counts as available in any container.
     """
-    folders, known = tuple(base.get("folders", ())), base.get("listing")
-    if not all(map(os.path.isdir, folders)):
+    directories, recorded_listing = tuple(base.get("folders", ())), base.get("listing")
+    if not all(map(os.path.isdir, directories)):
         return False
     if not base.get("in_container"):
         return True
-    return listing(folders) == known if folders and known else in_container(os.environ)
+    return listing(directories) == recorded_listing if directories and recorded_listing else in_container(os.environ)
 
 
-def recorded_requirement(text: str, origin: str, shown: str) -> UserRequirement:
-    """Read what a record or lock says that the user wanted. shown: the record, for what is wrong in it."""
-    return replace(parse(text, origin, Position(shown)), position=None)
+def recorded_requirement(text: str, origin: str, source: str) -> UserRequirement:
+    """Return a user's requirement from a record or lock. source: the path of that file, for errors."""
+    return replace(parse(text, origin, Position(source)), position=None)
 
 
-def noted_image(folder: Path) -> Path | None:
-    """Return the image that a loose overlay was packed into last; None if it never was, or its note is damaged."""
+def noted_image(directory: Path) -> Path | None:
+    """Return the image that an overlay was last packed into, or None if none is recorded or the note is damaged."""
     try:
-        name = os.fsdecode(read_bytes(folder / RECORD_FOLDER / IMAGE_NOTE, MAX_BYTES)).strip()
+        name = os.fsdecode(read_bytes(directory / RECORD_FOLDER / IMAGE_NOTE, MAX_BYTES)).strip()
     except (FileNotFoundError, BadInput):
         return None
-    return Path(os.path.normpath(folder / name)) if name and "\0" not in name else None
+    return Path(os.path.normpath(directory / name)) if name and "\0" not in name else None
 
 
-def image_note(folder: Path, image: Path) -> dict[str, str]:
-    """Return the note of an overlay's image, as a file below the overlay: name to content."""
-    return {f"{RECORD_FOLDER}/{IMAGE_NOTE}": os.path.relpath(os.path.abspath(image), folder) + "\n"}
+def image_note(directory: Path, image: Path) -> dict[str, str]:
+    """Return the note that records an overlay's image: file name relative to the overlay -> content."""
+    return {f"{RECORD_FOLDER}/{IMAGE_NOTE}": os.path.relpath(os.path.abspath(image), directory) + "\n"}
 
 
-def read_record(folder: Path) -> OverlayRecord | None:
-    """Read the record of a loose overlay; None if the folder is not one of this tool's.
+def read_record(directory: Path) -> OverlayRecord | None:
+    """Return the record of an unpacked overlay, or None if the directory has no record.
 
-    Raises BadInput if it is there and cannot be read.
+    Raises BadInput if the record cannot be read.
     """
-    path = folder / RECORD_FOLDER / RECORD
+    path = directory / RECORD_FOLDER / RECORD
     try:
         return parse_record(read_bytes(path, MAX_BYTES).decode("utf-8"), str(path))
     except FileNotFoundError:
@@ -139,14 +141,14 @@ def read_record(folder: Path) -> OverlayRecord | None:
 
 
 def parse_record(text: str, shown: str) -> OverlayRecord:
-    """Read the text of a record. Raises BadInput if it has another format, or anything in it is of another kind."""
-    place = Position(shown)
+    """Return a record from its text. Raises BadInput if its format is unknown or a value has the wrong type."""
+    position = Position(shown)
     try:
         data = json.loads(text)
         _check(data, {}, "it")
         version = data.get("format")
         if version != FORMAT and isinstance(version, int):
-            raise BadInput(f"unknown format {version}", place, "use a newer uenvtool")
+            raise BadInput(f"unknown format {version} of the record", position, "use a newer version of uenvtool")
         if version != FORMAT:
             raise TypeError(f"format must be {FORMAT}")
         _check(data, _SHAPE, "it")
@@ -156,18 +158,18 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
             _check(data["made_from"], _FILES, "made_from")
         names_of(data["overrides"])
     except json.JSONDecodeError as error:
-        why = error.msg.removesuffix(" at").removesuffix(" starting")
-        raise BadInput(f"invalid JSON: {why}", Position(shown, error.lineno, error.colno), DAMAGED) from error
+        message = error.msg.removesuffix(" at").removesuffix(" starting")
+        raise BadInput(f"invalid JSON: {message}", Position(shown, error.lineno, error.colno), DAMAGED) from error
     except (ValueError, TypeError) as error:
-        raise BadInput(f"not written by uenvtool: {error}", place, DAMAGED) from error
+        raise BadInput(f"not written by uenvtool: {error}", position, DAMAGED) from error
     except RecursionError:
-        raise BadInput("not written by uenvtool: nested too deep", place, DAMAGED) from None
+        raise BadInput("not written by uenvtool: nested too deeply", position, DAMAGED) from None
     lists = {name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages")}
     return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 
 
 def _check(data: Any, shape: Any, what: str) -> None:
-    """Raise TypeError if data is not of a shape: a kind, a list of one shape, or a table of them."""
+    """Raise TypeError if data does not match a shape: a type, a list of one shape, or a table of shapes."""
     kind: Any = shape if isinstance(shape, type) else type(shape)
     if type(data) is not kind or (kind is str and "\0" in data):
         raise TypeError(f"{what} must be {_KINDS[kind]}")

@@ -1,4 +1,4 @@
-"""What a user asks of `uenvtool venv`."""
+"""The options and arguments of `uenvtool venv` and `uenvtool shell`."""
 
 from __future__ import annotations
 
@@ -15,46 +15,54 @@ IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 class VenvRequest:
     """A request for an overlay.
 
-    squash: empty for the image beside the overlay. no_build_isolation: an empty name stands for all packages.
-    mount: None leaves it as it is.
+    squash: an empty string means the default image next to the overlay. no_build_isolation: an empty name means all
+    packages. mount: None keeps the mount point of the existing image.
     """
 
-    path: Annotated[str, Argument(metavar="PATH", help="The overlay's folder.")] = ".venv"
+    path: Annotated[str, Argument(metavar="PATH", help="The overlay's directory.")] = ".venv"
     packages: Annotated[
-        tuple[str, ...], Argument(metavar="[PACKAGE]...", help="Requirements, wheels, archives, folders.")
+        tuple[str, ...],
+        Argument(metavar="[PACKAGE]...", help="Requirement specifiers, wheels, archives or directories."),
     ] = ()
     requirements: Annotated[
         tuple[str, ...],
-        Option("--requirements", "-r", metavar="FILE|URL", help="Requirements, a pyproject.toml, an environment.yml."),
+        Option(
+            "--requirements", "-r", metavar="FILE|URL", help="A requirements file, pyproject.toml or environment.yml."
+        ),
     ] = ()
     editable: Annotated[
-        tuple[Path, ...], Option("--editable", "-e", metavar="DIR", help="A project to install editable.")
+        tuple[Path, ...], Option("--editable", "-e", metavar="DIR", help="Install this project in editable mode.")
     ] = ()
     extra: Annotated[
-        tuple[str, ...], Option("--extra", metavar="NAME", help="An extra of the project of -r or --from.")
+        tuple[str, ...], Option("--extra", metavar="NAME", help="Install this extra of the project of -r or --from.")
     ] = ()
     group: Annotated[
-        tuple[str, ...], Option("--group", metavar="NAME", help="A dependency group of that project.")
+        tuple[str, ...], Option("--group", metavar="NAME", help="Install this dependency group of that project.")
     ] = ()
     remove: Annotated[
         tuple[str, ...],
-        Option("--remove", metavar="NAME", help="No longer install this package, nor what only it needs."),
+        Option("--remove", metavar="NAME", help="Remove this package and the packages that only it needs."),
     ] = ()
     base: Annotated[
         str | None,
         Option(
-            "--base", metavar="PYTHON", help="The base's Python; default: the loaded uenv's, else this container's."
+            "--base", metavar="PYTHON", help="The base's Python. Default: the loaded uenv's or else this container's."
         ),
     ] = None
     no_base: Annotated[
-        bool, Option("--no-base", help="A plain environment on the Python here; it installs its own torch.")
+        bool,
+        Option("--no-base", help="Use the Python on PATH without a base; torch is then installed like any package."),
     ] = False
-    uenv: Annotated[str | None, Option("--uenv", metavar="IMAGE", help="Load this uenv for the command first.")] = None
+    uenv: Annotated[
+        str | None, Option("--uenv", metavar="IMAGE", help="Load this uenv before running the command.")
+    ] = None
     view: Annotated[str, Option("--view", metavar="VIEW", help="The view to load with --uenv.")] = "default"
     squash: Annotated[
         str | None,
         Option(
-            "--squash", metavar="[FILE]", help="Pack it into one image too; default: beside PATH and named after it."
+            "--squash",
+            metavar="[FILE]",
+            help="Also pack the overlay into one image. Default: next to PATH and named after it.",
         ),
     ] = None
     override: Annotated[
@@ -62,7 +70,7 @@ class VenvRequest:
         Option(
             "--override",
             metavar="NAME",
-            help="Replace the base's package, also a protected one; NAME or NAME==VERSION.",
+            help="Replace a package of the base, even a protected one such as torch: NAME or NAME==VERSION.",
         ),
     ] = ()
     no_build_isolation: Annotated[
@@ -70,65 +78,70 @@ class VenvRequest:
         Option(
             "--no-build-isolation",
             metavar="[PACKAGE]",
-            help="Build it from source with the base's torch; without a name: all that is built.",
+            help="Build this package from source with the base's torch. Default: every package that is built.",
         ),
     ] = ()
     allow_older: Annotated[
-        bool, Option("--allow-older", help="Take old releases that fit of packages that you do not cap.")
+        bool, Option("--allow-older", help="Allow old releases that fit the base, except for packages that you cap.")
     ] = False
     from_: Annotated[
         Path | None,
-        Option("--from", metavar="LOCK", help="Make exactly what a pylock.toml or uv.lock says."),
+        Option("--from", metavar="LOCK", help="Install exactly the packages of a pylock.toml or uv.lock."),
     ] = None
     no_install_project: Annotated[
-        bool, Option("--no-install-project", help="With --from: only what the project needs.")
+        bool, Option("--no-install-project", help="With --from, install only the project's dependencies.")
     ] = False
-    update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
+    update: Annotated[bool, Option("--update", help="Upgrade to newer versions; keep the old overlay and image.")] = (
+        False
+    )
     mount: Annotated[
         str | None,
-        Option("--mount", metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools."),
+        Option(
+            "--mount", metavar="DIR", help="Where the image will be mounted. Default: as before, or else /user-tools."
+        ),
     ] = None
     dry_run: Annotated[
         bool,
-        Option("--dry-run", help="Say what comes of it by the metadata of wheels; build, install and make nothing."),
+        Option("--dry-run", help="Print the plan from wheel metadata; build, install and write nothing."),
     ] = False
-    verbose: Annotated[bool, Option("--verbose", "-v", help="List every package, not only those that change.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="List every package, not only changed ones.")] = False
 
     @property
     def image(self) -> Path | None:
-        """Return the image to write: as named, else beside the overlay and after it: `.venv` gives venv.squashfs."""
+        """Return the image to write, or None without --squash. The default for `.venv` is venv.squashfs next to it."""
         if self.squash is None:
             return None
         return Path(self.squash) if self.squash else default_image(Path(self.path))
 
     @property
     def wants_packages(self) -> bool:
-        """Tell if it names anything to install."""
+        """Return whether the request names anything to install."""
         return bool(self.packages or self.requirements or self.editable)
 
     @property
     def changes_overlay(self) -> bool:
-        """Tell if the overlay has to be made, and not only packed."""
+        """Return whether the overlay must be built, not only packed."""
         changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
         return bool(self.wants_packages or changes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShellRequest:
-    """A request for a shell, or one command, in an overlay."""
+    """A request for a shell or one command in an overlay."""
 
-    path: Annotated[Path, Argument(metavar="PATH", help="An overlay's folder or image.")]
+    path: Annotated[Path, Argument(metavar="PATH", help="An overlay's directory or image.")]
     words: Annotated[
-        tuple[str, ...], Argument(metavar="-- COMMAND...", help="What runs in place of a shell.", show_default=False)
+        tuple[str, ...],
+        Argument(metavar="-- COMMAND...", help="The command to run instead of a shell.", show_default=False),
     ] = ()
 
 
 def is_image_name(name: str) -> bool:
-    """Tell if a name is that of an image: `--squash NAME` takes no other."""
+    """Return whether a name ends in an image suffix; `--squash NAME` accepts no other name."""
     return name.endswith(IMAGE_SUFFIXES)
 
 
 def default_image(path: Path) -> Path:
-    """Return the image beside an overlay and after it."""
+    """Return the image path that is next to an overlay and named after it."""
     name = path.absolute().name.lstrip(".") or "venv"
     return path.parent / f"{name}.squashfs"

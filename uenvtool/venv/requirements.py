@@ -1,8 +1,9 @@
-"""Reads which packages a user names, from which line and with which hashes.
+"""Reads the user's requirements with their line numbers and hashes, from the command line and requirements files.
 
-uv reads the same files, and alone decides what is installed. What is read here goes into the record, tells which of the
-base's packages are meant, and gives messages their place. As for pip and uv, the paths of wheels and folders in a file
-count from the current folder, those of other requirement files from the file that names them.
+uv reads the same files, and only uv decides which packages are installed. The requirements that are read here are
+recorded, show which packages of the base the user names, and give messages their position. As in pip and uv, paths of
+wheels and directories are relative to the current directory. Paths of other requirements files are relative to the
+file that names them.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ COMMAND_LINE = "you"
 STANDARD_INPUT = "/dev/stdin"
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 ARCHIVES = (".whl", ".zip", ".tar", ".tbz", ".tgz", ".tlz", ".txz", ".gz", ".bz2", ".lz", ".lzma", ".xz", ".zst")
-"""The ends of the names of what uv installs: its own list, with what may stand behind `.tar`."""
+"""The suffixes of files that uv installs, from uv's list, including the ones that may follow `.tar`."""
 _BRACKETS = {"LEFT_BRACKET": "[", "RIGHT_BRACKET": "]", "LEFT_PARENTHESIS": "(", "RIGHT_PARENTHESIS": ")"}
 SHOWN = 80
-"""Letters of a requirement in a message."""
+"""The maximum number of characters of a requirement in a message."""
 _URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
 _HASH = re.compile(r"\s--hash(?:=|\s+)(\S+)")
 _FRAGMENT = re.compile(r"#(?:.*&)?(sha(?:256|384|512))=([0-9a-fA-F]+)")
@@ -42,12 +43,12 @@ _LONG_NAMES = {"-r": REQUIREMENT, "-c": CONSTRAINT, "-e": EDITABLE, "-i": "--ind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequirement:
-    """One thing that the user wants.
+    """One requirement of the user.
 
-    text: as uv takes it. name: normalized, empty if only a build gives it (a folder, a URL). origin: who
-    wants it, as the table shows it. position: its place in a file. requirement: parsed, if it is PEP 508.
-    hashes: the only ones that its file may have, as `sha256:HEX`; none if any will do. read_by_uv: it stands in a
-    file that uv reads.
+    text: the requirement in the form that uv accepts. name: the normalized name, or an empty string if only a build can
+    tell it (a directory or URL). origin: the source of the requirement, as the table prints it. position: the position
+    in a file. requirement: the parsed form, if it is PEP 508. hashes: the allowed hashes, as `sha256:HEX`, or none to
+    allow any file. read_by_uv: whether uv reads the file that contains it.
     """
 
     text: str
@@ -60,34 +61,38 @@ class UserRequirement:
 
     @property
     def recorded(self) -> str:
-        """Return the text with its hashes, as records and locks keep it."""
+        """Return the text with its hashes, as records and locks store it."""
         return " ".join([self.text, *(f"--hash={value}" for value in self.hashes)])
 
     @property
     def editable(self) -> str:
-        """Return the folder or URL of an editable project, as a person writes it; empty for others."""
+        """Return the directory or URL of an editable project, or an empty string for other requirements."""
         url = self.text.removeprefix("-e ") if self.text.startswith("-e ") else ""
         return unquote(url.removeprefix("file://")) if url.startswith("file://") else url
 
     @property
     def is_of_index(self) -> bool:
-        """Tell if an index decides which versions of it there are."""
+        """Return whether the package comes from an index, and not from a file, directory, repository or URL."""
         return self.requirement is not None and not self.requirement.url
 
     @property
     def operators(self) -> frozenset[str]:
-        """Return the operators of its version specifiers: of `a>=1,<2` they are >= and <."""
-        return frozenset(found.operator for found in self.requirement.specifier) if self.requirement else frozenset()
+        """Return the operators of the version specifiers, for example >= and < for `a>=1,<2`."""
+        return (
+            frozenset(specifier.operator for specifier in self.requirement.specifier)
+            if self.requirement
+            else frozenset()
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequest:
-    """All that the user wants.
+    """All requirements of the user.
 
-    files: paths or URLs, as they were named. sources: those of them that uv reads. lines: what came from a stream,
-    which cannot be read twice. constraints: what constraint files say. options: pip's, in the files, by their long
-    names. require_hashes: each package needs a hash. of_conda: specs of conda with their places. notes: what of them is
-    not taken.
+    files: the paths or URLs as the user named them. sources: the files that uv reads too. lines: the lines of a stream,
+    which cannot be read twice. constraints: the requirements in constraint files. options: pip's options in the files,
+    by their long names. require_hashes: each package needs a hash. conda_specs: conda's specs with their positions.
+    notes: notes about conda packages, which are not installed.
     """
 
     requirements: tuple[UserRequirement, ...] = ()
@@ -97,94 +102,104 @@ class UserRequest:
     constraints: tuple[UserRequirement, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     require_hashes: bool = False
-    of_conda: tuple[tuple[Position, str], ...] = ()
+    conda_specs: tuple[tuple[Position, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the normalized names of what the user named."""
+        """Return the normalized names of the required packages."""
         return frozenset(requirement.name for requirement in self.requirements if requirement.name)
 
 
 def names_of(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the normalized names of requirements that were checked before."""
+    """Return the normalized names of requirements that are known to be valid."""
     from packaging.requirements import Requirement
 
     return tuple(canonical(Requirement(text).name) for text in texts)
 
 
 def checked_names(texts: Sequence[str], option: str, example: str) -> tuple[str, ...]:
-    """Return the requirements that an option names. Raises BadInput if a text is not a requirement."""
+    """Return the requirements that an option names. Raises BadInput if one of them is invalid."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in texts:
         try:
             Requirement(text)
         except (InvalidRequirement, RecursionError) as error:
-            raise BadInput(f"{option} {text}: {_first_line(error)}", hint=f"a package's name: {example}") from error
+            message = f"{option} '{text}': {_first_line(error)}"
+            raise BadInput(message, hint=f"name a package, for example {example}") from error
     return tuple(texts)
 
 
 def parse(text: str, origin: str = "", position: Position | None = None) -> UserRequirement:
-    """Read one requirement with the hashes behind it: PEP 508, a URL, or the path of a folder, wheel or archive.
+    """Return a requirement from its text: PEP 508, a URL, or the path of a directory, wheel or archive.
 
-    `-e ` before it makes it editable. Raises BadInput with the position.
+    Hashes may follow it, and `-e ` before it makes it editable. Raises BadInput with the position if it is invalid.
     """
-    wanted = _HASH.sub("", text).strip()
-    if set(wanted) & {"\n", "\r"}:
-        raise BadInput(f"{wanted!r} is more than one line", position, "one requirement each")
-    option = re.search(r"\s(--[a-z-]+)", wanted)
-    if option:
-        hint = "only --hash=KIND:HEX may; build it yourself (`pip wheel`), and name the wheel in its place"
-        raise BadInput(f"{wanted[: option.start()]}: {option[1]} cannot follow a requirement here", position, hint)
-    found = _of_place(wanted, position) if wanted.startswith("-e ") else _of_words(wanted, position)
-    hashes = _HASH.findall(text) or [f"{kind}:{value}" for kind, value in _FRAGMENT.findall(found.text)]
-    return replace(found, origin=origin, position=position, hashes=tuple(value.lower() for value in hashes))
+    specification = _HASH.sub("", text).strip()
+    if set(specification) & {"\n", "\r"}:
+        raise BadInput(f"{specification!r} has more than one line", position, "write one requirement per line")
+    misplaced = re.search(r"\s(--[a-z-]+)", specification)
+    if misplaced:
+        hint = "build the package yourself with `pip wheel` and name the wheel; only --hash=KIND:HEX is allowed there"
+        message = f"{specification[: misplaced.start()]}: {misplaced[1]} is not supported after a requirement"
+        raise BadInput(message, position, hint)
+    requirement = (
+        _parse_location(specification, position)
+        if specification.startswith("-e ")
+        else _parse_specifier(specification, position)
+    )
+    hashes = _HASH.findall(text) or [f"{kind}:{value}" for kind, value in _FRAGMENT.findall(requirement.text)]
+    return replace(requirement, origin=origin, position=position, hashes=tuple(value.lower() for value in hashes))
 
 
-def _of_words(text: str, position: Position | None) -> UserRequirement:
+def _parse_specifier(text: str, position: Position | None) -> UserRequirement:
     from packaging.requirements import InvalidRequirement, Requirement
 
     shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
     try:
         requirement = Requirement(text)
     except (RecursionError, ValueError) as error:  # InvalidRequirement is one
-        place = text.partition("[")[0]
-        if isinstance(error, InvalidRequirement) and (_URL.match(text) or os.sep in place or place.endswith(ARCHIVES)):
-            return _of_place(text, position)
-        reason = "nested too deep" if isinstance(error, RecursionError) else _first_line(error)
+        location = text.partition("[")[0]
+        if isinstance(error, InvalidRequirement) and (
+            _URL.match(text) or os.sep in location or location.endswith(ARCHIVES)
+        ):
+            return _parse_location(text, position)
+        reason = "nested too deeply" if isinstance(error, RecursionError) else _first_line(error)
         raise BadInput(f"invalid requirement {shown!r}: {reason}", position, _hint(text)) from error
     if requirement.url and re.match(r"(file:)?(\.\.?/|~)", requirement.url):
         text = text.replace(requirement.url, _path(requirement.url).resolve().as_uri())
     return UserRequirement(text=text, name=canonical(requirement.name), requirement=requirement)
 
 
-def _of_place(text: str, position: Position | None) -> UserRequirement:
-    """Read the URL or path of a wheel, an archive or a folder; `-e` of a repository is what uv clones."""
-    word = text.removeprefix("-e ").strip()
-    option = text[: len(text) - len(word)].strip()
-    if _URL.match(word) and not (option and word.startswith("file:")):
-        return UserRequirement(text=text, name=_name_in_url(word))
-    place, bracket, extras = word.partition("[")
-    path = _path(place).resolve()
+def _parse_location(text: str, position: Position | None) -> UserRequirement:
+    """Return a requirement from the URL or path of a wheel, archive or directory; uv clones a repository after -e."""
+    location = text.removeprefix("-e ").strip()
+    option = text[: len(text) - len(location)].strip()
+    if _URL.match(location) and not (option and location.startswith("file:")):
+        return UserRequirement(text=text, name=_name_in_url(location))
+    location_path, bracket, extras = location.partition("[")
+    path = _path(location_path).resolve()
     if option and not any((path / name).is_file() for name in PROJECT_FILES):
-        hint = "name a folder with a pyproject.toml or setup.py"
-        raise BadInput(f"{text}: {path} holds no Python project", position, hint)
+        hint = "name a directory with a pyproject.toml or setup.py"
+        raise BadInput(f"{text}: {path} is not a Python project", position, hint)
     if not path.exists():
-        raise BadInput(f"{text}: no such file or folder", position, "name a wheel, an archive or a project's folder")
+        hint = "name a wheel, an archive or the directory of a project"
+        raise BadInput(f"file or directory not found: '{text}'", position, hint)
     if path.is_file() and not path.name.endswith(ARCHIVES):
-        raise BadInput(f"{text}: not a package", position, "name a wheel, an archive or a project's folder, or -r FILE")
+        hint = "name a wheel, an archive or the directory of a project, or use -r FILE for a requirements file"
+        raise BadInput(f"'{text}' is not a package", position, hint)
     name = _name_of_wheel(path.name) if path.suffix == ".whl" else project_name(path)
     if option or not name:
         return UserRequirement(text=f"{option} {path.as_uri()}{bracket}{extras}".strip(), name=name)
     return UserRequirement(text=f"{name}{bracket}{extras} @ {path.as_uri()}", name=name)
 
 
-def _path(place: str) -> Path:
-    """Return the path that a word names, a `file:` URL too; a relative one counts from the current folder."""
-    if place.startswith("file:"):
-        place = unquote(place.removeprefix("file:").removeprefix("//"))
-    return Path.cwd() / os.path.expanduser(place)
+def _path(location: str) -> Path:
+    """Return the path of a path or `file:` URL; a relative path is relative to the current directory."""
+    if location.startswith("file:"):
+        location = unquote(location.removeprefix("file:").removeprefix("//"))
+    return Path.cwd() / os.path.expanduser(location)
 
 
 def _name_of_wheel(name: str) -> str:
@@ -210,13 +225,13 @@ def _first_line(error: Exception) -> str:
 
 def _hint(text: str) -> str:
     if re.match(r"[A-Za-z0-9._-]+\s*=\s*[0-9]", text):
-        return "one package and version is NAME==VERSION, with two equal signs"
-    return "one requirement a line: NAME, NAME>=VERSION, NAME[EXTRA], NAME @ URL, or a path with a / in it"
+        return "write NAME==VERSION, with two equal signs"
+    return "write NAME, NAME>=VERSION, NAME[EXTRA], NAME @ URL, or a path that contains /, one requirement per line"
 
 
 def read_request(
     packages: Sequence[str],
-    named: Sequence[str],
+    files_named: Sequence[str],
     editables: Sequence[Path],
     constraints: Sequence[str] = (),
     *,
@@ -224,38 +239,38 @@ def read_request(
     groups: Sequence[str] = (),
     require_hashes: bool = False,
 ) -> UserRequest:
-    """Read everything as one request; `-` stands for standard input.
+    """Return all requirements as one request; the file name `-` means standard input.
 
-    named, constraints: requirement files, by path or URL; named may be a project's, with its extras and groups.
-    require_hashes: each package needs a hash. Raises BadInput with all problems, each with its place, and ToolFailed
-    if a URL does not answer.
+    files_named, constraints: paths or URLs of requirements files; files_named may include project files, whose extras
+    and groups are added. require_hashes: each package needs a hash. Raises BadInput with all problems and their
+    positions, and ToolFailed if a URL does not answer.
     """
     reader = _Reader(extras, groups)
-    for text in (*packages, *(f"-e {folder}" for folder in editables)):
+    for text in (*packages, *(f"-e {project}" for project in editables)):
         try:
             reader.requirements.append(parse(text, COMMAND_LINE))
         except BadInput as error:
             reader.problems += error.problems
-    places = tuple(STANDARD_INPUT if file == "-" else file for file in named)
-    for place in places:
-        reader.read(place, reader.requirements)
-    for place in constraints:
-        reader.read(place, reader.constraints, of_uv=False)
+    sources_named = tuple(STANDARD_INPUT if file == "-" else file for file in files_named)
+    for source in sources_named:
+        reader.read(source, reader.requirements)
+    for source in constraints:
+        reader.read(source, reader.constraints, of_uv=False)
     BadInput.raise_any(reader.problems)
     return UserRequest(
         requirements=tuple(reader.requirements),
-        files=places,
+        files=sources_named,
         sources=tuple(reader.sources),
         lines=tuple(reader.lines),
         constraints=tuple(reader.constraints),
         options=reader.options,
         require_hashes=require_hashes or "--require-hashes" in reader.options,
-        of_conda=tuple(reader.of_conda),
+        conda_specs=tuple(reader.conda_specs),
     )
 
 
 class _Reader:
-    """Reads requirement files that name each other, each of them once; collects what is wrong in all of them."""
+    """Reads requirements files and the files that they name, each file once, and collects the problems of all files."""
 
     def __init__(self, extras: Sequence[str], groups: Sequence[str]) -> None:
         self.extras, self.groups = extras, groups
@@ -264,32 +279,36 @@ class _Reader:
         self.sources: list[str] = []
         self.lines: list[str] = []
         self.options: dict[str, list[str]] = {}
-        self.of_conda: list[tuple[Position, str]] = []
+        self.conda_specs: list[tuple[Position, str]] = []
         self.problems: list[Problem] = []
         self._seen: set[str] = set()
 
     def read(
         self,
         name: str,
-        into: list[UserRequirement],
+        target: list[UserRequirement],
         *,
         of_uv: bool = True,
         named_at: Position | None = None,
-        within: str = "",
+        named_in: str = "",
     ) -> None:
-        """Read a file. of_uv: uv reads it too. named_at, within: the line and the file that name it; none: the user."""
-        place = _place(name, within)
-        if place in self._seen:
+        """Read a file and append its requirements to `target`.
+
+        of_uv: whether uv reads the file too. named_at, named_in: the line and file that name it, or None and an empty
+        string if the user names it.
+        """
+        source = _location(name, named_in)
+        if source in self._seen:
             return
-        self._seen.add(place)
-        shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
-        of_project, is_stream = is_project(place), files.is_stream(Path(place))
+        self._seen.add(source)
+        shown = os.path.relpath(source) if os.path.isabs(source) and not os.path.isabs(name) else source
+        of_project, is_stream = is_project(source), files.is_stream(Path(source))
         try:
-            text = _text(place, is_named=named_at is None)
+            text = _text(source, is_named=named_at is None)
             lines: Iterable[tuple[int, str]] = logical_lines(text)
             if of_project:
-                lines, of_conda = project_lines(shown, text, self.extras, self.groups)
-                self.of_conda += [(Position(shown, number), spec) for number, spec in of_conda]
+                lines, specs = project_lines(shown, text, self.extras, self.groups)
+                self.conda_specs += [(Position(shown, number), spec) for number, spec in specs]
         except (BadInput, ToolFailed) as error:
             problems = [_placed(found, name, named_at) for found in error.problems]
             if isinstance(error, ToolFailed):
@@ -297,21 +316,23 @@ class _Reader:
             self.problems += problems
             return
         by_uv = of_uv and not of_project
-        if by_uv and not is_stream and (named_at is None or is_project(within)):
-            self.sources.append(place)  # the others are named by one that uv reads
+        if by_uv and not is_stream and (named_at is None or is_project(named_in)):
+            self.sources.append(source)  # uv finds the other files itself
         for number, line in lines:
-            at = Position(shown, number)
+            position = Position(shown, number)
             option, value = _option(line)
             if is_stream and by_uv:
-                self.lines.append(f"{option} {_place(value, place)}" if option in (REQUIREMENT, CONSTRAINT) else line)
+                self.lines.append(
+                    f"{option} {_location(value, source)}" if option in (REQUIREMENT, CONSTRAINT) else line
+                )
             try:
                 if option == REQUIREMENT:
-                    self.read(value, into, of_uv=of_uv, named_at=at, within=place)
+                    self.read(value, target, of_uv=of_uv, named_at=position, named_in=source)
                 elif option == CONSTRAINT:
-                    self.read(value, self.constraints, of_uv=by_uv, named_at=at, within=place)
+                    self.read(value, self.constraints, of_uv=by_uv, named_at=position, named_in=source)
                 elif option in ("", EDITABLE):
                     text = f"-e {value}" if option else line
-                    into.append(replace(parse(text, f"{at.file}:{at.line}", at), read_by_uv=by_uv))
+                    target.append(replace(parse(text, f"{position.file}:{position.line}", position), read_by_uv=by_uv))
                 else:
                     self.options.setdefault(option, []).append(value)
             except BadInput as error:
@@ -319,9 +340,9 @@ class _Reader:
 
 
 def _option(line: str) -> tuple[str, str]:
-    """Return the long name of an option and its value; empty texts of a line that is a requirement."""
-    found = _OPTION.match(line)
-    return (_LONG_NAMES.get(found[1], found[1]), found[2].strip().strip("'\"")) if found else ("", "")
+    """Return the long name and value of an option, or two empty strings if the line is a requirement."""
+    match = _OPTION.match(line)
+    return (_LONG_NAMES.get(match[1], match[1]), match[2].strip().strip("'\"")) if match else ("", "")
 
 
 def _placed(problem: Problem, name: str, named_at: Position | None) -> Problem:
@@ -330,44 +351,43 @@ def _placed(problem: Problem, name: str, named_at: Position | None) -> Problem:
     return replace(problem, message=f"{name}: {problem.message}", position=named_at)
 
 
-def _text(place: str, *, is_named: bool) -> str:
+def _text(source: str, *, is_named: bool) -> str:
     read = files.read_named if is_named else files.read_bytes
     try:
-        content = files.fetched(place, MAX_BYTES) if _URL.match(place) else read(Path(place), MAX_BYTES)
+        content = files.fetched(source, MAX_BYTES) if _URL.match(source) else read(Path(source), MAX_BYTES)
         text = content.decode("utf-8-sig")
     except FileNotFoundError:
-        hint = f"it is looked for at {os.path.abspath(place)}"
-        raise BadInput("cannot read it: no such file", hint=hint) from None
+        raise BadInput("file not found", hint=f"create {os.path.abspath(source)}, or fix its name") from None
     except UnicodeDecodeError as error:
-        raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
+        raise BadInput(f"byte {error.start} is not UTF-8", hint="save the file as UTF-8") from error
     if "\0" in text:
-        raise BadInput(f"cannot read it: byte {content.find(0)} is zero", hint="it is no text: name another file")
-    if is_named and files.is_stream(Path(place)) and not any(logical_lines(text)):
-        raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
+        raise BadInput(f"not a text file: byte {content.find(0)} is zero", hint="name another file")
+    if is_named and files.is_stream(Path(source)) and not any(logical_lines(text)):
+        raise BadInput("standard input has no requirements", hint="name a file instead: -r requirements.txt")
     return text
 
 
-def _place(name: str, beside: str) -> str:
-    """Return the path or URL of a file that is named where the file `beside` lies, which has one of both too."""
+def _location(name: str, naming_file: str) -> str:
+    """Return the path or URL of a file that another file names. naming_file: the path or URL of that other file."""
     if name.startswith("file:"):
         return str(_path(name))
     if _URL.match(name):
         return name
-    if _URL.match(beside):
-        return urljoin(beside, name)
-    folder = "" if files.is_stream(Path(beside)) else os.path.dirname(beside)
-    return os.path.join(folder, os.path.expanduser(name))
+    if _URL.match(naming_file):
+        return urljoin(naming_file, name)
+    directory = "" if files.is_stream(Path(naming_file)) else os.path.dirname(naming_file)
+    return os.path.join(directory, os.path.expanduser(name))
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    r"""Give line number and content of each line that says something; `\` joins lines, as pip reads them."""
-    start, joined = 0, ""
+    r"""Yield the number and content of each line that is not empty or a comment; as in pip, `\` joins lines."""
+    first_number, joined = 0, ""
     for number, raw in enumerate([*text.splitlines(), ""], 1):
-        start = start or number
+        first_number = first_number or number
         if raw.rstrip().endswith("\\") and not raw.lstrip().startswith("#"):
             joined += raw.rstrip()[:-1] + " "
             continue
         content = re.sub(r"(^|\s)#.*$", "", joined + raw).strip()
         if content:
-            yield start, content
-        start, joined = 0, ""
+            yield first_number, content
+        first_number, joined = 0, ""

@@ -1,4 +1,4 @@
-"""Resolves what has to be installed: the user's requirements on top of what the base has."""
+"""Resolves the packages to install: the user's requirements on top of the base's packages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uenvtool.core.words import canonical
 from uenvtool.venv import pylock
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.compat import floor, marker_environment, newer, protected, satisfies
-from uenvtool.venv.plan import OverlayPlan, load_one
+from uenvtool.venv.plan import OverlayPlan, how_to_load_torch
 from uenvtool.venv.requirements import UserRequirement
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import BuildFailed, NoSolution, Uv
@@ -20,19 +20,19 @@ from uenvtool.venv.uv_query import Question
 
 CAPS = frozenset({"<", "<="})
 OPEN_BELOW = CAPS | {"!="}
-"""Operators that do not say how old a version may be."""
+"""The version operators that set no lower bound."""
 YEARS_OLDER = datetime.timedelta(days=2 * 365)
-"""How much older than the newest a release may be that is taken because it fits the base, if no version was asked for.
-Of a base with torch 2.6 (2025-01) and of 2026-11, torchvision 0.21 is 21 months older than the newest, 0.29.2: PyPI."""
+"""How much older than the newest release a compatible one may be if the user requested no version.
+For a base with torch 2.6 (2025-01), torchvision 0.21 is 21 months older than the newest, 0.29.2 (PyPI, 2026-11)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resolution:
-    """What is installed.
+    """The resolved packages.
 
-    lock: as a pylock.toml. versions: by normalized name, empty for a project that has none. older: what the user named
-    and gets now in an older version than the newest that is allowed: name to the newest. askers: which packages ask for
-    each, known in a dry run.
+    lock: the text of a pylock.toml. versions: the versions by normalized name; a project without a version has an empty
+    one. older: name -> newest allowed version, for each package that the user named and that gets an older version.
+    askers: the packages that require each package, filled only in a dry run.
     """
 
     lock: str = pylock.EMPTY
@@ -42,37 +42,39 @@ class Resolution:
 
 
 def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
-    """Resolve with uv, the base's packages pinned but for those that the user names in another version.
+    """Resolve the requirements with uv. The base's packages are pinned unless the user requests another version.
 
-    What the user names without a lower bound stays near the newest: in its major version (below 1.0 in its minor one),
-    and with a wheel. If nothing there fits, the newest release that fits is taken of what was named without any
-    version, if the index says that it is less than YEARS_OLDER. uv runs once, a second time for the newest of what the
-    user names, and a third time if that is too far from what came of the first.
-    Raises AnswerIsNo if the requirements contradict the base, or would replace or double what is protected.
+    A package that the user names without a lower bound gets a version near the newest: one with the same major version
+    (below 1.0 the same minor version) and with a wheel. If none of these fits and the user named no version, the newest
+    release that fits is used, provided that the index dates it less than YEARS_OLDER before the newest. uv runs once, a
+    second time to find the newest versions of the named packages, and a third time if the first result is too old.
+    Raises AnswerIsNo if the requirements contradict the base, or would replace or duplicate a protected package.
     """
     replaceable = _replaceable(plan)
-    if not plan.wanted.requirements and not plan.overrides:
+    if not plan.requested.requirements and not plan.overrides:
         return Resolution()
     question = Question(uv, plan, replaceable)
     text, error = "", None
     try:
         text = question.answer()
     except (NoSolution, BuildFailed) as failed:
-        error = failed  # perhaps only since old releases were tried, on the way back to one that fits
-    named = _newest_named(plan, question, pylock.versions_of(text))
-    newest = question.newest() if named else ""
-    versions = {name: version for name, version in pylock.versions_of(newest).items() if name in named}
-    if uv.unbuilt is not None and uv.unbuilt.add(pylock.without_wheel(newest) & named):
+        error = failed  # the cause may only be old releases, which uv tried while it searched for one that fits
+    names = _newest_named(plan, question, pylock.versions_of(text))
+    newest = question.newest() if names else ""
+    versions = {name: version for name, version in pylock.versions_of(newest).items() if name in names}
+    if uv.unbuilt is not None and uv.unbuilt.add(pylock.without_wheel(newest) & names):
         text = question.answer()
-    held = _held(plan, versions)
-    if error is not None or _too_old(text, newest, held):
-        if error is not None and not held:
+    oldest_allowed = _oldest_allowed(plan, versions)
+    if error is not None or _too_old(text, newest, oldest_allowed):
+        if error is not None and not oldest_allowed:
             raise question.explained(error, {})
-        built = held if plan.request.allow_older else pylock.without_wheel(newest) | _built(plan)
+        source_allowed = (
+            oldest_allowed if plan.request.allow_older else pylock.without_wheel(newest) | _built_from_source(plan)
+        )
         try:
-            text = question.answer(held, only_binary=held.keys() - built)
+            text = question.answer(oldest_allowed, only_binary=oldest_allowed.keys() - source_allowed)
         except (NoSolution, BuildFailed) as failed:
-            older = {name: pylock.versions_of(text)[name] for name in _too_old(text, newest, held)}
+            older = {name: pylock.versions_of(text)[name] for name in _too_old(text, newest, oldest_allowed)}
             if not older or not _may_be_older(plan, older.keys(), text, newest):
                 raise question.explained(failed, _uncapped(plan, older)) from None
     resolution = _resolution(plan, question, text, versions)
@@ -81,43 +83,45 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     return resolution
 
 
-def _built(plan: OverlayPlan) -> set[str]:
+def _built_from_source(plan: OverlayPlan) -> set[str]:
     built = plan.settings.built_on_base
-    return set(plan.wanted.names) if ALL in built else set(built)
+    return set(plan.requested.names) if ALL in built else set(built)
 
 
-def _newest_named(plan: OverlayPlan, question: Question, found: Mapping[str, str]) -> frozenset[str]:
-    """List what the user names whose newest version is to be known: not what is pinned, or stays as it was."""
+def _newest_named(plan: OverlayPlan, question: Question, versions: Mapping[str, str]) -> frozenset[str]:
+    """Return the named packages whose newest version must be looked up: not pinned ones and not unchanged ones."""
     return frozenset(
-        wanted.name
-        for wanted in plan.wanted.requirements
-        if wanted.is_of_index
-        and wanted.name not in question.pins
-        and not wanted.operators & {"==", "==="}
-        and (wanted.name not in plan.preferred or plan.preferred[wanted.name] != found.get(wanted.name))
+        requirement.name
+        for requirement in plan.requested.requirements
+        if requirement.is_of_index
+        and requirement.name not in question.pins
+        and not requirement.operators & {"==", "==="}
+        and (
+            requirement.name not in plan.preferred or plan.preferred[requirement.name] != versions.get(requirement.name)
+        )
     )
 
 
-def _held(plan: OverlayPlan, newest: Mapping[str, str]) -> dict[str, str]:
-    """Find the oldest versions to take of what the user names without a lower bound: near the newest, or the old.
+def _oldest_allowed(plan: OverlayPlan, newest: Mapping[str, str]) -> dict[str, str]:
+    """Return the oldest allowed versions of the packages that the user names without a lower bound.
 
-    --allow-older lifts them, but for what the user caps: a version that is asked for in words is meant.
+    They are near the newest or the previous version. With --allow-older, only packages with an upper bound have one,
+    because the user chose that bound.
     """
-    found = {}
+    oldest = {}
     for name, operators in sorted(_operators(plan).items()):
-        is_held = operators & CAPS if plan.request.allow_older else True
-        if name in newest and operators <= OPEN_BELOW and is_held:
-            before = plan.preferred.get(name, newest[name])
-            found[name] = floor(before if newer(newest[name], before) else newest[name])
-    return {name: version for name, version in found.items() if version}
+        applies = operators & CAPS if plan.request.allow_older else True
+        if name in newest and operators <= OPEN_BELOW and applies:
+            reference = plan.preferred.get(name, newest[name])
+            oldest[name] = floor(reference if newer(newest[name], reference) else newest[name])
+    return {name: version for name, version in oldest.items() if version}
 
 
 def _operators(plan: OverlayPlan) -> dict[str, set[str]]:
-    """Return what the user says of the versions of each package that is named."""
-    found: dict[str, set[str]] = {}
-    for wanted in plan.wanted.requirements:
-        found.setdefault(wanted.name, set()).update(wanted.operators)
-    return found
+    operators: dict[str, set[str]] = {}
+    for requirement in plan.requested.requirements:
+        operators.setdefault(requirement.name, set()).update(requirement.operators)
+    return operators
 
 
 def _uncapped(plan: OverlayPlan, versions: Mapping[str, str]) -> dict[str, str]:
@@ -125,19 +129,23 @@ def _uncapped(plan: OverlayPlan, versions: Mapping[str, str]) -> dict[str, str]:
     return {name: version for name, version in versions.items() if not operators[name] & CAPS}
 
 
-def _too_old(text: str, newest: str, held: Mapping[str, str]) -> frozenset[str]:
-    """List what is older than is held, or has only its source where a newer release has a wheel."""
+def _too_old(text: str, newest: str, oldest_allowed: Mapping[str, str]) -> frozenset[str]:
+    """Return the packages that are older than allowed, or that have no wheel while a newer release has one."""
     versions, sources, newest_of = pylock.versions_of(text), pylock.without_wheel(text), pylock.versions_of(newest)
     return frozenset(
         name
-        for name, oldest in held.items()
+        for name, oldest in oldest_allowed.items()
         if name in versions
         and (newer(oldest, versions[name]) or (name in sources and newer(newest_of[name], versions[name])))
     )
 
 
 def _may_be_older(plan: OverlayPlan, names: Collection[str], text: str, newest: str) -> bool:
-    """Tell if all of these were named without a version, have a wheel, and are less than YEARS_OLDER by the index."""
+    """Return whether older releases of some packages are acceptable.
+
+    Each package must have been named without a version and have a wheel. Its release must be less than YEARS_OLDER
+    older than the newest one, by the index's dates.
+    """
     operators, sources = _operators(plan), pylock.without_wheel(text)
     dates, newest_dates = pylock.uploaded(text), pylock.uploaded(newest)
     return all(
@@ -159,72 +167,72 @@ def _resolution(plan: OverlayPlan, question: Question, text: str, newest: Mappin
     }
     askers = {}
     if plan.request.dry_run:
-        for name, every in question.annotations().items():
-            packages = [who for who in every if not who.startswith("-")]  # the others are files of the user's
-            is_of_base = name in plan.base.packages  # else only an extra of a package there can ask for it
-            askers[name] = [who for who in packages if canonical(who) in versions or not is_of_base]
+        for name, requirers in question.annotations().items():
+            packages = [requirer for requirer in requirers if not requirer.startswith("-")]  # without the user's files
+            is_of_base = name in plan.base.packages  # otherwise only an extra of a base package can require it
+            askers[name] = [requirer for requirer in packages if canonical(requirer) in versions or not is_of_base]
     return Resolution(lock=pylock.stripped(text, question.pins), versions=versions, older=older, askers=askers)
 
 
 def _replaceable(plan: OverlayPlan) -> frozenset[str]:
-    """Find the base's packages that may be replaced, because the user names them in another version.
+    """Return the base's packages that may be replaced because the user requests another version of them.
 
-    Raises AnswerIsNo if a protected one would be replaced that is not among those of --override.
+    Raises AnswerIsNo if one of them is protected and not named with --override.
     """
     environment = marker_environment(plan.base)
     problems: list[Problem] = []
-    found = {name for name in plan.override_names if name in plan.base.packages}
-    for wanted in plan.wanted.requirements:
-        package = plan.base.packages.get(wanted.name)
-        if package is None or wanted.name in found or _fits(wanted, package, environment):
+    replaceable = {name for name in plan.override_names if name in plan.base.packages}
+    for requirement in plan.requested.requirements:
+        package = plan.base.packages.get(requirement.name)
+        if package is None or requirement.name in replaceable or _fits(requirement, package, environment):
             continue
-        rule = protected(wanted.name)
+        rule = protected(requirement.name)
         if rule is None:
-            found.add(wanted.name)
+            replaceable.add(requirement.name)
             continue
-        text = wanted.text if wanted.requirement is None else str(wanted.requirement)
-        message = f"{text} is asked for, and the base has {package.name} {package.version}, which is protected"
-        hint = f"leave it to the base, or replace it with --override {wanted.name}"
-        problems.append(Problem(f"{message}: {rule.cost}", wanted.position, hint))
+        text = requirement.text if requirement.requirement is None else str(requirement.requirement)
+        message = f"{text} is requested, but the base has {package.name} {package.version}, which is protected"
+        hint = f"use the base's version, or replace it with --override {requirement.name}"
+        problems.append(Problem(f"{message}: {rule.cost}", requirement.position, hint))
     AnswerIsNo.raise_any(problems)
-    return frozenset(found)
+    return frozenset(replaceable)
 
 
-def _fits(wanted: UserRequirement, package: Distribution, environment: dict[str, str]) -> bool:
-    requirement = wanted.requirement
+def _fits(requested: UserRequirement, package: Distribution, environment: dict[str, str]) -> bool:
+    requirement = requested.requirement
     if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
         return True
-    return requirement is not None and wanted.is_of_index and satisfies(requirement.specifier, package.version)
+    return requirement is not None and requested.is_of_index and satisfies(requirement.specifier, package.version)
 
 
 def _refuse_torch(plan: OverlayPlan, question: Question, resolution: Resolution) -> None:
-    """Refuse a torch of the index where the base was expected to bring one."""
+    """Raise AnswerIsNo if torch would come from the index although the base should provide it."""
     base, version = plan.base, resolution.versions.get("torch")
     if version is None or "torch" in base.packages or base.is_plain:
         return
     if "torch" not in plan.override_names:
         raise AnswerIsNo(
-            f"no torch lies under this: {base.described()} has none, and {question.askers('torch')} would bring torch "
-            f"{version} from the package index, which knows neither this machine's GPUs nor its network",
-            hint=f"{load_one(os.environ)}, name a base that has torch with --base PYTHON, make a plain environment "
-            "with a torch of its own (--no-base), or take that torch with --override torch",
+            f"no base with torch: {base.described()} has no torch, and torch {version} from the package index, "
+            f"required by {question.askers('torch')}, is not built for this machine's GPUs and network",
+            hint=f"{how_to_load_torch(os.environ)}, name a base that has torch with --base PYTHON, create a plain "
+            "environment with its own torch (--no-base), or install that torch with --override torch",
         )
 
 
 def _refuse_protected(
     plan: OverlayPlan, question: Question, resolution: Resolution, replaceable: frozenset[str]
 ) -> None:
-    """Refuse what would come beside or over a library that the base carries, without having been named."""
-    named = {*replaceable, *plan.override_names, *plan.wanted.names}
+    """Raise AnswerIsNo if an unnamed package would replace or duplicate a library of the base."""
+    allowed = {*replaceable, *plan.override_names, *plan.requested.names}
     has_torch = "torch" in plan.base.packages and "torch" not in replaceable
     problems = []
     for name, version in resolution.versions.items():
         rule = protected(name)
-        if rule is None or name in named:
+        if rule is None or name in allowed:
             continue
         if name in plan.base.packages or (rule.refuse_missing and has_torch):
-            who = question.askers(name)
-            message = f"{who} asks for {name} {version}, which is protected: {rule.cost}"
-            hint = f"leave {who} out, ask for another version of it, or install it with --override {name}"
+            requirers = question.askers(name)
+            message = f"{name} {version}, required by {requirers}, is protected: {rule.cost}"
+            hint = f"remove {requirers}, request another version, or install {name} with --override {name}"
             problems.append(Problem(message, hint=hint))
     AnswerIsNo.raise_any(problems)

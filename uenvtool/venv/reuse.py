@@ -1,4 +1,4 @@
-"""What stays of the overlay that is there: it is neither read nor written again when the overlay changes."""
+"""Reuses the unchanged packages of an existing overlay, which are neither read nor written again."""
 
 from __future__ import annotations
 
@@ -15,31 +15,37 @@ from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.settings import ALL
 
 
-def staying(plan: OverlayPlan, lock: str, old: Path) -> frozenset[str]:
-    """List the packages that the new lock has as the old overlay does, on the same base, and nobody changed there."""
-    before = plan.previous
-    if before is None or before.base.get("fingerprint") != plan.base.fingerprint():
+def reusable(plan: OverlayPlan, lock: str, old: Path) -> frozenset[str]:
+    """Return the packages that are equal in the new lock and the old overlay, if the base is the same.
+
+    A package whose files somebody changed in the old overlay is not among them.
+    """
+    previous = plan.previous
+    if previous is None or previous.base.get("fingerprint") != plan.base.fingerprint():
         return frozenset()
-    otherwise = set(before.built_on_base) ^ set(plan.settings.built_on_base)
-    if ALL in otherwise:
+    built_otherwise = set(previous.built_on_base) ^ set(plan.settings.built_on_base)
+    if ALL in built_otherwise:
         return frozenset()
     try:
         text = files.read_bytes(old / RECORD_FOLDER / pylock.LOCK, pylock.MAX_BYTES).decode("utf-8")
-        return (pylock.unchanged(lock, text) & plan.there.whole.keys()) - otherwise
-    except (FileNotFoundError, BadInput, ValueError):  # of the old overlay's lock: it says nothing
+        return (pylock.unchanged(lock, text) & plan.foreign.whole.keys()) - built_otherwise
+    except (FileNotFoundError, BadInput, ValueError):  # the old overlay's lock is missing or damaged
         return frozenset()
 
 
-def take_over(old: Path, new: Path, names: Collection[str], version: str, *, linked: bool) -> set[bytes]:
-    """Give a new overlay the files, with their bytecode; return the modules that have some. version: Python's.
+def reuse_files(old: Path, new: Path, names: Collection[str], version: str, *, linked: bool) -> set[bytes]:
+    """Copy files and their bytecode from an old to a new overlay; return the modules that have bytecode.
 
-    linked: the old overlay goes, so that both may have one file. What the new one has already is left.
+    version: the version of Python. linked: the old overlay will be removed, so hard links may replace copies. Files
+    that the new overlay already has are not replaced.
     """
     tag = os.fsencode("cpython-" + "".join(version.split(".")[:2]))
-    taken = files.take_files(old, new, names, linked=linked)
-    missing = next((name for name in names if name not in taken and not os.path.lexists(new / name)), None)
+    copied = files.take_files(old, new, names, linked=linked)
+    missing = next((name for name in names if name not in copied and not os.path.lexists(new / name)), None)
     if missing:
-        raise ToolFailed(f"{old / missing} has gone while this ran", hint="run it again; nothing was changed")
-    modules = [os.fsencode(name) for name in taken if name.endswith(".py")]
+        raise ToolFailed(
+            f"{old / missing} was removed during this run", hint="run the command again; nothing was changed"
+        )
+    modules = [os.fsencode(name) for name in copied if name.endswith(".py")]
     bytecode = {os.fsdecode(cache_name(module, tag)): module for module in modules}
     return {bytecode[name] for name in files.take_files(old, new, bytecode, linked=linked)}

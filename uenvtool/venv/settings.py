@@ -1,9 +1,9 @@
-"""Reads what pip is told about indexes, certificates and constraints, which uv does not read, as uv's options.
+"""Translates pip's settings for indexes, certificates and constraints, which uv does not read, into uv's options.
 
-A site gives its index in a pip.conf: in /etc, in an image, or in the home folder. The order is pip's: system, user, the
-environment's own pip.conf, PIP_CONFIG_FILE, PIP_* variables, later ones winning
-(https://pip.pypa.io/en/stable/topics/configuration/). pip itself is not asked: a uenv may have none. uv reads its own
-settings (`~/.config/uv`, UV_*), and what is set for uv goes before what is set for pip.
+A site configures its index in a pip.conf, which is in /etc, in an image or in the home directory. As in pip, the order
+is system, user, the environment's pip.conf, PIP_CONFIG_FILE and PIP_* variables, and later ones win
+(https://pip.pypa.io/en/stable/topics/configuration/). pip itself is not run, because a uenv may not have it. uv reads
+its own settings (`~/.config/uv`, UV_*), which take precedence over pip's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from uenvtool.core.errors import BadInput, Position
 
 INDEX = "--default-index"
 _BEST_OF_ALL = ("--index-strategy", "unsafe-best-match")
-"""pip takes the best of all indexes, uv what the first one has."""
+"""pip installs the best version of all indexes. By default, uv uses the first index that has the package."""
 _OPTIONS = {
     "index-url": (INDEX, {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}),
     "extra-index-url": ("--extra-index-url", {"UV_EXTRA_INDEX_URL"}),
@@ -29,31 +29,31 @@ _OPTIONS = {
     "no-binary": ("--no-binary", {"UV_NO_BINARY_PACKAGE"}),
     "only-binary": ("--only-binary", set[str]()),
 }
-"""pip's settings: the option of uv, and the variables of uv that say the same."""
+"""pip's settings, each with uv's option and uv's variables for the same setting."""
 _VARIABLES = {"cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY"}
 _SWITCHES = {"no-index": ("--no-index",), "pre": ("--prerelease", "allow")}
 _NOT_FOR_UV = {
     *("UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_TARGET", "UV_PREFIX", "UV_BREAK_SYSTEM_PACKAGES", "UV_PROJECT_ENVIRONMENT"),
-    *("UV_PROJECT", "UV_WORKING_DIR"),  # a folder of this tool's own is the project
-    *("UV_CONSTRAINT", "UV_REQUIRE_HASHES"),  # read here, with what the base has in mind
-    *("UV_NO_BUILD_ISOLATION", "UV_NO_BUILD_ISOLATION_PACKAGE"),  # recorded, and given as options
+    *("UV_PROJECT", "UV_WORKING_DIR"),  # the project is a directory of uenvtool
+    *("UV_CONSTRAINT", "UV_REQUIRE_HASHES"),  # read here, because the base's packages matter
+    *("UV_NO_BUILD_ISOLATION", "UV_NO_BUILD_ISOLATION_PACKAGE"),  # recorded, and passed as options
 }
 _FALSE = {"", "0", "false", "no", "off", "n", "f"}
 LINK_MODES = ("copy", "clone", "hardlink")
-"""How uv takes a package from its cache. First what is taken unless UV_LINK_MODE says otherwise: by a hard link, a file
-that is edited in the overlay would change in the cache too. Symlinks would lead out of an image."""
+"""uv's supported link modes for installing from its cache; the first one is the default if UV_LINK_MODE is not set.
+With hard links, editing a file in the overlay would also change the cache. Symlinks would point outside an image."""
 ALL = ":all:"
-"""Stands for all packages, as pip's --no-binary has it."""
+"""The name that means all packages, as in pip's --no-binary."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UvSettings:
-    """What uv gets.
+    """The settings with which uv runs.
 
-    arguments: for resolving and installing. constraints: paths or URLs. built_on_base: packages whose sources are built
-    with the packages that are there (--no-build-isolation), or ALL. require_hashes: each package needs a hash.
-    has_cache: uv keeps a cache of this user's. link_mode: how a package comes from there. project: uv's settings of the
-    project that the user named, as TOML has them. notes: what is not taken.
+    arguments: options for resolving and installing. constraints: paths or URLs of constraint files. built_on_base: the
+    packages that are built from source with the base's packages (--no-build-isolation), or ALL. require_hashes: each
+    package needs a hash. has_cache: uv can use the user's cache. link_mode: how uv installs files from the cache.
+    project: uv's settings in the user's project, as read from TOML. notes: notes about ignored settings.
     """
 
     arguments: tuple[str, ...] = ()
@@ -68,14 +68,14 @@ class UvSettings:
 
 
 def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
-    """Read the settings of this user here. prefix: the base's, whose pip.conf counts for its users.
+    """Return the settings of the current user. prefix: the prefix of the base, whose pip.conf applies to its users.
 
-    Raises BadInput with the place if a configuration file cannot be read.
+    Raises BadInput with the position if a configuration file cannot be read.
     """
     pip = _pip_settings(environ, prefix)
-    places = [os.path.expanduser(place) for place in pip.get("find-links", "").split()]
-    missing = [place for place in dict.fromkeys(places) if "://" not in place and not os.path.exists(place)]
-    pip["find-links"] = " ".join(place for place in places if place not in missing)
+    paths = [os.path.expanduser(path) for path in pip.get("find-links", "").split()]
+    missing = [path for path in dict.fromkeys(paths) if "://" not in path and not os.path.exists(path)]
+    pip["find-links"] = " ".join(path for path in paths if path not in missing)
     env = {name: value for name, value in environ.items() if name not in _NOT_FOR_UV}
     for name, variable in _VARIABLES.items():
         if pip.get(name) and variable not in environ:
@@ -89,46 +89,50 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
         require_hashes=is_on(pip, "require-hashes") or is_on(environ, "UV_REQUIRE_HASHES"),
         has_cache=_has_cache(environ),
         link_mode=mode if (mode := environ.get("UV_LINK_MODE", "")) in LINK_MODES else LINK_MODES[0],
-        notes=tuple(f"find-links {place}: it is not there, and is left out" for place in missing),
+        notes=tuple(f"find-links {path} does not exist and is ignored" for path in missing),
     )
 
 
 def _has_cache(environ: Mapping[str, str]) -> bool:
-    """Tell if uv can keep a cache: where the user says, else at its default place, if that can be written."""
+    """Return whether uv can use a cache: in UV_CACHE_DIR, or else in its default directory if that is writable."""
     if environ.get("UV_CACHE_DIR"):
         return True
-    home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
-    place = Path(home, "uv")
-    there = next((folder for folder in (place, *place.parents) if folder.exists()), place)
-    return place.is_absolute() and os.access(there, os.W_OK | os.X_OK)
+    cache_home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
+    cache = Path(cache_home, "uv")
+    nearest = next((directory for directory in (cache, *cache.parents) if directory.exists()), cache)
+    return cache.is_absolute() and os.access(nearest, os.W_OK | os.X_OK)
 
 
 def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> UvSettings:
-    """Add what uv does not take from a requirement file as pip does. options: those of the files.
+    """Return the settings with the options of requirements files that uv reads differently from pip.
 
-    An index that a file names goes before the user's, and the best of all indexes is taken.
+    options: the options in the files. An index in a file takes precedence over the user's, and the best version of all
+    indexes is used.
     """
-    words = list(settings.arguments)
-    if "--index-url" in options and INDEX in words:
-        at = words.index(INDEX)
-        del words[at : at + 2]
-    if "--extra-index-url" in options and not {_BEST_OF_ALL[0], "UV_INDEX_STRATEGY"} & {*words, *settings.environment}:
-        words += _BEST_OF_ALL
-    if "--pre" in options and "--prerelease" not in words:
-        words += _SWITCHES["pre"]
+    arguments = list(settings.arguments)
+    if "--index-url" in options and INDEX in arguments:
+        index = arguments.index(INDEX)
+        del arguments[index : index + 2]
+    if "--extra-index-url" in options and not {_BEST_OF_ALL[0], "UV_INDEX_STRATEGY"} & {
+        *arguments,
+        *settings.environment,
+    }:
+        arguments += _BEST_OF_ALL
+    if "--pre" in options and "--prerelease" not in arguments:
+        arguments += _SWITCHES["pre"]
     for host in options.get("--trusted-host", ()):
-        words += ("--allow-insecure-host", host)
-    return replace(settings, arguments=tuple(words))
+        arguments += ("--allow-insecure-host", host)
+    return replace(settings, arguments=tuple(arguments))
 
 
-def users_settings(environ: Mapping[str, str], folder: Path) -> Path:
-    """Return the file with uv's settings of this user or machine; an empty one in `folder` if there is none."""
+def users_settings(environ: Mapping[str, str], directory: Path) -> Path:
+    """Return the file with uv's settings of this user or machine, or else an empty file in `directory`."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
     for path in (Path(home, "uv/uv.toml"), Path("/etc/uv/uv.toml")):
         if path.is_file():
             return path
-    files.fill(folder, {"uv.toml": ""})
-    return folder / "uv.toml"
+    files.fill(directory, {"uv.toml": ""})
+    return directory / "uv.toml"
 
 
 class _PipConfig(configparser.RawConfigParser):
@@ -139,16 +143,22 @@ class _PipConfig(configparser.RawConfigParser):
 def _pip_settings(environ: Mapping[str, str], prefix: str) -> dict[str, str]:
     parser = _PipConfig()
     home = environ.get("HOME", "")
-    folders = [
-        *(os.path.join(folder, "pip") for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)),
+    directories = [
+        *(
+            os.path.join(directory, "pip")
+            for directory in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+        ),
         "/etc",
         os.path.join(home, ".pip"),
         os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "pip"),
         prefix,
     ]
-    named = environ.get("PIP_CONFIG_FILE", "")
-    paths = [*(os.path.join(folder, "pip.conf") for folder in folders if folder.startswith("/")), named]
-    for path in [] if named == os.devnull else filter(os.path.isfile, paths):
+    config_file = environ.get("PIP_CONFIG_FILE", "")
+    paths = [
+        *(os.path.join(directory, "pip.conf") for directory in directories if directory.startswith("/")),
+        config_file,
+    ]
+    for path in [] if config_file == os.devnull else filter(os.path.isfile, paths):
         _read_config(parser, Path(path))
     sections = (section for section in ("global", "install") if parser.has_section(section))
     pairs = [pair for section in sections for pair in parser.items(section)]
@@ -160,15 +170,16 @@ def _read_config(parser: configparser.RawConfigParser, path: Path) -> None:
     try:
         parser.read_string(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read it: {error}", Position(str(path)), "it is a file of pip's") from error
+        message = f"cannot read pip's configuration: {error}"
+        raise BadInput(message, Position(str(path)), "check the file's permissions and encoding") from error
     except configparser.Error as error:
         line = getattr(error, "lineno", None) or (getattr(error, "errors", None) or [(1, "")])[0][0]
-        hint = "[global], then NAME = VALUE"
-        raise BadInput("not a pip configuration file", Position(str(path), line), hint) from error
+        hint = "write NAME = VALUE lines below [global]"
+        raise BadInput("not a valid pip configuration file", Position(str(path), line), hint) from error
 
 
 def is_on(settings: Mapping[str, str], name: str) -> bool:
-    """Tell if a switch of pip's or uv's is on, as they read it."""
+    """Return whether a boolean setting of pip or uv is on, by their rules."""
     return settings.get(name, "").lower() not in _FALSE
 
 
@@ -180,6 +191,6 @@ def _arguments(pip: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[s
                 yield from (option, value)
     if pip.get("extra-index-url") and "UV_INDEX_STRATEGY" not in environ:
         yield from _BEST_OF_ALL
-    for name, words in _SWITCHES.items():
+    for name, switch in _SWITCHES.items():
         if is_on(pip, name):
-            yield from words
+            yield from switch

@@ -1,4 +1,4 @@
-"""What a dry run does not build: it goes by the metadata of wheels alone."""
+"""Tracks the packages that a dry run would have to build; it uses only the metadata of wheels."""
 
 from __future__ import annotations
 
@@ -17,75 +17,77 @@ from uenvtool.venv.settings import ALL, UvSettings, is_on
 
 _OF_INDEX = re.compile(r"Wheels are required for `([^`]+)`")
 _ELSEWHERE = re.compile(r"Building source distributions for `([^`]+)` is disabled")
-"""Words of uv 0.13 about what it would have to build, of an index and of another place (crate uv-resolver)."""
+"""uv 0.13's messages about packages that it would have to build, from an index or elsewhere (crate uv-resolver)."""
 NO_BINARY = "--no-binary"
 UNKNOWN = "0"
-"""The version that uv is told of what it would have to build to know it."""
-ALL_BUILT = "--no-binary :all: builds all from its source, and a dry run builds nothing"
-WITHOUT = "leave it out to see the rest, or give the command without --dry-run"
+"""The version that uv gets for a package whose version only a build can tell."""
+ALL_BUILT = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
+WITHOUT = "remove it to see the other packages, or run the command without --dry-run"
 
 
 @dataclass(frozen=True, slots=True)
 class Unbuilt:
-    """What would be built, by normalized name: releases of an index, and archives, folders and repositories.
+    """The packages that would be built, by normalized name, for which uv assumes that they have no dependencies.
 
-    uv takes it that they need nothing. It grows by what uv says.
+    of_index: releases of an index. elsewhere: archives, directories and repositories. Names are added as uv reports
+    them.
     """
 
     of_index: set[str] = field(default_factory=set)
     elsewhere: set[str] = field(default_factory=set)
 
-    def words(self, *, of_project: bool) -> Iterator[str]:
-        """Give uv's options by which it builds nothing. of_project: its command is about a project."""
+    def options(self, *, of_project: bool) -> Iterator[str]:
+        """Yield the options with which uv builds nothing. of_project: the uv command concerns a project."""
         if of_project:
             yield "--no-build"
             return
         yield from ("--only-binary", ALL)
-        for name in sorted(self.of_index):  # with the metadata that it is told there is nothing to build
+        for name in sorted(self.of_index):  # uv gets their metadata and builds nothing
             yield from (NO_BINARY, name)
 
     def metadata(self) -> list[dict[str, Any]]:
-        """Return uv's setting dependency-metadata."""
+        """Return the value of uv's setting dependency-metadata."""
         of_index: list[dict[str, Any]] = [{"name": name, "requires-dist": []} for name in sorted(self.of_index)]
-        # Of another place uv wants the version, too, and takes no metadata with --no-binary.
+        # For a package from elsewhere, uv also needs the version, and it ignores the metadata with --no-binary.
         return of_index + [
             {"name": name, "version": UNKNOWN, "requires-dist": []} for name in sorted(self.elsewhere - self.of_index)
         ]
 
     def learn(self, stderr: str) -> bool:
-        """Take in what uv could not do without a build; False if there is nothing new."""
-        found = {canonical(name) for name in _ELSEWHERE.findall(stderr)} - self.elsewhere - self.of_index
-        self.elsewhere.update(found)
-        return self.add({canonical(name) for name in _OF_INDEX.findall(stderr)}) or bool(found)
+        """Add the packages that uv reports as needing a build; return whether any of them is new."""
+        new = {canonical(name) for name in _ELSEWHERE.findall(stderr)} - self.elsewhere - self.of_index
+        self.elsewhere.update(new)
+        return self.add({canonical(name) for name in _OF_INDEX.findall(stderr)}) or bool(new)
 
     def add(self, names: Collection[str]) -> bool:
-        """Take in releases of an index; False if there is nothing new."""
-        found = set(names) - self.of_index
-        self.of_index.update(found)
-        return bool(found)
+        """Add releases of an index; return whether any of them is new."""
+        new = set(names) - self.of_index
+        self.of_index.update(new)
+        return bool(new)
 
 
 def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
-    """Gather what the user wants built; uv would build it to know what it needs.
+    """Return the packages that the user wants to build; uv would build them to find their dependencies.
 
-    Raises AnswerIsNo if that is all, or what has not even a name before it is built.
+    Raises AnswerIsNo if all packages are built, or if only a build can tell the name of a package.
     """
-    words, env = settings.arguments, settings.environment
-    named = [value for option, value in itertools.pairwise(words) if option == NO_BINARY]
+    arguments, env = settings.arguments, settings.environment
+    named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]
     named += [*request.options.get(NO_BINARY, ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
     if ALL in named or is_on(env, "UV_NO_BINARY"):
-        raise AnswerIsNo(ALL_BUILT, hint="give the command without --dry-run, or without that option")
-    for wanted in request.requirements:
-        if wanted.editable and not (wanted.name or project_name(Path(wanted.editable))):
-            raise AnswerIsNo(f"{wanted.editable} has no name before it is built", wanted.position, WITHOUT)
+        raise AnswerIsNo(ALL_BUILT, hint="run the command without --dry-run or without --no-binary")
+    for requirement in request.requirements:
+        if requirement.editable and not (requirement.name or project_name(Path(requirement.editable))):
+            message = f"{requirement.editable}: the name of the project is known only after a build"
+            raise AnswerIsNo(message, requirement.position, WITHOUT)
     names = {canonical(name) for text in (*named, *settings.built_on_base) for name in text.split(",") if name != ALL}
-    elsewhere = {wanted.name for wanted in request.requirements if not wanted.is_of_index} & names
+    elsewhere = {requirement.name for requirement in request.requirements if not requirement.is_of_index} & names
     return Unbuilt(names - elsewhere, elsewhere)
 
 
 def without_sources(settings: UvSettings) -> UvSettings:
-    """Return the settings without what takes a package by its source: `Unbuilt` says it, and uv builds no other."""
+    """Return the settings without the options that build packages from source, which `Unbuilt` replaces."""
     pairs = itertools.pairwise(("", *settings.arguments))
-    kept = (word for before, word in pairs if NO_BINARY not in (before, word))
+    kept = (argument for option, argument in pairs if NO_BINARY not in (option, argument))
     env = {name: value for name, value in settings.environment.items() if name != "UV_NO_BINARY_PACKAGE"}
     return replace(settings, arguments=tuple(kept), environment=env)

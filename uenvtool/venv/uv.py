@@ -1,4 +1,4 @@
-"""Runs uv, and quotes what it says when it fails."""
+"""Runs uv, and turns its failures into errors that quote uv's message."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from uenvtool.venv.requirements import UserRequest
 from uenvtool.venv.settings import ALL, UvSettings
 from uenvtool.venv.unbuilt import Unbuilt
 
-HOW_TO_GET = "`pip install uv` beside uenvtool, or see https://docs.astral.sh/uv/"
+HOW_TO_GET = "install it into uenvtool's environment with `pip install uv`, or see https://docs.astral.sh/uv/"
 _OUTSIDE = r"Skipping unsafe file name: (.*)"
-"""uv leaves such a file out and says so in its log alone (its crate uv-extract)."""
+"""uv skips such a file and reports it only in its log (crate uv-extract)."""
 BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja")
-"""setuptools and wheel are what a build needs if it names nothing (PEP 517); torch.utils.cpp_extension imports
-packaging and setuptools, and compiles with ninja if it is there."""
-Words = Sequence[str | Path]
+"""The packages that builds commonly need. setuptools and wheel are the default build requirements (PEP 517).
+torch.utils.cpp_extension imports packaging and setuptools, and compiles with ninja if it is installed."""
+Arguments = Sequence[str | Path]
 KEEP_LINES = 12
 NOTHING_CHANGED = "nothing was changed"
 
 
 class NoSolution(AnswerIsNo):
-    """The requirements contradict each other or the base. explanation: all of uv's words."""
+    """The requirements contradict each other or the base. explanation: uv's whole message."""
 
-    def __init__(self, explanation: str, note: str = "", hint: str = "ask for versions that exist and fit") -> None:
+    def __init__(self, explanation: str, note: str = "", hint: str = "request versions that exist and fit") -> None:
         super().__init__("\n".join(filter(None, [short_text(explanation), note])), hint=f"{hint}; {NOTHING_CHANGED}")
         self.explanation = explanation
 
@@ -42,83 +42,82 @@ class BuildFailed(ToolFailed):
 
 
 class IndexFailed(ToolFailed):
-    """An index does not answer, or refuses to."""
+    """An index does not answer or denies access."""
 
 
 class DiskFull(ToolFailed):
-    """The place of the work has no space left."""
+    """The disk of the temporary directory or of uv's cache is full."""
 
 
 class UnsafePackage(ToolFailed):
-    """A package has a file that leads out of its environment. uv says so once, and leaves the file out."""
+    """A package contains a file whose path is outside its environment. uv reports it once and skips the file."""
 
 
 _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
     (
         r"No space left on device|Disk quota exceeded",
         DiskFull,
-        "free space there, or if it is uv's cache, set UV_CACHE_DIR to a folder that has some",
+        "free space on that disk; if it is the disk of uv's cache, set UV_CACHE_DIR to a directory with free space",
     ),
-    (r"Couldn't parse|Error parsing|Unexpected '|Expected `--hash`|must be followed by", BadInput, "mend that line"),
+    (r"Couldn't parse|Error parsing|Unexpected '|Expected `--hash`|must be followed by", BadInput, "fix that line"),
     (
         r"needs to be updated, but `--locked`",
         AnswerIsNo,
-        "uv.lock is older than pyproject.toml: `uv lock` makes it anew",
+        "update the lock with `uv lock`, because uv.lock is older than pyproject.toml",
     ),
     (
         r"incompatible with the `pylock",
         AnswerIsNo,
-        "the lock is for another Python: load the base that it was made for, which it names, or resolve anew",
+        "load the base that the lock names, or resolve the requirements again: the lock is for another Python",
     ),
     (
         r"build backend returned(?s:.)*(CUDA_HOME environment variable is not set|nvcc was not found|bin/nvcc')",
         BuildFailed,
-        "its build starts bin/nvcc of the CUDA toolkit, whose folder CUDA_HOME names: load the module that has it "
-        "({modules}), in the version of the base's torch, or set CUDA_HOME",
+        "load a CUDA module ({modules}) with the CUDA version of the base's torch, or set CUDA_HOME to the CUDA "
+        "toolkit's directory: the build runs bin/nvcc there",
     ),
     (
         r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named 'torch",
         BuildFailed,
-        "its build needs torch, which lies in the base: --no-build-isolation {name}",
+        "add --no-build-isolation {name}: its build needs torch, which is in the base",
     ),
     (
         r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named",
         BuildFailed,
-        "put the module that its build needs into the overlay first, in a run of its own, then build it with "
+        "install the module that its build needs into the overlay with a separate command, and then build it with "
         "--no-build-isolation {name}",
     ),
-    (r"Failed to build", BuildFailed, "another version may have a wheel for this Python"),
+    (r"Failed to build", BuildFailed, "request another version, which may have a wheel for this Python"),
     (
         r"Building source distributions is disabled",
         AnswerIsNo,
-        "a dry run builds nothing, and what you name has no name before that (a folder without pyproject.toml, a "
-        "repository): leave it out to see the rest, or give the command without --dry-run",
+        "remove the directories without pyproject.toml and the repositories to see the other packages, or run the "
+        "command without --dry-run: only a build can tell their names",
     ),
     (
         r"Hash mismatch",
         ToolFailed,
-        "the file that came is not the one of the lock: somebody has changed it, or the lock; install it only if you "
-        "know why, with a new lock",
+        "do not install it unless you know why the file or the lock was changed; if you do, make a new lock",
     ),
     (
         r"Failed to fetch|error sending request|could not be queried",
         IndexFailed,
-        "check the network, the index and your credentials, or give wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1",
+        "check the network, the index and your credentials, or provide wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1",
     ),
     (r"No solution found", NoSolution, ""),
 )
-"""Words of uv by which its failures differ for this tool: another exit code, another way out. The first that fits.
+"""Patterns in uv's messages, each with the exception and the hint for that failure. The first match is used.
 
-Those of nvcc are torch's (torch/utils/cpp_extension.py, 2.6) and flash-attn's (setup.py, 2.8.3).
+The patterns about nvcc come from torch (torch/utils/cpp_extension.py, 2.6) and flash-attn (setup.py, 2.8.3).
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uv:
-    """uv with the user's settings, working in one folder of the tool's own.
+    """uv with the user's settings and a temporary working directory.
 
-    build_path: folders of packages that sources without build isolation are built with. unbuilt: what would be built,
-    where nothing is.
+    build_path: the package directories for builds without build isolation. unbuilt: the packages that would be built,
+    only in a dry run.
     """
 
     program: str
@@ -128,7 +127,7 @@ class Uv:
     unbuilt: Unbuilt | None = None
 
     def _environment(self) -> dict[str, str]:
-        """Return uv's environment: its work is done here, and its cache is the user's if that can be kept."""
+        """Return uv's environment variables; without a usable cache of the user, the cache is a temporary one."""
         temporary = self.work / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         env = {
@@ -140,43 +139,46 @@ class Uv:
             "COLUMNS": "1000",
             "RUST_LOG": "uv_extract=warn",
         }
-        # The base's packages would come before what an isolated build asks for.
+        # The base's packages would take precedence over the requirements of an isolated build.
         for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "FORCE_COLOR", "PYTHONPATH", "PYTHONUSERBASE", "PYTHONHOME"):
             env.pop(name, None)
         if self.build_path:
             env["PYTHONPATH"] = os.pathsep.join(self.build_path)
-            programs = [os.path.join(folder, "bin") for folder in self.build_path]
+            programs = [os.path.join(directory, "bin") for directory in self.build_path]
             env["PATH"] = os.pathsep.join([*filter(os.path.isdir, programs), env.get("PATH", os.defpath)])
         if not self.settings.has_cache:
             env["UV_CACHE_DIR"] = str(self.work / "cache")
         return env
 
     def _project(self) -> Path:
-        """Return the folder that uv takes for the project: it ends uv's search, which goes on in the folders above.
+        """Return the directory that uv uses as the project, so that uv does not search the parent directories.
 
-        What lies there, as in a shared scratch, is somebody else's. Source: uv, crate uv-settings,
-        `FilesystemOptions::find`, and crate uv-workspace, `Workspace::discover`.
+        Settings in a parent directory, for example a shared scratch directory, may belong to somebody else. Source: uv,
+        crate uv-settings, `FilesystemOptions::find`, and crate uv-workspace, `Workspace::discover`.
         """
         import tomlkit
 
-        folder = self.work / "settings"
-        folder.mkdir(parents=True, exist_ok=True)
+        directory = self.work / "settings"
+        directory.mkdir(parents=True, exist_ok=True)
         tool: dict[str, Any] = {"uv": {**self.settings.project, "workspace": {}}}
         if self.unbuilt and (metadata := self.unbuilt.metadata()):
             tool["uv"]["dependency-metadata"] = [*tool["uv"].get("dependency-metadata", ()), *metadata]
         text = tomlkit.dumps({"project": {"name": "overlay", "version": "0"}, "tool": tool})
-        files.fill(folder, {"pyproject.toml": text})
-        return folder
+        files.fill(directory, {"pyproject.toml": text})
+        return directory
 
-    def run(self, arguments: Words, *, of_project: bool = False) -> str:
-        """Run uv and return what it printed. of_project: its arguments name one. Raises what its failure means."""
-        words = [
+    def run(self, arguments: Arguments, *, of_project: bool = False) -> str:
+        """Run uv and return its output on stdout. of_project: the arguments name a project.
+
+        Raises the error of `failure` if uv fails, and UnsafePackage if a package contains a file outside the overlay.
+        """
+        command = [
             *map(str, arguments),
             *self.settings.arguments,
-            *(self._building() if self.unbuilt is None else self.unbuilt.words(of_project=of_project)),
+            *(self._build_options() if self.unbuilt is None else self.unbuilt.options(of_project=of_project)),
             *([] if of_project else ["--project", str(self._project())]),
         ]
-        completed = processes.run([self.program, *words], env=self._environment())
+        completed = processes.run([self.program, *command], env=self._environment())
         if completed.code != 0:
             if self.unbuilt and self.unbuilt.learn(completed.stderr):
                 return self.run(arguments, of_project=of_project)
@@ -184,20 +186,20 @@ class Uv:
         outside = re.search(_OUTSIDE, completed.stderr)
         if outside:
             raise UnsafePackage(
-                f"a package has a file that leads out of the overlay: {outside[1]}",
-                hint=f"do not install it, and report it where you got it from; {NOTHING_CHANGED}",
+                f"a package contains a file outside the overlay: {outside[1]}",
+                hint=f"do not install that package, and report it to its author or index; {NOTHING_CHANGED}",
             )
         return completed.stdout
 
-    def _building(self) -> list[str]:
+    def _build_options(self) -> list[str]:
         built = self.settings.built_on_base
-        options = [word for name in built for word in ("--no-build-isolation-package", name, "--no-binary", name)]
+        options = [text for name in built for text in ("--no-build-isolation-package", name, "--no-binary", name)]
         return ["--no-build-isolation"] if ALL in built else options
 
-    def run_again(self, arguments: Words) -> str:
-        """Run uv on what it has just resolved, from its cache: an index that mirrors feed can answer two ways.
+    def run_again(self, arguments: Arguments) -> str:
+        """Run uv from its cache on requirements that it has just resolved; mirrors of an index may answer differently.
 
-        If the cache has not all of it, as when an index forbids that, the index answers.
+        If the cache lacks an answer, for example because the index forbids caching, uv queries the index.
         """
         try:
             return self.run([*arguments, "--offline"])
@@ -207,63 +209,63 @@ class Uv:
             return self.run(arguments)
 
     def building_on(self, base: Base, request: UserRequest) -> Uv:
-        """Return uv as it has to be to build on the base; as it is if nothing is built so.
+        """Return uv prepared to build packages with the base's packages, or unchanged if no package is built that way.
 
-        The base's packages come first. What it lacks of the tools, and what the user names beside what is built, lies
-        in a folder behind them and is no part of the overlay.
+        The base's packages come first. A temporary directory after them contains the build tools that the base lacks,
+        and the other packages that the user names. It is not part of the overlay.
         """
         built = self.settings.built_on_base
         if not built or self.unbuilt is not None:
             return self
-        folder = self.work / "tools"
+        tools = self.work / "tools"
         isolated = replace(self, settings=replace(self.settings, built_on_base=()))
-        words: list[str | Path] = ["pip", "install", "--quiet", "--no-deps", "--python", base.python]
-        words += ["--target", folder]
-        words += ["--only-binary", ":all:"]  # what is built itself is among what the user names
-        wanted = [[name for name in BUILD_TOOLS if name not in base.packages]]
-        wanted += [
+        arguments: list[str | Path] = ["pip", "install", "--quiet", "--no-deps", "--python", base.python]
+        arguments += ["--target", tools]
+        arguments += ["--only-binary", ":all:"]  # the user's packages include the one to build
+        groups = [[name for name in BUILD_TOOLS if name not in base.packages]]
+        groups += [
             [requirement.text]
             for requirement in request.requirements
             if requirement.is_of_index and requirement.name not in {*built, *BUILD_TOOLS, *base.packages}
         ]
-        for texts in filter(None, wanted):
+        for texts in filter(None, groups):
             try:
-                isolated.run([*words, *texts])
+                isolated.run([*arguments, *texts])
             except (DiskFull, UnsafePackage):
                 raise
             except UenvtoolError:
-                continue  # if the index lacks one, the build says what it misses
-        return replace(self, build_path=(*base.folders, str(folder)))
+                continue  # if the index lacks one, the build reports the missing module
+        return replace(self, build_path=(*base.folders, str(tools)))
 
 
 def failure(stderr: str, module_path: str = "") -> UenvtoolError:
-    """Return an error that quotes uv's words, with the exit code and the way out that fit them.
+    """Return an error that quotes uv's message, with the exit code and the hint for it.
 
-    module_path: the folders where Lmod or Tcl's modules are looked for, as MODULEPATH has them.
+    module_path: the value of MODULEPATH, the directories in which Lmod or Tcl modules are found.
     """
     text = stderr.strip() or "uv failed and printed nothing"
-    for words, kind, hint in _FAILURES:
-        found = re.search(words, text)
-        if found and kind is NoSolution:
+    for pattern, kind, hint in _FAILURES:
+        match = re.search(pattern, text)
+        if match and kind is NoSolution:
             return NoSolution(text)
-        if found and kind is BuildFailed:
-            text = text.partition("\nhint: ")[0]  # of uv's own: it would install a second torch
-        if found:
+        if match and kind is BuildFailed:
+            text = text.partition("\nhint: ")[0]  # uv's own hint would install a second torch
+        if match:
             modules = _modules_of_cuda(module_path) if "{modules}" in hint else ""
-            way = hint.format(**found.groupdict(), modules=modules)
-            return kind(f"uv: {short_text(text)}", hint=f"{way}; {NOTHING_CHANGED}")
+            advice = hint.format(**match.groupdict(), modules=modules)
+            return kind(f"uv: {short_text(text)}", hint=f"{advice}; {NOTHING_CHANGED}")
     return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
 
 
 def _modules_of_cuda(module_path: str) -> str:
-    """Return the command that shows the modules of the CUDA toolkit, under the name that they have here."""
-    folders = (Path(folder) for folder in module_path.split(os.pathsep) if folder)
-    names = (path.name for folder in folders for path in sorted(folder.glob("[cC][uU][dD][aA]*")))
+    """Return the command that lists the CUDA toolkit's modules, with the name that they have on this machine."""
+    directories = (Path(directory) for directory in module_path.split(os.pathsep) if directory)
+    names = (path.name for directory in directories for path in sorted(directory.glob("[cC][uU][dD][aA]*")))
     return f"`module avail {next(names, 'cuda')}`"
 
 
 def short_text(text: str) -> str:
-    """Return the first and last lines of what uv printed, which can be hundreds."""
+    """Return the first and last lines of uv's message, which can have hundreds of lines."""
     lines = [line for line in text.removeprefix("error: ").splitlines() if line.strip()]
     half = KEEP_LINES // 2
     if len(lines) > KEEP_LINES:
@@ -272,12 +274,12 @@ def short_text(text: str) -> str:
 
 
 def find_uv() -> str:
-    """Find uv's program: of its wheel, else on PATH. Raises ToolMissing."""
+    """Return the path of uv from its wheel, or else from PATH. Raises ToolMissing if uv is not installed."""
     with contextlib.suppress(ImportError, FileNotFoundError):
         from uv import find_uv_bin
 
         return os.fspath(find_uv_bin())
-    found = shutil.which("uv")
-    if found is None:
+    program = shutil.which("uv")
+    if program is None:
         raise ToolMissing.not_on_path("uv", HOW_TO_GET)
-    return found
+    return program

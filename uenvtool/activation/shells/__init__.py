@@ -1,4 +1,4 @@
-"""The shells that scripts are written for: a class and its template beside it."""
+"""The supported shells, each with a class and a template next to it."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from uenvtool.activation.shells.bash import SHELL
 
 
 def shells() -> dict[str, Dialect]:
-    """Return the dialect of each shell by the name that --shell takes."""
+    """Return the dialect of each shell by its name for --shell."""
     return dict.fromkeys(SHELL.shells, SHELL)

@@ -26,7 +26,7 @@ from uenvtool.knowledge.settings import Settings
 
 
 class Bash(Dialect):
-    """bash from 4.2 on, and zsh."""
+    """The syntax of bash 4.2 or newer and zsh."""
 
     template = Path(__file__).with_suffix(".sh")
     shells = ("bash", "zsh")
@@ -62,12 +62,12 @@ class Bash(Dialect):
         return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in signs.items()) or "''"}
 
     def folders(self, plan: Settings) -> list[str]:
-        own = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))
-        whole = f'ue_folders="{own}:{":".join(LIBRARY_FOLDERS)}"'
+        library_path = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))
+        whole = f'ue_folders="{library_path}:{":".join(LIBRARY_FOLDERS)}"'
         return (
             [whole]
             if len(whole) <= WIDTH
-            else [f'ue_folders="{own}"', f"ue_folders=$ue_folders:{':'.join(LIBRARY_FOLDERS)}"]
+            else [f'ue_folders="{library_path}"', f"ue_folders=$ue_folders:{':'.join(LIBRARY_FOLDERS)}"]
         )
 
     def in_variable(self, name: str) -> str:

@@ -1,6 +1,6 @@
-# For bash and zsh: `source bin/activate`; `deactivate` undoes it. Written by `uenvtool venv`.
-# It finds the overlay by its own place, so the overlay can be moved and mounted, and starts no process for that.
-# The overlay does not need it: bin/python and the commands in bin/ work without.
+# Activates this overlay in bash or zsh: `source bin/activate`. `deactivate` undoes it. Written by `uenvtool venv`.
+# The script finds the overlay by its own path and starts no process, so the overlay can be moved and mounted.
+# Activation is optional: bin/python and the commands in bin/ work without it.
 
 _uenvtool_here=''
 if [ -n "${ZSH_VERSION:-}" ]; then
@@ -8,7 +8,7 @@ if [ -n "${ZSH_VERSION:-}" ]; then
 else
     _uenvtool_here="${BASH_SOURCE:-}"
 fi
-[ ! -h "$_uenvtool_here" ] || _uenvtool_here=$(readlink -f -- "$_uenvtool_here") # a link to it alone costs a process
+[ ! -h "$_uenvtool_here" ] || _uenvtool_here=$(readlink -f -- "$_uenvtool_here") # only a symlink costs a process
 while [ "${_uenvtool_here#./}" != "$_uenvtool_here" ]; do _uenvtool_here="${_uenvtool_here#./}"; done
 case $_uenvtool_here in
     /*) ;;
@@ -16,18 +16,18 @@ case $_uenvtool_here in
 esac
 case $_uenvtool_here in
     */activate) _uenvtool_here="${_uenvtool_here%/*}" && _uenvtool_here="${_uenvtool_here%/*}" ;;
-    *) _uenvtool_here='' ;; # eval, or a shell that does not say which file it reads
+    *) _uenvtool_here='' ;; # eval, or a shell that does not provide the path of the sourced file
 esac
 
 if [ -z "$_uenvtool_here" ] || [ ! -f "$_uenvtool_here/pyvenv.cfg" ]; then
     unset _uenvtool_here
-    echo 'uenvtool: activate cannot tell where it lies: `source PATH/bin/activate` in bash or zsh, without eval;' >&2
-    echo 'hint: PATH/bin/python and the commands beside it need no activation' >&2
+    echo 'uenvtool: activate cannot find its overlay: run `source PATH/bin/activate` in bash or zsh, without eval' >&2
+    echo 'hint: PATH/bin/python and the other commands in PATH/bin need no activation' >&2
     false
 else
-    [ -z "${_UENVTOOL_OVERLAY:-}" ] || ! typeset -f deactivate >/dev/null || deactivate # of this overlay or another one
+    [ -z "${_UENVTOOL_OVERLAY:-}" ] || ! typeset -f deactivate >/dev/null || deactivate # the active one first
     deactivate() {
-        _uenvtool_path=":${PATH:-}:" # its own entry alone is taken out: PATH may have changed since
+        _uenvtool_path=":${PATH:-}:" # remove only the overlay's entry, because PATH may have changed since
         case $_uenvtool_path in
             *":$_UENVTOOL_OVERLAY/bin:"*)
                 _uenvtool_path=${_uenvtool_path%%":$_UENVTOOL_OVERLAY/bin:"*}:${_uenvtool_path#*":$_UENVTOOL_OVERLAY/bin:"}
@@ -38,7 +38,7 @@ else
         [ "${VIRTUAL_ENV:-}" != "$_UENVTOOL_OVERLAY" ] || unset VIRTUAL_ENV VIRTUAL_ENV_PROMPT
         [ -n "${_UENVTOOL_OLD_PS1+set}" ] && { PS1="$_UENVTOOL_OLD_PS1"; unset _UENVTOOL_OLD_PS1; }
         unset _UENVTOOL_OVERLAY _uenvtool_path
-        hash -r 2>/dev/null || : # `set +h` makes it fail
+        hash -r 2>/dev/null || : # it fails after `set +h`
         unset -f deactivate
         return 0
     }

@@ -1,8 +1,7 @@
-"""Puts this overlay's packages before its base's, and those before everything else.
+"""Orders sys.path: the standard library, this overlay's packages, the base's packages, and the rest.
 
-Written by `uenvtool venv`; imported at every start by zzz_uenvtool_overlay.pth, which Python reads
-after the PYTHONPATH of the environment is in place. pyvenv.cfg names the base's folders. Afterwards
-sys.path is: the standard library, this overlay, the base, the rest.
+`uenvtool venv` writes this file. zzz_uenvtool_overlay.pth imports it at every start, after Python has added PYTHONPATH
+to sys.path. pyvenv.cfg lists the base's package directories.
 """
 
 import os
@@ -10,134 +9,145 @@ import sys
 
 
 def settings() -> dict[str, str]:
-    """Return the lines of pyvenv.cfg that are ours."""
-    found = {}
+    """Return uenvtool's settings in pyvenv.cfg."""
+    values = {}
     with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8", errors="surrogateescape") as stream:
         for line in stream:
             if line.startswith("uenvtool-"):
                 key, _, value = line.partition("=")
-                found[key.strip()] = value.strip()
-    return found
+                values[key.strip()] = value.strip()
+    return values
 
 
-def parts(path: list[str], here: str) -> tuple[list[str], list[str], list[str]]:
-    """sys.path in three: the standard library, what this overlay added, and the rest."""
+def parts(path: list[str], site: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the entries of sys.path in three lists: the standard library, the overlay's entries, and the rest."""
     stdlib = os.path.dirname(os.__file__)
     zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
     standard: list[str] = []
-    own, rest = [here], []
+    added, rest = [site], []
     for entry in path:
         if entry == stdlib or os.path.basename(entry) in ("lib-dynload", zipped):
             standard.append(entry)
-        elif entry == here:
+        elif entry == site:
             pass
-        elif standard:  # what site adds comes behind the standard library
-            own.append(entry)
+        elif standard:  # the module site adds entries after the standard library
+            added.append(entry)
         else:
             rest.append(entry)
-    return standard, own, rest
+    return standard, added, rest
 
 
 def order() -> None:
-    """Reorder sys.path once."""
-    before = list(sys.path)
-    if any("pip-build-env-" in entry for entry in before):
-        return  # pip builds a package in isolation, from this environment's Python but not its packages
-    here = os.path.dirname(os.path.abspath(__file__))
-    found = settings()
+    """Reorder sys.path, or exit if the base was not found or is another one."""
+    original = list(sys.path)
+    if any("pip-build-env-" in entry for entry in original):
+        return  # pip's isolated build uses this environment's Python but not its packages
+    site = os.path.dirname(os.path.abspath(__file__))
+    values = settings()
     if os.environ.pop("UENVTOOL_PYTHONHOME", ""):
-        os.environ.pop("PYTHONHOME", None)  # bin/python set it, for this Python alone
-    recorded = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
-    load = found.get("uenvtool-load", "")
-    mount, known = found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", "")
-    base, others = mounted_now(recorded, mount, known)
-    if others:
-        say_once(f"another base than this overlay's is mounted at {others[0]}: load the one that it was made on")
-        refuse_unless_wanted(f"{load and load + '; or '}make the overlay again on this one: {again('--update')}")
+        os.environ.pop("PYTHONHOME", None)  # bin/python sets it only for this Python process
+    recorded = [directory for directory in values.get("uenvtool-base", "").split(os.pathsep) if directory]
+    load = values.get("uenvtool-load", "")
+    mount, recorded_listing = values.get("uenvtool-base-mount", ""), values.get("uenvtool-base-listing", "")
+    base, other_mounts = mounted_now(recorded, mount, recorded_listing)
+    if other_mounts:
+        print_once(f"the uenv mounted at {other_mounts[0]} is not the base that this overlay was made on")
+        remake = f"make the overlay again on this base: {command_to_make_again('--update')}"
+        exit_unless_allowed(f"load the overlay's base: {load}; or {remake}" if load else remake)
     moved = dict(zip(recorded, base, strict=True))
-    present = [folder for folder in base if os.path.isdir(folder)]
-    if len(present) < len(base) and (not known or listing(base) != known):
-        gone = next(folder for folder in base if folder not in present)
-        way = f"load it first: {load}" if load else f"make it again on a Python that is here: {again('--base PYTHON')}"
-        refuse_unless_wanted(f"the base of this overlay is not here: {gone}; {way}")
-    elif known and not mount and listing(base) != known:
-        say_once(f"its base has other packages than when this overlay was made; look at it: uenvtool venv {sys.prefix}")
-    standard, own, rest = parts(before, here)
+    existing = [directory for directory in base if os.path.isdir(directory)]
+    if len(existing) < len(base) and (not recorded_listing or listing(base) != recorded_listing):
+        missing = next(directory for directory in base if directory not in existing)
+        remake = f"make the overlay again on another Python: {command_to_make_again('--base PYTHON')}"
+        advice = f"load it first: {load}" if load else remake
+        exit_unless_allowed(f"the base of this overlay was not found: {missing}; {advice}")
+    elif recorded_listing and not mount and listing(base) != recorded_listing:
+        print_once(
+            "the packages of the base have changed since this overlay was made; "
+            f"update the overlay with: uenvtool venv {sys.prefix}"
+        )
+    standard, added, rest = parts(original, site)
     editables_first()
-    first = standard + own + [folder for folder in present if folder not in own]
+    first = standard + added + [directory for directory in existing if directory not in added]
     sys.path[:] = first + [entry for entry in rest if entry not in first]
-    sites = found.get("uenvtool-base-site", "").split(os.pathsep)
-    run_pth_files([moved.get(folder, folder) for folder in sites], present, len(first))
+    sites = values.get("uenvtool-base-site", "").split(os.pathsep)
+    run_pth_files([moved.get(directory, directory) for directory in sites], existing, len(first))
 
 
-def mounted_now(base: list[str], mount: str, known: str) -> tuple[list[str], list[str]]:
-    """Return the base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
+def mounted_now(base: list[str], mount: str, recorded_listing: str) -> tuple[list[str], list[str]]:
+    """Return the base's directories at the mount point where its uenv is mounted now.
 
-    If none has it: the recorded folders, and the mounts of uenvs with other packages at the same places.
+    If no mounted uenv is the base, return the recorded directories and the mount points of uenvs that have the same
+    directories with other packages.
     """
     if not mount:
         return base, []
-    others = []
+    other_mounts = []
     mounts = [item.rpartition(":")[2] for item in os.environ.get("UENV_MOUNT_LIST", "").split(",")]
-    for other in dict.fromkeys([mount, *filter(None, mounts)]):
-        folders = [other + folder[len(mount) :] if folder.startswith(mount + "/") else folder for folder in base]
-        if all(map(os.path.isdir, folders)):
-            if listing(folders) == known:
-                return folders, []
-            others.append(other)
-    return base, others
+    for candidate in dict.fromkeys([mount, *filter(None, mounts)]):
+        directories = [
+            candidate + directory[len(mount) :] if directory.startswith(mount + "/") else directory
+            for directory in base
+        ]
+        if all(map(os.path.isdir, directories)):
+            if listing(directories) == recorded_listing:
+                return directories, []
+            other_mounts.append(candidate)
+    return base, other_mounts
 
 
-def refuse_unless_wanted(text: str) -> None:
-    """End Python without its base or on another one: the overlay's packages were chosen and compiled for its own."""
+def exit_unless_allowed(text: str) -> None:
+    """Exit unless UENVTOOL_ANY_BASE is set, because the overlay's packages were resolved and compiled for its base."""
     if not os.environ.get("UENVTOOL_ANY_BASE"):
-        say_once(f"{text}; UENVTOOL_ANY_BASE=1 starts it all the same")
-        os._exit(1)  # an exception would be a fatal error of site, with a traceback
+        print_once(f"{text}; to start Python anyway, set UENVTOOL_ANY_BASE=1")
+        os._exit(1)  # an exception would cause a fatal error in the module site, with a traceback
 
 
-def again(option: str) -> str:
-    """Return the command that makes this overlay again."""
+def command_to_make_again(option: str) -> str:
+    """Return the command that makes this overlay again with an option."""
     image = own_image()
-    words = f"{image.rpartition('.')[0]} {option} --squash {image}" if image else f"{sys.prefix} {option}"
-    return f"uenvtool venv {words}"
+    arguments = f"{image.rpartition('.')[0]} {option} --squash {image}" if image else f"{sys.prefix} {option}"
+    return f"uenvtool venv {arguments}"
 
 
 def own_image() -> str:
-    """Return the image that this overlay is mounted from; empty for a loose one. A mount cannot be written."""
+    """Return the image that this overlay is mounted from, or an empty string if it is not packed."""
     items = (item.rpartition(":") for item in os.environ.get("UENV_MOUNT_LIST", "").split(","))
     return next((image for image, _, mount in items if mount == sys.prefix), "")
 
 
-def listing(folders: list[str]) -> str:
-    """Return a short sum of which distributions lie in which folder, by their names alone: none in one that is gone."""
+def listing(directories: list[str]) -> str:
+    """Return a checksum of the distribution names in each directory; a missing directory counts as empty."""
     import zlib
 
     suffixes = (".dist-info", ".egg-info")
-    present = [os.listdir(folder) if os.path.isdir(folder) else [] for folder in folders]
-    names = [sorted(name for name in found if name.endswith(suffixes)) for found in present]
+    contents = [os.listdir(directory) if os.path.isdir(directory) else [] for directory in directories]
+    names = [sorted(name for name in entries if name.endswith(suffixes)) for entries in contents]
     return f"{zlib.crc32(repr(names).encode('utf-8', 'surrogateescape')):08x}"
 
 
-def say_once(text: str) -> None:
-    """Print a line on the first rank, and not again in what this Python starts."""
+def print_once(text: str) -> None:
+    """Print a line on the first rank, and only once for this process and its child processes."""
     if os.environ.get("SLURM_PROCID", "0") == "0" and os.environ.get("UENVTOOL_SAID") != text:
         os.environ["UENVTOOL_SAID"] = text
         sys.stderr.write(f"uenvtool: {text}\n")
 
 
-def say_if_older() -> None:
-    """Say that this image is older than the overlay beside it."""
+def warn_if_older() -> None:
+    """Print a warning if the mounted image is older than the overlay next to it."""
     image = own_image()
     packed = text_of(os.path.join(sys.prefix, "meta", "extra", "uenvtool.json")) if image else b""
-    folder, name = os.path.split(image.rpartition(".")[0])
-    for beside in (os.path.join(folder, name), os.path.join(folder, "." + name)):
-        loose = text_of(os.path.join(beside, ".uenvtool", "uenvtool.json")) if packed else b""
-        if loose and loose != packed:
-            say_once(f"{image} is older than {beside}; pack it again with: uenvtool venv {beside} --squash {image}")
+    directory, name = os.path.split(image.rpartition(".")[0])
+    for candidate in (os.path.join(directory, name), os.path.join(directory, "." + name)):
+        unpacked = text_of(os.path.join(candidate, ".uenvtool", "uenvtool.json")) if packed else b""
+        if unpacked and unpacked != packed:
+            print_once(
+                f"{image} is older than {candidate}; pack it again with: uenvtool venv {candidate} --squash {image}"
+            )
 
 
 def text_of(path: str) -> bytes:
-    """Return a file's content; nothing if it cannot be read."""
+    """Return the content of a file, or an empty string if the file cannot be read."""
     try:
         with open(path, "rb") as stream:
             return stream.read()
@@ -146,32 +156,32 @@ def text_of(path: str) -> bytes:
 
 
 def editables_first() -> None:
-    """Let the finders of this overlay's editable installs answer before the folders on sys.path."""
-    ours = [finder for finder in sys.meta_path if getattr(finder, "__module__", "").startswith("__editable__")]
-    if ours:
-        places = [i for i, finder in enumerate(sys.meta_path) if getattr(finder, "__name__", "") == "PathFinder"]
-        others = [finder for finder in sys.meta_path if finder not in ours]
-        at = places[0] if places else len(others)
-        sys.meta_path[:] = others[:at] + ours + others[at:]
+    """Move the import finders of this overlay's editable installs before the finder for sys.path."""
+    own_finders = [finder for finder in sys.meta_path if getattr(finder, "__module__", "").startswith("__editable__")]
+    if own_finders:
+        positions = [i for i, finder in enumerate(sys.meta_path) if getattr(finder, "__name__", "") == "PathFinder"]
+        others = [finder for finder in sys.meta_path if finder not in own_finders]
+        position = positions[0] if positions else len(others)
+        sys.meta_path[:] = others[:position] + own_finders + others[position:]
 
 
-def run_pth_files(sites: list[str], present: list[str], length: int) -> None:
-    """Process the base's own .pth files as its Python would; what they add stands behind the base."""
+def run_pth_files(sites: list[str], existing: list[str], length: int) -> None:
+    """Process the base's .pth files as its Python would, and put the entries that they add after the base."""
     import site
 
-    known = {os.path.normcase(os.path.abspath(entry)) for entry in sys.path}
-    behind = sys.path[length:]
+    known_paths = {os.path.normcase(os.path.abspath(entry)) for entry in sys.path}
+    following = sys.path[length:]
     del sys.path[length:]
     try:
-        for folder in sites:
-            if folder in present:
-                site.addsitedir(folder, known)
+        for directory in sites:
+            if directory in existing:
+                site.addsitedir(directory, known_paths)
     finally:
-        sys.path.extend(entry for entry in behind if entry not in sys.path)
+        sys.path.extend(entry for entry in following if entry not in sys.path)
 
 
 try:
     order()
-    say_if_older()
+    warn_if_older()
 except Exception as problem:  # never keep Python from starting
-    sys.stderr.write(f"uenvtool: this overlay could not put itself first: {problem!r}\n")
+    sys.stderr.write(f"uenvtool: this overlay could not be put first on sys.path: {problem!r}\n")

@@ -1,15 +1,15 @@
-"""Runs in the base's Python and prints what that Python is and what it has, as one line of JSON.
+"""Runs in the base's Python and prints that Python's version, paths and distributions as one line of JSON.
 
-With the argument `paths` it leaves out the distributions. Everything here works with the standard library of Python
-3.8 and newer, and imports nothing of the base's packages. Output before the marker (a `sitecustomize` that prints) is
-left aside by the reader.
+With the argument `paths`, it omits the distributions. It needs only the standard library of Python 3.8 or newer and
+imports none of the base's packages. The reader ignores all output before the marker, for example from a
+`sitecustomize` that prints.
 """
 
-from __future__ import annotations  # the annotations below must not keep an older Python from answering
+from __future__ import annotations  # so that Python 3.8 can run this file
 
 import sys
 
-sys.path.pop(0)  # the folder of this script is no part of the base
+sys.path.pop(0)  # the directory of this script is not part of the base
 
 import json
 import os
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MARKER = "uenvtool-probe:"
 
 
-def described(distribution: metadata.Distribution, folder: str) -> dict[str, object] | None:
-    """Describe one distribution; None if it has no name or version."""
+def described(distribution: metadata.Distribution, directory: str) -> dict[str, object] | None:
+    """Return a description of one distribution, or None if it has no name or version."""
     try:
         name, version = distribution.metadata["Name"], distribution.version
         requires = distribution.requires or []
@@ -33,14 +33,14 @@ def described(distribution: metadata.Distribution, folder: str) -> dict[str, obj
         return None
     try:
         points = [point for point in distribution.entry_points if point.group == "console_scripts"]
-    except Exception:  # nor must its commands
+    except Exception:  # invalid commands must not hide the distribution
         points = []
     if not name or not version:
         return None
     return {
         "name": str(name),
         "version": str(version),
-        "folder": folder,
+        "folder": directory,
         "requires": [str(requirement) for requirement in requires],
         "extras": [str(extra) for extra in extras],
         "scripts": {point.name: point.value for point in points},
@@ -48,28 +48,30 @@ def described(distribution: metadata.Distribution, folder: str) -> dict[str, obj
     }
 
 
-def distributions(folders: list[str]) -> list[dict[str, object]]:
-    """Describe all distributions, the first of a name winning as it does for importlib.metadata."""
-    from importlib import metadata  # takes longer than all the rest
+def distributions(directories: list[str]) -> list[dict[str, object]]:
+    """Return descriptions of all distributions; the first one of a name wins, as in importlib.metadata."""
+    from importlib import metadata  # imported late because it is slow
 
-    found: dict[str, dict[str, object]] = {}
-    for folder in folders:
-        for distribution in metadata.distributions(path=[folder]):
-            data = described(distribution, folder)
+    described_by_name: dict[str, dict[str, object]] = {}
+    for directory in directories:
+        for distribution in metadata.distributions(path=[directory]):
+            data = described(distribution, directory)
             if data:
-                found.setdefault(str(data["name"]).lower().replace("_", "-").replace(".", "-"), data)
-    return [found[key] for key in sorted(found)]
+                described_by_name.setdefault(str(data["name"]).lower().replace("_", "-").replace(".", "-"), data)
+    return [described_by_name[key] for key in sorted(described_by_name)]
 
 
 def main() -> None:
-    """Print the description."""
+    """Print the description of this Python."""
     stdlib = os.path.dirname(os.__file__)
     zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
     standard = {stdlib, sysconfig.get_path("stdlib")}
     standard |= {path for path in sys.path if os.path.basename(path) in (zipped, "lib-dynload")}
-    folders = [os.path.abspath(path) for path in sys.path if path and path not in standard and os.path.isdir(path)]
+    directories = [os.path.abspath(path) for path in sys.path if path and path not in standard and os.path.isdir(path)]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    sites = [os.path.abspath(path) for path in [*site.getsitepackages(), *user]]  # whose .pth files this Python runs
+    sites = [
+        os.path.abspath(path) for path in [*site.getsitepackages(), *user]
+    ]  # this Python processes their .pth files
     data = {
         "version": ".".join(map(str, sys.version_info[:3])),
         "implementation": sys.implementation.name,
@@ -77,10 +79,10 @@ def main() -> None:
         **{name: getattr(sys, name) for name in ("prefix", "base_prefix", "base_exec_prefix")},
         "stdlib": stdlib,
         "platform": sysconfig.get_platform(),
-        "folders": folders,
-        "sites": [path for path in sites if path in folders],
+        "folders": directories,
+        "sites": [path for path in sites if path in directories],
         "user_site": user[0] if user else None,
-        "distributions": [] if sys.argv[1:] == ["paths"] else distributions(folders),
+        "distributions": [] if sys.argv[1:] == ["paths"] else distributions(directories),
     }
     sys.stdout.write(MARKER + json.dumps(data) + "\n")
 
