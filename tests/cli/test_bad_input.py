@@ -67,7 +67,7 @@ WAYS_OUT = {
     "container --from a:b --pip a==": "--pip metatrain",
     "job python train.py": "a program and its options stand behind `--`",
     "job --lr 3 -- python train.py": "a program and its options stand behind `--`",
-    "check empty.lock": "name a batch script or EDF",
+    "check empty.lock": "pass the path of a batch script or EDF",
     "check --select x list.yaml": "`uenvtool list rules` lists them",
     "doctor env": "name the logs in it",
     "doctor empty.lock": "`scontrol show job ID` names its StdOut",

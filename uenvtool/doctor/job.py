@@ -69,7 +69,7 @@ def examine_job(
     files = [*outputs, *_dumps(record, submitted)]
     logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
-    findings = [*found.values(), *_flaws(submitted, found)]
+    findings = [*found.values(), *_script_problems(submitted, found)]
     facts = list(_facts(record.facts))
     unseen = [*logs.unseen, *record.unseen]
     if record.environment is not None:
@@ -150,14 +150,14 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
     return [Finding(known=known[FAILED], detail=detail)]
 
 
-def _flaws(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the flaws of the script, as `uenvtool check` finds them, but for hints."""
-    for flaw in submitted.flaws:
-        if flaw.rule.id not in known and flaw.severity != HINT:
-            same = {name: getattr(flaw.rule, name) for name in ("id", "what", "fix", "source", "position")}
-            severity = BROKEN if flaw.severity == ERROR else RISK
-            rule = KnownFinding(severity=severity, why=flaw.rule.cost, **same)
-            yield Finding(known=rule, detail=flaw.named, place=f"{SCRIPT}:{flaw.position.line}")
+def _script_problems(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
+    """Yield the problems that `uenvtool check` finds in the script, except hints."""
+    for problem in submitted.problems:
+        if problem.rule.id not in known and problem.severity != HINT:
+            same = {name: getattr(problem.rule, name) for name in ("id", "what", "fix", "source", "position")}
+            severity = BROKEN if problem.severity == ERROR else RISK
+            rule = KnownFinding(severity=severity, why=problem.rule.cost, **same)
+            yield Finding(known=rule, detail=problem.named, place=f"{SCRIPT}:{problem.position.line}")
 
 
 def _tuned(
