@@ -97,12 +97,11 @@ class Context:
     def _threads_over(self, part: Part) -> int | None:
         """Return the number of threads on a node that exceed its cores, if the part sets the threads per rank."""
         threads = self.values.number(part.text) if part.name.endswith("_NUM_THREADS") else None
-        ranks, cores = self._most_ranks, self.shape.cores
+        ranks, cores = self._max_ranks_per_node, self.shape.cores
         return max(threads * ranks - cores, 0) if threads and cores and ranks < MANY else None
 
     @functools.cached_property
-    def _most_ranks(self) -> int:
-        """Return the largest number of ranks that one launch starts on a node."""
+    def _max_ranks_per_node(self) -> int:
         return max((launch.of_node for launch in self.launches), default=0)
 
     @functools.cached_property

@@ -171,7 +171,7 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
     step: the offset of the command that starts the step, -1 for the script itself.
     commands, launches: the commands and launches in the step.
     """
-    launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _computes(launch, step)]
+    launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
     trained.sort(key=lambda part: part.offset)
@@ -201,8 +201,7 @@ _HELPS = re.compile(
 """Programs that srun starts for other purposes than training."""
 
 
-def _computes(launch: Launch, step: int) -> bool:
-    """Return whether a launch runs training, not a helper of the batch script."""
+def _is_training(launch: Launch, step: int) -> bool:
     shape = launch.shape
     return step >= 0 or launch.program != PYTHON or bool(shape.gpus) or (shape.tasks or 1) * (shape.nodes or 1) > 1
 

@@ -124,7 +124,7 @@ def spelling(text: str, word: Sequence[Piece]) -> str:
     """Return a word as its command receives it, with quotes removed and substitutions unchanged."""
     parts = []
     for piece in word:
-        start, end = _inside(text, piece)
+        start, end = _range_without_quotes(text, piece)
         part = text[start:end]
         escapes = _ESCAPES.get(piece.kind) if "\\" in part else None
         parts.append(escapes.sub(lambda escape: _unescaped(escape[0]), part) if escapes else part)
@@ -139,7 +139,7 @@ def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
     parts: list[str] = []
     offsets: list[int] = []
     for piece in word:
-        position, end = _inside(text, piece)
+        position, end = _range_without_quotes(text, piece)
         marks = _MARKS.get(piece.kind)
         for mark in marks.finditer(text, position, end) if marks else ():
             replacement = OUTER if mark[0] == "$" else _unescaped(mark[0])
@@ -151,8 +151,7 @@ def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
     return "".join(parts), offsets
 
 
-def _inside(text: str, piece: Piece) -> tuple[int, int]:
-    """Return the range of a piece without its quotes."""
+def _range_without_quotes(text: str, piece: Piece) -> tuple[int, int]:
     if piece.kind not in ("single", "double") or text[piece.start] not in "'\"":
         return piece.start, piece.end
     closed = piece.end - piece.start > 1 and text[piece.end - 1] == text[piece.start]
