@@ -180,14 +180,14 @@ def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
 
 def test_a_new_check_of_doctor_is_a_function_and_an_entry(project: Path) -> None:
     doctor, findings = project / "uenvtool" / "doctor", project / "knowledge" / "findings" / "shell.yaml"
-    machine, here = doctor / "machine.py", doctor / "here.py"
-    head = "def wrong_process(here: Snapshot) -> Iterator[Fault]:"
-    own = f'{head}    if "MINE" in here.environ:\n        yield Fault("mine-is-set", "MINE")\n'
+    machine, shell = doctor / "machine.py", doctor / "shell.py"
+    head = "def wrong_process(snapshot: Snapshot) -> Iterator[Fault]:"
+    own = f'{head}    if "MINE" in snapshot.environ:\n        yield Fault("mine-is-set", "MINE")\n'
     text = machine.read_text(encoding="utf-8")
     assert head in text
     machine.write_text(text + "\n\n" + own.replace("process", "mine").replace(":    if", ":\n    if"))
-    table = here.read_text(encoding="utf-8")
-    here.write_text(table.replace("machine.wrong_process,", "machine.wrong_process, machine.wrong_mine,"))
+    table = shell.read_text(encoding="utf-8")
+    shell.write_text(table.replace("machine.wrong_process,", "machine.wrong_process, machine.wrong_mine,"))
     text = findings.read_text(encoding="utf-8")
     entry = text[text.index("  variable-needs:") : text.index("  hook-missing:")]
     findings.write_text(text + entry.replace("variable-needs", "mine-is-set"), encoding="utf-8")

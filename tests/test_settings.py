@@ -15,7 +15,7 @@ from tests.support.shells import run
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
-from uenvtool.doctor.variables import tuned_here
+from uenvtool.doctor.variables import current_tuning
 from uenvtool.knowledge.condition import parse_condition
 from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.lock import read_lock
@@ -62,7 +62,7 @@ def of_explain(cli: Cli, *place: str) -> dict[str, str]:
 
 def of_doctor(cli: Cli, *place: str) -> dict[str, str]:
     system, runtime, recipe = place
-    tuned, why = tuned_here({}, system=system, runtime=runtime, recipe=recipe, folders=(), python=None)
+    tuned, why = current_tuning({}, system=system, runtime=runtime, recipe=recipe, directories=(), python=None)
     assert tuned is not None, why
     return {setting.name: setting.value or "" for setting in tuned.settings if setting.removes or setting.is_fixed}
 

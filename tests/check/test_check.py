@@ -1,4 +1,4 @@
-"""`uenvtool check`: the flaws of scripts and EDFs, whoever wrote them."""
+"""`uenvtool check`: the problems that it finds in batch scripts and EDFs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.support.seeds import written
-from uenvtool.check.findings import read_source
 from uenvtool.check.lint import runtime_of
+from uenvtool.check.problems import read_source
 from uenvtool.knowledge.rule import load_rules
 
 SEEDS = {
@@ -24,7 +24,7 @@ SEEDS = {
     (3, "tee rank_"): {"roce-gid-from-grep", "failure-hidden"},
     (4, "apptainer"): {"placeholder", "failure-hidden", "kill-by-pattern"},
 }
-"""The flaws of each script of the seeds: what their own later pages correct, and what was seen in a real Slurm."""
+"""The problems in each seed script, corrected by later pages of its site or observed in a real Slurm."""
 
 
 def found(cli: Cli, *files: Path, options: tuple[str, ...] = ()) -> list[dict[str, object]]:
@@ -35,7 +35,7 @@ def found(cli: Cli, *files: Path, options: tuple[str, ...] = ()) -> list[dict[st
 
 
 def put(write: Write, text: str) -> Path:
-    """Write a text as what it is: a script, or an EDF."""
+    """Write a text to env.toml if it is an EDF, or else to job.sh."""
     return write("env.toml" if text.startswith(("image", "mounts")) else "job.sh", text)
 
 
@@ -44,7 +44,7 @@ def rules(data: list[dict[str, object]]) -> set[object]:
 
 
 @pytest.mark.parametrize(("number", "containing"), SEEDS)
-def test_the_flaws_of_each_seed_are_found_and_no_other(cli: Cli, place: Path, number: int, containing: str) -> None:
+def test_each_seed_script_has_exactly_its_known_problems(cli: Cli, place: Path, number: int, containing: str) -> None:
     assert rules(found(cli, written(place, number, containing))) == SEEDS[number, containing]
 
 
@@ -61,7 +61,7 @@ def test_the_flaws_of_each_seed_are_found_and_no_other(cli: Cli, place: Path, nu
         ("echo runai  # PET_NNODES", None),
     ],
 )
-def test_a_script_shows_its_runtime_and_of_several_the_one_that_tells_most(lines: str, runtime: str | None) -> None:
+def test_runtime_of_a_script_with_signs_of_several(lines: str, runtime: str | None) -> None:
     assert runtime_of(read_source(f"#!/bin/bash\n{lines}\n", "job.sh")) == runtime
 
 
@@ -69,12 +69,12 @@ HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --cpus-per-task=8\n#SBATCH --tim
 FOUR = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=1:0:0\n"
 TWO = FOUR.replace("per-node=4", "per-node=1", 1) + "#SBATCH --exclusive\nulimit -c 0\n"
 MEETS = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py"
-"""A launcher that meets those of the other nodes."""
+"""A launcher that joins the launchers of the other nodes."""
 ONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus=1\n#SBATCH --time=1:0:0\n"
 TOKEN = "hf_" + "aB3" * 11 + "x"
 EDF = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n'
 EXTENDED = 'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\n'
-FLAWS = {
+PROBLEMS = {
     "registry-as-uenv": FOUR + "#SBATCH --uenv=nvcr.io/nvidia/pytorch:25.06-py3\nsrun -c 8 python train.py\n",
     "rank-outside-step": FOUR + "export RANK=0\nsrun -c 8 python train.py\n",
     "rank-before-step": HEAD + 'srun -c 8 bash -c "export RANK=$SLURM_PROCID; python train.py"\n',
@@ -301,7 +301,7 @@ FLAWS = {
         )
     },
 }  # fmt: skip
-"""Scripts and EDFs with a flaw: the rule that finds it, and in which form if it is not the plain one."""
+"""Scripts and EDFs with a problem, by the rule that finds it and, after a comma, the variant of the problem."""
 TRAINING = {
     "idle-gpus": (
         "#SBATCH -N 1\n#SBATCH --gpus-per-node=4\nsrun python train.py\n",
@@ -312,12 +312,10 @@ TRAINING = {
         'import os, torch\ntorch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n',
     ),
 }
-"""The same, each with the program that it starts."""
+"""Scripts with a problem, each with the training program that it starts."""
 
 
-def test_an_extended_image_is_told_each_line_that_it_needs_and_the_hook_that_it_must_not_have(
-    cli: Cli, write: Write
-) -> None:
+def test_fixes_for_an_extended_image(cli: Cli, write: Write) -> None:
     off = '[annotations]\ncom.hooks.cxi.enabled = "false"\n'
     hook = 'com.hooks.aws_ofi_nccl.enabled = "true"\n'
 
@@ -331,8 +329,8 @@ def test_an_extended_image_is_told_each_line_that_it_needs_and_the_hook_that_it_
     assert fixes("entrypoint = true\n" + off + hook) == ["remove the annotation"]
 
 
-def test_each_rule_is_found_by_a_test() -> None:
-    assert set(load_rules()) == {case.partition(",")[0] for case in FLAWS} | set(TRAINING) | {
+def test_each_rule_has_a_test_case() -> None:
+    assert set(load_rules()) == {case.partition(",")[0] for case in PROBLEMS} | set(TRAINING) | {
         "required-option",
         "extended-image-mpi",
     }
@@ -352,12 +350,12 @@ STEPS = {
     "a name that tells, on one node": (EDF.partition("[")[0], "--nodes=1", None, set()),
     "the hook": (MINE + "[annotations]\ncom.hooks.aws_ofi_nccl.enabled = 'true'\n", "", None, set()),
 }
-"""An EDF; options of the step on two nodes that names it; variables; what is found."""
+"""An EDF, the options and variables of the two-node step that uses it, and the rules that find a problem."""
 
 
 @pytest.mark.parametrize("name", ["./e.toml", "e.toml", '"$SLURM_SUBMIT_DIR"/e.toml', "${edf}"])
 @pytest.mark.parametrize("case", STEPS)
-def test_the_edf_of_a_step_is_read_with_it(cli: Cli, write: Write, case: str, name: str) -> None:
+def test_edf_of_a_step_is_checked_with_the_script(cli: Cli, write: Write, case: str, name: str) -> None:
     text, options, variables, wanted = STEPS[case]
     edf = write("jobs/e.toml", text)
     set_here = f"edf=./e.toml\n{f'export {variables}' if variables else ''}\n"
@@ -370,7 +368,7 @@ def test_the_edf_of_a_step_is_read_with_it(cli: Cli, write: Write, case: str, na
     assert {str(row["file"]) for row in alone if row["rule"] == "edf-no-hook"} <= {"jobs/e.toml"}
 
 
-def test_what_the_edf_tells_of_a_step_stays_where_a_fix_moves_it(cli: Cli, write: Write) -> None:
+def test_fix_keeps_problems_of_a_step_whose_line_moves(cli: Cli, write: Write) -> None:
     write("e.toml", WHOLE)
     file = write("job.sh", f"{HEAD}set -x cat\nsrun -c 8 --environment=./e.toml python train.py\n")
 
@@ -380,7 +378,7 @@ def test_what_the_edf_tells_of_a_step_stays_where_a_fix_moves_it(cli: Cli, write
     assert "extended-image-mpi" in after
 
 
-def test_the_need_of_a_hook_is_told_of_the_step(cli: Cli, write: Write) -> None:
+def test_missing_option_for_a_hook_is_reported_at_the_step(cli: Cli, write: Write) -> None:
     write("e.toml", EDF)
     file = write("job.sh", f"{HEAD}srun -c 8 --environment=./e.toml python train.py\n")
 
@@ -390,7 +388,7 @@ def test_the_need_of_a_hook_is_told_of_the_step(cli: Cli, write: Write) -> None:
 
 
 @pytest.mark.parametrize("rule", TRAINING)
-def test_the_program_that_a_script_starts_is_read_if_it_is_there(cli: Cli, write: Write, rule: str) -> None:
+def test_training_program_is_read_if_it_exists(cli: Cli, write: Write, rule: str) -> None:
     script, program = TRAINING[rule]
     file = write("job.sh", script)
     assert rule not in rules(found(cli, file))
@@ -400,7 +398,7 @@ def test_the_program_that_a_script_starts_is_read_if_it_is_there(cli: Cli, write
     assert rule in rules(found(cli, file))
 
 
-def test_a_program_that_takes_the_first_gpu_it_sees_may_see_one_alone(cli: Cli, write: Write) -> None:
+def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) -> None:
     script, _ = TRAINING["local-rank-of-one-gpu"]
     write(
         "train.py", 'local_rank = int(os.environ["SLURM_LOCALID"])\nlocal_rank = 0\ntorch.cuda.set_device(local_rank)\n'
@@ -418,14 +416,14 @@ HINTS = {
     "srun-cores, of a program of one's own",
     "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
 }  # fmt: skip
-"""Flaws that are a hint alone: the file does not tell if they are one on its system."""
+"""Problems that are only hints, because the file does not show whether they matter on its system."""
 
 
-@pytest.mark.parametrize("case", FLAWS)
-def test_a_flaw_is_found_with_its_severity(cli: Cli, write: Write, case: str) -> None:
+@pytest.mark.parametrize("case", PROBLEMS)
+def test_each_problem_is_found_with_its_severity(cli: Cli, write: Write, case: str) -> None:
     rule = case.partition(",")[0]
 
-    data = found(cli, put(write, FLAWS[case]), options=("--all",))
+    data = found(cli, put(write, PROBLEMS[case]), options=("--all",))
 
     severities = {row["severity"] for row in data if row["rule"] == rule}
     assert severities == {"hint" if case in HINTS else load_rules()[rule].severity}
@@ -592,27 +590,27 @@ QUIET = {
 
 
 @pytest.mark.parametrize("case", QUIET)
-def test_what_is_right_is_left_alone(cli: Cli, write: Write, case: str) -> None:
+def test_correct_scripts_have_no_problems(cli: Cli, write: Write, case: str) -> None:
     answer = cli("check", put(write, QUIET[case]))
 
     assert (answer.code, answer.stdout) == (0, "")
     assert answer.stderr.startswith("no problems found in 1 file")
 
 
-def test_the_output_goes_to_a_folder_that_can_be_there(cli: Cli, write: Write, place: Path) -> None:
+def test_fix_for_an_output_directory_that_does_not_exist(cli: Cli, write: Write, place: Path) -> None:
     numbered = write("jobs/numbered.sh", "#SBATCH -o logs/%j/%x.out\nulimit -c 0\n")
     fixed = found(cli, numbered)[0]["fix"]
     (place / "logs").mkdir()
-    other = write("jobs/job.sh", FLAWS["output-folder"])
+    other = write("jobs/job.sh", PROBLEMS["output-folder"])
 
-    assert fixed == "#SBATCH --output=logs/%j-%x.out, mkdir -p logs  # where you submit, before sbatch"
+    assert fixed == "#SBATCH --output=logs/%j-%x.out, mkdir -p logs  # in the submit directory, before sbatch"
     assert rules(found(cli, numbered)) == {"output-folder"}
     assert rules(found(cli, other)) == {"output-folder"}, "whatever the current folder has"
     (place / ".git").mkdir()
     assert found(cli, other) == [], "jobs of a repository may be submitted above their folder"
 
 
-def test_a_token_and_a_port_are_found_once(cli: Cli, write: Write) -> None:
+def test_token_and_port_are_reported_once(cli: Cli, write: Write) -> None:
     token = write("token.sh", ONE + f"export HF_TOKEN=hf_{'x' * 36}\n")
     port = write("port.sh", ONE + "MASTER_PORT=12321\ntorchrun \\\n  --master_port $MASTER_PORT t.py\n")
 
@@ -620,7 +618,7 @@ def test_a_token_and_a_port_are_found_once(cli: Cli, write: Write) -> None:
     assert [(finding["rule"], finding["line"]) for finding in found(cli, port)] == [("port-fixed", 5)]
 
 
-def test_a_comment_switches_a_rule_off_on_its_line_and_the_next(cli: Cli, write: Write) -> None:
+def test_ignore_comment_disables_a_rule_on_its_line_or_the_next(cli: Cli, write: Write) -> None:
     text = "# uenvtool: ignore=kill-by-pattern\npkill -f a\npkill -f b\npkill -f c # uenvtool: ignore=all\n"
 
     assert [finding["line"] for finding in found(cli, write("job.sh", text))] == [3]
@@ -689,7 +687,7 @@ BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
         ("tuning-guard", EXTENDED, "clariden", None),  # the image sets it
     ],
 )
-def test_the_system_and_what_a_job_sets_decide(
+def test_severity_depends_on_system_and_job_settings(
     cli: Cli, write: Write, rule: str, text: str, system: str | None, severity: str | None
 ) -> None:
     data = found(cli, put(write, text), options=("--all", *(("--system", system) if system else ())))
@@ -698,22 +696,22 @@ def test_the_system_and_what_a_job_sets_decide(
 
 
 @pytest.mark.parametrize(
-    ("label", "flaws"),
+    ("label", "problems"),
     [
         ("pytorch/v2.8.0:v1", {"tuning-missing": "MPICH_GPU_SUPPORT_ENABLED", "tuning-value": "DEFAULT_TX_SIZE=32768"}),
         ("pytorch/v2.9.1:v2", {"tuning-missing": "MPICH_GPU_SUPPORT_ENABLED", "tuning-need": "disable_rdzv_get"}),
     ],
 )
-def test_what_the_view_of_a_published_uenv_sets_is_looked_at_too(
-    cli: Cli, write: Write, label: str, flaws: dict[str, str]
+def test_variables_of_a_published_view_are_checked(
+    cli: Cli, write: Write, label: str, problems: dict[str, str]
 ) -> None:
     data = found(cli, write("job.sh", f"#SBATCH --uenv={label}\nsrun python train.py\n"))
 
-    assert rules(data) == set(flaws)
-    assert all(flaws[str(each["rule"])] in str(each["detail"]) for each in data)
+    assert rules(data) == set(problems)
+    assert all(problems[str(each["rule"])] in str(each["detail"]) for each in data)
 
 
-def test_a_value_and_all_that_lacks_are_said_with_their_place(cli: Cli, write: Write) -> None:
+def test_wrong_value_and_all_missing_variables_are_named(cli: Cli, write: Write) -> None:
     file = write("job.sh", NO_RUNTIME.format(MONITOR))
 
     lines = cli("check", "--system", "frontier", file).stdout
@@ -723,7 +721,7 @@ def test_a_value_and_all_that_lacks_are_said_with_their_place(cli: Cli, write: W
     assert " more" not in lines
 
 
-def test_the_tuning_is_that_of_the_system_that_is_named(cli: Cli, write: Write) -> None:
+def test_tuning_of_the_given_system_is_used(cli: Cli, write: Write) -> None:
     file = write("job.sh", "#SBATCH --uenv=mine\nexport NCCL_NET='AWS Libfabric'\nexport NCCL_NET_GDR_LEVEL=SYS\n")
 
     named = found(cli, file, options=("--system", "clariden"))
@@ -731,9 +729,9 @@ def test_the_tuning_is_that_of_the_system_that_is_named(cli: Cli, write: Write) 
 
     assert "tuning-value" in rules(named)
     assert "PHB" in str([each["detail"] for each in named if each["rule"] == "tuning-value"])
-    for system, flaws in {"daint": other, "SYSTEM": nowhere}.items():
-        fix = f"source activate/{system}.sh, which `uenvtool activate --write` writes"
-        assert fix in {each["fix"] for each in flaws}
+    for system, problems in {"daint": other, "SYSTEM": nowhere}.items():
+        fix = f"source activate/{system}.sh, written by `uenvtool activate --write`"
+        assert fix in {each["fix"] for each in problems}
 
 
 @pytest.mark.parametrize("name", ["port-fixed", "tuning-value"])
@@ -745,7 +743,7 @@ def test_explain_knows_each_rule(cli: Cli, name: str) -> None:
     assert "  source:  " in answer.stdout
 
 
-def test_explain_takes_rules_and_variables_together(cli: Cli) -> None:
+def test_explain_accepts_rules_and_variables_together(cli: Cli) -> None:
     data = json.loads(cli("explain", "--json", "port-fixed", "NCCL_NET").stdout)
 
     assert [entry.get("rule") or entry["name"] for entry in data] == ["port-fixed", "NCCL_NET"]
@@ -757,11 +755,11 @@ def test_explain_takes_rules_and_variables_together(cli: Cli) -> None:
      "bash -c 'bash -c \"bash -c x\"'", "#SBATCH", "#SBATCH -", "[", "x = [", 'mounts = ["'],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["job.sh", "env.toml"])
-def test_broken_text_ends_in_an_answer(cli: Cli, write: Write, text: str, name: str) -> None:
+def test_broken_text_does_not_crash_check(cli: Cli, write: Write, text: str, name: str) -> None:
     assert cli("check", write(name, text)).code in (0, 1)
 
 
-def test_rules_of_the_users_own_are_used(cli: Cli, write: Write) -> None:
+def test_user_rules_are_applied(cli: Cli, write: Write) -> None:
     write(
         "rules/site.yaml",
         "description: Ours.\nrules:\n  debug-queue:\n    look: [{directive: partition, value: debug}]\n"

@@ -1,4 +1,4 @@
-"""How `uenvtool check` answers: on a terminal, in a pipe, as reports, and what it changes."""
+"""The output of `uenvtool check` on a terminal and in a pipe, its exit code, and the edits of --fix."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOKEN = "hf_" + "aB3" * 11 + "x"
 
 
 def seen_on_a_terminal(place: Path, columns: int, *options: str, **environ: str) -> str:
-    """What stands on a terminal of that many columns after `check job.sh`, escapes and all."""
+    """Return the output of `check job.sh` on a terminal with that many columns, including escape sequences."""
     head, tail = pty.openpty()
     code = "import sys; from uenvtool.__main__ import main; sys.argv[0] = 'uenvtool'; main()"
     process = subprocess.Popen(
@@ -50,9 +50,7 @@ def seen_on_a_terminal(place: Path, columns: int, *options: str, **environ: str)
     return shown.decode().replace("\r\n", "\n")
 
 
-def test_on_a_terminal_a_finding_has_its_place_a_sentence_the_line_with_carets_and_the_fix(
-    write: Write, place: Path
-) -> None:
+def test_terminal_output_shows_position_text_line_and_fix(write: Write, place: Path) -> None:
     write("job.sh", JOB)
 
     assert seen_on_a_terminal(place, 80, NO_COLOR="1") == (
@@ -68,14 +66,12 @@ def test_on_a_terminal_a_finding_has_its_place_a_sentence_the_line_with_carets_a
         "  6 | srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value ...\n"
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task a GPU\n"
-        "1 error and 1 warning in 1 file (2 hints: --all); --fix mends 1\n"
+        "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n"
     )
 
 
 @pytest.mark.parametrize("columns", [40, 200])
-def test_no_line_is_longer_than_the_terminal_and_severities_have_their_colour(
-    write: Write, place: Path, columns: int
-) -> None:
+def test_output_fits_the_terminal_and_has_colours(write: Write, place: Path, columns: int) -> None:
     write("job.sh", JOB)
 
     shown = seen_on_a_terminal(place, columns, "--all", NO_COLOR="")
@@ -88,31 +84,34 @@ def test_no_line_is_longer_than_the_terminal_and_severities_have_their_colour(
 
 
 @pytest.mark.parametrize(
-    ("columns", "line", "rule", "flaw"),
+    ("columns", "line", "rule", "marked_text"),
     [
         (80, "true " * 60 + "; set -x cat $0", "set-x-cat", "set -x cat $0"),
         (200, "#SBATCH --nodes=1 \u2014time=1:0:0 # an hour", "typographic", "--nodes=1 \u2014time=1:0:0"),
     ],
     ids=["far to the right", "before a comment"],
 )
-def test_the_carets_are_below_what_was_found(
-    write: Write, place: Path, columns: int, line: str, rule: str, flaw: str
+def test_carets_mark_the_matched_text(
+    write: Write, place: Path, columns: int, line: str, rule: str, marked_text: str
 ) -> None:
     write("job.sh", f"#!/bin/bash\n{line}\npython t.py\n")
 
     shown, carets = seen_on_a_terminal(place, columns, "--select", rule, NO_COLOR="1").splitlines()[2:4]
 
-    assert shown[carets.index("^") : carets.rindex("^") + 1].lstrip() == flaw
+    assert shown[carets.index("^") : carets.rindex("^") + 1].lstrip() == marked_text
 
 
-def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
+def test_a_problem_is_one_line_in_a_pipe(cli: Cli, write: Write) -> None:
     answer = cli("check", write("job.sh", JOB))
 
     first, second = answer.stdout.splitlines()
     assert first.startswith("job.sh:5:1: warning[set-x-cat] set takes ")
     assert first.endswith(": set -x cat $0; fix: set -x; cat $0")
     assert second.startswith("job.sh:6:1: error[launcher-in-launcher] ")
-    assert (answer.code, answer.stderr) == (1, "1 error and 1 warning in 1 file (2 hints: --all); --fix mends 1\n")
+    assert (answer.code, answer.stderr) == (
+        1,
+        "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,13 +124,13 @@ def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
         ("#SBATCH -N 2\nsrun hostname\n", ("--all",), 0),
     ],
 )
-def test_the_exit_code_says_if_there_is_an_error_or_a_warning(
+def test_exit_code_is_1_for_errors_and_warnings(
     cli: Cli, write: Write, text: str, options: tuple[str, ...], code: int
 ) -> None:
     assert cli("check", *options, write("job.sh", text)).code == code
 
 
-def test_diff_shows_what_fix_would_change_and_changes_nothing(cli: Cli, write: Write) -> None:
+def test_diff_prints_the_changes_of_fix_without_making_them(cli: Cli, write: Write) -> None:
     file = write("job.sh", LATE)
 
     answer = cli("check", "--diff", file)
@@ -140,7 +139,7 @@ def test_diff_shows_what_fix_would_change_and_changes_nothing(cli: Cli, write: W
     assert file.read_text() == LATE
 
 
-def test_fix_mends_in_place_and_leaves_what_is_not_safe(cli: Cli, write: Write) -> None:
+def test_fix_edits_in_place_only_where_it_is_safe(cli: Cli, write: Write) -> None:
     file = write("job.sh", LATE + "set -x cat\npkill -f me\n")
     file.chmod(0o750)
 
@@ -157,7 +156,7 @@ def test_fix_mends_in_place_and_leaves_what_is_not_safe(cli: Cli, write: Write) 
     assert cli("check", "--fix", file).stdout.count("@@") == 0
 
 
-def test_fix_takes_away_what_a_killed_one_left_and_nothing_else(cli: Cli, write: Write, place: Path) -> None:
+def test_fix_removes_only_the_temporary_file_of_a_killed_run(cli: Cli, write: Write, place: Path) -> None:
     file = write("job.sh", LATE)
     killed = "import os; os.replace = lambda *names: os._exit(9)"
     write(".mine.uenvtool-parts", "mine\n")
@@ -171,10 +170,8 @@ def test_fix_takes_away_what_a_killed_one_left_and_nothing_else(cli: Cli, write:
 
 
 @pytest.mark.parametrize("kind", ["changed", "latin"])
-def test_a_script_that_cannot_be_mended_stays_and_the_true_reason_is_said(
-    kind: str, cli: Cli, write: Write, place: Path
-) -> None:
-    """Another run has the folder while it mends the script; this one waits for it."""
+def test_script_that_cannot_be_fixed_is_unchanged_with_a_reason(kind: str, cli: Cli, write: Write, place: Path) -> None:
+    """The second case waits for the lock of another run, which changes the script."""
     file = write("job.sh", LATE)
     if kind == "latin":
         file.write_bytes(LATE.encode() + b"# \xe9\n")
@@ -188,17 +185,17 @@ def test_a_script_that_cannot_be_mended_stays_and_the_true_reason_is_said(
         answer = Answer(waiting.result().returncode, waiting.result().stdout, waiting.result().stderr)
 
     assert answer.code == 2
-    said = {"latin": "--fix takes files of UTF-8", "changed": "job.sh:1:1: it was changed while it was checked"}
-    assert said[kind] in answer.stderr
+    reason = {"latin": "convert the file to UTF-8", "changed": "job.sh:1:1: the file changed during the check"}
+    assert reason[kind] in answer.stderr
     assert "#SBATCH --mem=4G # much\n" in file.read_text("latin-1")
 
 
 def waits() -> list[str]:
-    """The locks that somebody waits for (proc_locks(5))."""
+    """Return the locks for which a process waits (proc_locks(5))."""
     return [line for line in Path("/proc/locks").read_text().splitlines() if "->" in line]
 
 
-def test_an_option_that_stands_above_too_is_a_choice_and_not_mended(cli: Cli, write: Write) -> None:
+def test_late_option_that_also_appears_above_is_not_moved(cli: Cli, write: Write) -> None:
     file = write("job.sh", "#SBATCH --mem=1G\nls\n#SBATCH --mem=2G\n")
 
     cli("check", "--fix", file)
@@ -216,11 +213,11 @@ TYPESET = {
     "#SBATCH -t 1\nsrun \u2013n 4 \u2014mem=1G a\n": "#SBATCH -t 1\nsrun \u2013n 4 \u2014mem=1G a\n",
     "#SBATCH -t 1\nif [\u00a0-d a\u00a0]; then ls; fi\n": "#SBATCH -t 1\nif [ -d a ]; then ls; fi\n",
 }
-"""What a page, a text processor or Windows made of a script, and what --fix makes of it; where it cannot, the same."""
+"""Scripts with characters from a web page, a text processor or Windows, and the text after --fix."""
 
 
 @pytest.mark.parametrize("text", TYPESET)
-def test_fix_takes_out_what_a_page_or_windows_put_in(cli: Cli, write: Write, text: str) -> None:
+def test_fix_replaces_typographic_characters_and_crlf(cli: Cli, write: Write, text: str) -> None:
     file = write("job.sh", text.encode())
 
     answer = cli("check", "--fix", file)
@@ -229,7 +226,7 @@ def test_fix_takes_out_what_a_page_or_windows_put_in(cli: Cli, write: Write, tex
     assert answer.code == int(text == TYPESET[text]), answer.stdout
 
 
-def test_fix_of_one_rule_keeps_the_line_ends(cli: Cli, write: Write) -> None:
+def test_fix_of_one_rule_keeps_crlf(cli: Cli, write: Write) -> None:
     file = write("job.sh", b"#!/bin/bash\r\nset -x cat $0\r\n")
 
     cli("check", "--fix", "--select", "set-x-cat", file)
@@ -237,7 +234,7 @@ def test_fix_of_one_rule_keeps_the_line_ends(cli: Cli, write: Write) -> None:
     assert file.read_bytes() == b"#!/bin/bash\r\nset -x; cat $0\r\n"
 
 
-def test_a_flaw_has_its_place_whatever_the_line_ends(cli: Cli, write: Write) -> None:
+def test_position_is_the_same_with_crlf(cli: Cli, write: Write) -> None:
     text = "#!/bin/bash\n#SBATCH --time=1:0:0\nexport A=1 \\\n  CUDA_LAUNCH_BLOCKING=1\npkill -f x\n"
     one, other = (
         json.loads(cli("check", "--json", write("job.sh", content.encode())).stdout)
@@ -248,7 +245,7 @@ def test_a_flaw_has_its_place_whatever_the_line_ends(cli: Cli, write: Write) -> 
     assert len(one) + 1 == len(other) == 3
 
 
-def test_fix_follows_a_link(cli: Cli, write: Write, place: Path) -> None:
+def test_fix_follows_a_symlink(cli: Cli, write: Write, place: Path) -> None:
     write("real.sh", "set -x cat $0\n")
     (place / "job.sh").symlink_to("real.sh")
 
@@ -259,7 +256,7 @@ def test_fix_follows_a_link(cli: Cli, write: Write, place: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--diff",)])
-def test_a_secret_is_never_shown(cli: Cli, write: Write, options: tuple[str, ...]) -> None:
+def test_a_secret_is_never_printed(cli: Cli, write: Write, options: tuple[str, ...]) -> None:
     file = write("job.sh", f"export HF_TOKEN={TOKEN}; set -x cat {TOKEN}\nexport HF_TOKEN='{TOKEN}'\n")
 
     answer = cli("check", "--all", *options, file)
@@ -271,10 +268,10 @@ def test_a_secret_is_never_shown(cli: Cli, write: Write, options: tuple[str, ...
 @pytest.mark.parametrize(
     ("line", "scheduler"), [("#PBS -l select=2", "PBS"), ("#BSUB -n 4", "LSF"), ("#FLUX: -N2", "flux")]
 )
-def test_directives_of_other_schedulers_are_named(cli: Cli, write: Write, line: str, scheduler: str) -> None:
+def test_directives_of_other_schedulers_are_reported(cli: Cli, write: Write, line: str, scheduler: str) -> None:
     answer = cli("check", write("job.sh", f"#!/bin/bash\n{line}\npython a.py\n"))
 
-    assert f"job.sh: directives of {scheduler} are skipped" in answer.stderr
+    assert f"job.sh: {scheduler} directives are not checked" in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -285,18 +282,18 @@ def test_directives_of_other_schedulers_are_named(cli: Cli, write: Write, line: 
         ("--job-name={{ name }}", "{{ name }}"),
     ],
 )
-def test_a_template_is_not_judged_and_said_to_be_one(cli: Cli, write: Write, options: str, filled: str) -> None:
+def test_template_is_reported_and_not_checked(cli: Cli, write: Write, options: str, filled: str) -> None:
     answer = cli("check", write("job.sh", f"#!/bin/bash\n#SBATCH {options}\npkill -f x\n"))
 
     assert (answer.code, answer.stdout) == (0, "")
     assert answer.stderr.splitlines() == [
-        f"warning: job.sh: a template of another program ({filled}), not judged",
-        "no file was judged",
+        f"warning: job.sh: not checked, because it is a template of another program ({filled})",
+        "no file was checked",
     ]
 
 
-def test_a_long_line_of_one_letter_takes_no_time(cli: Cli, write: Write) -> None:
-    """Each of these took over a minute, or would, if a pattern went back and forth."""
+def test_repetitive_long_lines_are_fast(cli: Cli, write: Write) -> None:
+    """Each of these takes over a minute if a pattern backtracks."""
     long = ["#" * 50_000, "(" * 5_000, "$(" * 2_000, '"' * 50_001, "a=" * 20_000, "<" * 50_000, "--x=" * 20_000]
 
     answer = cli("check", write("job.sh", "#SBATCH -N 2\n" + "\n".join(long) + "\n"))
@@ -304,7 +301,7 @@ def test_a_long_line_of_one_letter_takes_no_time(cli: Cli, write: Write) -> None
     assert answer.code in (0, 1)
 
 
-def test_the_hook_of_pre_commit_is_one() -> None:
+def test_pre_commit_hook_is_valid() -> None:
     program = Path(sys.executable).parent / "pre-commit"
 
     command = [program, "validate-manifest", ROOT / ".pre-commit-hooks.yaml"]

@@ -1,4 +1,4 @@
-"""Tests of the network: wrong data is broken, what is slower than it has been is said; a run is drawn."""
+"""Network tests in a log: verdicts for wrong and slow results, and the plot."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PRINTED = """\
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
 {rows}# Out of bounds values : 0 OK
 """
-"""What nccl-tests 2.17.1 printed on two nodes of Alps (CSCS documentation, NCCL page, 2025-11)."""
+"""The output of nccl-tests 2.17.1 on two nodes of Alps (CSCS documentation, NCCL page, 2025-11)."""
 WITH_HOOK = """\
            8             2     float     sum      -1    17.93    0.00    0.00      0    17.72    0.00    0.00      0
        65536         16384     float     sum      -1    61.03    1.07    1.88      0    68.45    0.96    1.68      0
@@ -59,16 +59,16 @@ def table(*rows: tuple[int, float, str], front: str = "") -> str:
 
 
 @pytest.mark.parametrize("front", ["", "[1,0]<stdout>:", "0: "])
-def test_a_network_as_fast_as_it_has_been_is_good(cli: Cli, write: Write, front: str) -> None:
+def test_network_at_its_reference_speed_is_good(cli: Cli, write: Write, front: str) -> None:
     write("job.out", table((1 << 20, 11.0, "0"), (1 << 27, 118.2, "0"), front=front))
 
     answer = cli("doctor", "--log", "job.out", "--system", "clariden")
 
     assert answer.code == 0
-    assert "bandwidth: all_reduce_perf 118.2 GB/s at 128 MB, of 1 MB to 128 MB" in answer.stdout
+    assert "bandwidth: all_reduce_perf 118.2 GB/s at 128 MB (tested 1 MB to 128 MB)" in answer.stdout
 
 
-def test_ranks_that_did_not_meet_are_no_slow_network(cli: Cli, write: Write) -> None:
+def test_separate_ranks_are_not_reported_as_a_slow_network(cli: Cli, write: Write) -> None:
     write("job.out", "".join(table((1 << 27, 0.0, "0"), front=f"{task}: ") for task in range(2)))
 
     answer = cli("doctor", "--log", "job.out", "--system", "clariden", "--json")
@@ -77,13 +77,13 @@ def test_ranks_that_did_not_meet_are_no_slow_network(cli: Cli, write: Write) -> 
     assert [found["id"] for found in json.loads(answer.stdout)["findings"]] == ["nccl-test-mismatch"]
 
 
-def test_a_slow_network_is_held_against_the_figure_and_its_source(cli: Cli, write: Write) -> None:
+def test_slow_network_is_reported_with_reference_and_source(cli: Cli, write: Write) -> None:
     write("job.out", table((1 << 20, 11.0, "0"), (1 << 27, 84.6, "0")))
 
     answer = cli("doctor", "--log", "job.out", "--system", "clariden")
 
     assert answer.code == 1
-    assert "84.6 GB/s at 128 MB, 31% under 122.57 (CSCS documentation, NCCL page, 2025-11)" in answer.stdout
+    assert "84.6 GB/s at 128 MB, 31% below 122.57 GB/s (CSCS documentation, NCCL page, 2025-11)" in answer.stdout
     assert cli("doctor", "--log", "job.out").code == 0  # nobody knows how fast this machine should be
 
 
@@ -93,17 +93,17 @@ def test_another_number_of_nodes_is_not_compared(cli: Cli, write: Write) -> None
     assert cli("doctor", "--log", "job.out", "--system", "clariden").code == 0
 
 
-def test_wrong_data_is_broken_with_its_sizes(cli: Cli, write: Write) -> None:
+def test_wrong_values_are_reported_with_their_sizes(cli: Cli, write: Write) -> None:
     write("job.out", table((1 << 20, 11.0, "0"), (1 << 25, 0.63, "951005"), (1 << 27, 118.0, "3")))
 
     answer = cli("doctor", "--log", "job.out", "--system", "clariden")
 
     assert answer.code == 1
-    assert "NCCL delivers corrupted data: 951005 values of 32 MB, 3 values of 128 MB" in answer.stdout
+    assert "NCCL delivers corrupted data: 951005 wrong values at 32 MB, 3 wrong values at 128 MB" in answer.stdout
 
 
 @pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (1 << 20, "1 MB"), (1 << 33, "8 GB"), (1_500, "1 KB")])
-def test_a_size_reads_as_people_name_it(size: int, text: str) -> None:
+def test_sizes_have_units(size: int, text: str) -> None:
     assert shown(size) == text
 
 
@@ -149,18 +149,18 @@ def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
 
     lines = cli("doctor", "job.out", "-s", "clariden").stdout.splitlines()
 
-    assert "all_reduce_perf us GB/s in place has been verdict" in " ".join(" ".join(lines).split())
+    assert "all_reduce_perf us GB/s in place reference verdict" in " ".join(" ".join(lines).split())
     assert [line.split()[:2] for line in lines if line[:1].isdigit()] == [["1", "MB"], ["32", "MB"], ["128", "MB"]]
     small, wrong, large = (line for line in lines if line[:1].isdigit())
     assert "good" in small
-    assert "broken: NCCL delivers corrupted data" in wrong
-    assert "21% under" in large
+    assert "broken: NCCL corrupts data" in wrong
+    assert "21% below" in large
     assert large.rstrip().endswith("#" * 11 + "  |")
     assert "2764.3 us at 8 B" in "".join(lines)
     assert "8 B " in cli("doctor", "job.out", "-v").stdout
 
 
-def test_a_table_that_does_not_name_its_test_is_not_held_against_mpis(cli: Cli, write: Write) -> None:
+def test_table_of_an_unnamed_test_is_not_compared_with_mpi(cli: Cli, write: Write) -> None:
     write("job.out", table((1 << 20, 11.0, "0")).partition("\n")[2])
 
     (run,) = json.loads(cli("doctor", "job.out", "-s", "clariden", "--json").stdout)["runs"]
@@ -168,7 +168,7 @@ def test_a_table_that_does_not_name_its_test_is_not_held_against_mpis(cli: Cli, 
     assert [figure["busbw"] for figure in run["figures"] if figure["bytes"] == 1 << 20] == [11.17]
 
 
-@pytest.mark.parametrize(("size", "verdict"), [(1 << 27, "TCP, 96% under"), (1 << 28, "TCP")])
+@pytest.mark.parametrize(("size", "verdict"), [(1 << 27, "TCP, 96% below"), (1 << 28, "TCP")])
 def test_tcp_is_named(cli: Cli, write: Write, size: int, verdict: str) -> None:
     write("job.out", DEBUG.format(net="Socket", network="Socket") + table((size, 5.43, "0")))
 
@@ -187,33 +187,33 @@ def test_tcp_in_the_log_of_one_pod_is_slow_on_roce(cli: Cli, write: Write, words
     assert json.loads(cli("doctor", "pod.out", "-s", "clariden", "--json").stdout)["findings"] == []
 
 
-def test_pytorchs_own_test_is_read(cli: Cli, write: Write) -> None:
+def test_pytorch_all_reduce_bench_is_read(cli: Cli, write: Write) -> None:
     write("new.out", TORCH.format(ranks=32, busbw=61.2))
     write("old.out", OLD_TORCH.format(size=17.179869184, busbw=91.325))
 
     new = cli("doctor", "new.out", "-s", "clariden", "--json")
 
-    assert told(new)["all_reduce_bench", 1 << 34]["verdict"] == "33% under"
+    assert told(new)["all_reduce_bench", 1 << 34]["verdict"] == "33% below"
     assert json.loads(new.stdout)["runs"][0]["nodes"] == 8
     assert told(cli("doctor", "old.out", "-s", "clariden", "--json"))["all_reduce_bench", 1 << 34]["verdict"] == "good"
     write("few.out", TORCH.format(ranks=6, busbw=61.2))
     assert told(cli("doctor", "few.out", "-s", "clariden", "--json"))["all_reduce_bench", 1 << 34]["verdict"] == ""
 
 
-def test_osus_tests_are_read(cli: Cli, write: Write) -> None:
+def test_osu_benchmarks_are_read(cli: Cli, write: Write) -> None:
     write("osu.out", DEBUG.format(net="x", network="Y") + OSU.format(mbps=12000.5, state="Fail"))
 
     answer = cli("doctor", "osu.out", "-s", "clariden", "--json")
 
     found = told(answer)
-    assert found["osu_bw", 1 << 20]["verdict"] == "50% under"
-    assert found["osu_bw", 1 << 22]["verdict"] == "broken: MPI delivers corrupted data"
+    assert found["osu_bw", 1 << 20]["verdict"] == "50% below"
+    assert found["osu_bw", 1 << 22]["verdict"] == "broken: MPI corrupts data"
     assert found["osu_allreduce", 1 << 24]["time"] == 8630.58
     assert {row[1] for row in found} == {1, 1 << 20, 1 << 22, 1 << 24}
     assert {finding["id"] for finding in json.loads(answer.stdout)["findings"]} == {"mpi-wrong-data", "network-slow"}
 
 
-def test_a_drawing_has_the_run_and_the_figures(cli: Cli, write: Write, place: Path) -> None:
+def test_plot_shows_run_and_reference(cli: Cli, write: Write, place: Path) -> None:
     write("a&b.out", table((8, 0.0, "0"), (1 << 20, 11.0, "0"), (1 << 27, 118.0, "0")))
 
     assert cli("doctor", "a&b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
@@ -226,12 +226,12 @@ def test_a_drawing_has_the_run_and_the_figures(cli: Cli, write: Write, place: Pa
     assert (place / "busbw.svg").read_bytes() == before
 
 
-def test_the_tables_of_alps_are_told_apart(cli: Cli, write: Write) -> None:
+def test_tables_of_several_tests_are_separated(cli: Cli, write: Write) -> None:
     write("with.log", PRINTED.format(rows=WITH_HOOK))
     write("without.log", PRINTED.format(rows=WITHOUT_HOOK))
 
     good, slow = (told(cli("doctor", name, "-s", "clariden", "--json")) for name in ("with.log", "without.log"))
 
     assert {row["verdict"] for (_, size), row in good.items() if size >= 1 << 20} == {"good"}
-    assert slow["all_reduce_perf", 1 << 27]["verdict"] == "96% under"
+    assert slow["all_reduce_perf", 1 << 27]["verdict"] == "96% below"
     assert "85.47 us at 8 B" in cli("doctor", "without.log").stdout

@@ -1,4 +1,4 @@
-"""Each check fires on its condition and is silent without it; nothing is found on a machine where nothing runs."""
+"""Each check reports its problem and nothing else, and an idle machine has no findings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from uenvtool.core.session import CurrentJob, LoadedView
-from uenvtool.doctor.here import faults
-from uenvtool.doctor.snapshot import Disks, Folder, Libraries, MpiUser, Snapshot, Tuned
+from uenvtool.doctor.shell import faults
+from uenvtool.doctor.snapshot import Directory, Disks, Libraries, MpiUser, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import settings_for
@@ -28,20 +28,20 @@ VIEW = LoadedView(mount="/user-environment", uenv="pytorch", name="default", roo
 
 
 def tuned(nccl: str = "2.26") -> Tuned:
-    """The tuning of Clariden in a uenv."""
+    """Return the tuning of Clariden in a uenv."""
     here = settings_for("clariden", runtime="uenv", facts={"nccl": nccl})
     return Tuned(
         system="clariden",
         runtime="uenv",
         settings=here.held(),
-        again="uenvtool activate",
+        command="uenvtool activate",
         guards=here.guards,
         needs=here.tuning.needs,
     )
 
 
 def good(here: Tuned) -> dict[str, str]:
-    """The variables as a tuning sets them."""
+    """Return the variables that a tuning sets."""
     return {
         setting.name: setting.value
         for setting in here.settings
@@ -52,18 +52,18 @@ def good(here: Tuned) -> dict[str, str]:
 TUNED, NEWER = tuned(), tuned("2.29")
 GOOD = good(TUNED)
 NETWORK = dataclasses.replace(TUNED, settings=tuple(each for each in TUNED.settings if each.name == "NCCL_NET"))
-"""The tuning of one variable alone, beside which another must not be set."""
+"""The tuning of one variable that conflicts with another one."""
 LIBRARIES = {"libnccl-net": ("/x/libnccl-net.so",), "libmpi": ("/x/libmpi.so.12",)}
 
 
 def python(*packages: tuple[str, str, str], **more: Any) -> PythonHere:
-    """A Python with these packages: name, version and folder of each."""
+    """Return a Python with packages, each given as name, version and directory."""
     listed = tuple(PythonPackage(name=name, version=version, folder=folder) for name, version, folder in packages)
     return PythonHere(version="3.12.3", folders=tuple(dict.fromkeys(p.folder for p in listed)), packages=listed, **more)
 
 
 def job(environ: Mapping[str, str] | None = None, **more: Any) -> Snapshot:
-    """A rank of a job in which all is well, but for what is named."""
+    """Return a healthy rank of a job, changed by the given values."""
     parts: dict[str, Any] = {
         "environ": {**GOOD, "MASTER_ADDR": "nid001", "MASTER_PORT": "29500", **(environ or {})},
         "node": "nid001",
@@ -85,11 +85,11 @@ def without(*names: str) -> dict[str, str]:
     return {name: value for name, value in job().environ.items() if name not in names}
 
 
-def test_nothing_is_wrong_in_a_job_where_all_is_well() -> None:
+def test_healthy_job_has_no_finding() -> None:
     assert faults(job()) == []
 
 
-def test_nothing_is_wrong_on_a_machine_where_nothing_runs() -> None:
+def test_idle_machine_has_no_finding() -> None:
     assert faults(Snapshot(environ={"HOME": "/home/u"}, node="laptop", cores=8, core_limit=-1, shm=(1, 2))) == []
 
 
@@ -97,7 +97,7 @@ INSIDE = dataclasses.replace(TUNED, runtime="ce")
 
 
 def with_mpi(*, transport: bool) -> Libraries:
-    """A mpi4py that is linked with an MPI."""
+    """Return an mpi4py that is linked with an MPI library."""
     user = MpiUser(path="/s/mpi4py/MPI.so", mpi="libmpi_gnu_123.so.12", transport=transport)
     return Libraries(found=LIBRARIES, mpi_users=(user,))
 
@@ -105,13 +105,13 @@ def with_mpi(*, transport: bool) -> Libraries:
 IN_CONTAINER = Tuned(
     system="clariden",
     runtime="ce",
-    again="",
+    command="",
     settings=tuple(
         setting for setting in settings_for("clariden", runtime="ce").held() if setting.policy == "expected"
     ),
 )
 WITH_LL128 = tuned("2.28")
-"""With an NCCL that can use LL128, and a tuning that does not set the rendezvous."""
+"""A job with an NCCL that can use LL128 and a tuning that does not set the rendezvous."""
 FIRES = {
     "guard-open": job({**good(WITH_LL128), "NCCL_PROTO": "LL,LL128,Simple"}, tuned=WITH_LL128),
     "variable-missing": dataclasses.replace(job(), environ=without("NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL")),
@@ -145,12 +145,12 @@ FIRES = {
     "user-site": job(python=python(("numpy", "1.26", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
     "python-path-other": job({"PYTHONPATH": "/old/lib/python3.9/site-packages"}),
     "threads-over-cores": job({"OMP_NUM_THREADS": "64"}, cores=8),
-    "venv-on-shared-disk": job(disks=Disks(venv=Folder(path="/v", disk="lustre", files=2_000))),
+    "venv-on-shared-disk": job(disks=Disks(venv=Directory(path="/v", disk="lustre", files=2_000))),
     "cache-on-shared-disk": job(
-        disks=Disks(caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="lustre")})
+        disks=Disks(caches={"TRITON_HOME": Directory(path="/users/u/.triton", disk="lustre")})
     ),
     "hub-cache-on-shared-disk": job(
-        disks=Disks(caches={"HF_HOME": Folder(path="/scratch/hub", disk="lustre", files=2_000)})
+        disks=Disks(caches={"HF_HOME": Directory(path="/scratch/hub", disk="lustre", files=2_000)})
     ),
     "shm-small": job(shm=(60 << 20, 64 << 20)),
     "core-dumps-on": job(core_limit=-1),
@@ -189,13 +189,13 @@ SILENT = {
     "user-site": job(python=python(("mine", "1.0", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
     "python-path-other": job({"PYTHONPATH": "/new/lib/python3.12/site-packages:/home/u/code"}),
     "threads-over-cores": job({"OMP_NUM_THREADS": "64,1"}),
-    "venv-on-shared-disk": job(disks=Disks(venv=Folder(path="/v", disk="squashfs", files=9_000))),
+    "venv-on-shared-disk": job(disks=Disks(venv=Directory(path="/v", disk="squashfs", files=9_000))),
     "cache-on-shared-disk": job(
-        disks=Disks(caches={"TRITON_HOME": Folder(path="/dev/shm", disk="tmpfs")})
+        disks=Disks(caches={"TRITON_HOME": Directory(path="/dev/shm", disk="tmpfs")})
     ),
     "hub-cache-on-shared-disk": job(disks=Disks(caches={
-        "HF_HOME": Folder(path="/scratch/hub", disk="lustre", files=12),
-        "HF_DATASETS_CACHE": Folder(path="/dev/shm/data", disk="tmpfs", files=9_000),
+        "HF_HOME": Directory(path="/scratch/hub", disk="lustre", files=12),
+        "HF_DATASETS_CACHE": Directory(path="/dev/shm/data", disk="tmpfs", files=9_000),
     })),
     "shm-small": job(shm=None),
     "core-dumps-on": job(core_limit=0),
@@ -226,27 +226,27 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
 
 
 def _id(name: str) -> str:
-    """The finding of a sample; behind a colon stands which of its conditions the sample shows."""
+    """Return the finding of a sample, without the condition after the colon."""
     return name.partition(":")[0]
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_a_check_fires_on_its_condition_alone(name: str) -> None:
+def test_check_reports_only_its_own_finding(name: str) -> None:
     assert set(ids(FIRES[name])) == {_id(name)}
 
 
 @pytest.mark.parametrize("name", SILENT)
-def test_a_check_is_silent_without_its_condition(name: str) -> None:
+def test_check_is_silent_without_its_condition(name: str) -> None:
     assert _id(name) not in ids(SILENT[name])
 
 
-def test_a_setting_of_a_job_is_mended_by_its_own_command() -> None:
+def test_wrong_setting_has_its_own_fix_command() -> None:
     (fault,) = faults(job({"OMP_NUM_THREADS": "64"}, cores=8))
 
     assert (fault.detail, fault.commands) == ("64 threads on 8 cores", ("export OMP_NUM_THREADS=8",))
 
 
-def test_what_is_missing_is_one_finding_with_the_activation_that_mends_it() -> None:
+def test_missing_variables_are_one_finding_fixed_by_activation() -> None:
     (fault,) = faults(dataclasses.replace(job(), environ={"NCCL_NET": "AWS Libfabric"}))
 
     assert fault.id == "variable-missing"
@@ -276,11 +276,11 @@ def test_what_is_missing_is_one_finding_with_the_activation_that_mends_it() -> N
 )
 @pytest.mark.parametrize("runtime", ["uenv", "ce"])
 @pytest.mark.parametrize("nccl", [None, "2.27.3", "2.30.7"])
-def test_one_way_out_of_wrong_numbers_is_enough(
+def test_one_workaround_for_ll128_is_enough(
     environ: dict[str, str], is_open: bool, runtime: str, nccl: str | None
 ) -> None:
     here = settings_for("clariden", runtime=runtime, facts={"nccl": nccl} if nccl else {})
-    known = Tuned(system="clariden", runtime=runtime, settings=(), again="", guards=here.guards)
+    known = Tuned(system="clariden", runtime=runtime, settings=(), command="", guards=here.guards)
 
     found = [
         fault for fault in faults(dataclasses.replace(job(tuned=known), environ=environ)) if fault.id == "guard-open"
@@ -294,13 +294,13 @@ def test_one_way_out_of_wrong_numbers_is_enough(
     ("system", "runtime", "nccl"),
     [("clariden", "uenv", "2.26.6"), ("bristen", "uenv", "2.29.2"), ("rcp", "runai", "2.29.2")],
 )
-def test_wrong_numbers_are_of_gh200_over_slingshot_and_of_nccl_2_27_alone(system: str, runtime: str, nccl: str) -> None:
+def test_ll128_danger_depends_on_system_and_nccl_version(system: str, runtime: str, nccl: str) -> None:
     assert settings_for(system, runtime=runtime, facts={"nccl": nccl}).guards == ()
     assert settings_for("olivia", runtime="apptainer").guards != ()
 
 
 @pytest.mark.parametrize("nccl", [None, "2.27.3", "2.29.2", "2.30.7"])
-def test_what_is_set_on_each_system_takes_a_way_out_of_each_danger(nccl: str | None) -> None:
+def test_settings_of_each_system_guard_against_each_danger(nccl: str | None) -> None:
     kept_away = []
     for name in concrete_systems():
         for runtime in load_system(name).runtimes:
@@ -312,10 +312,10 @@ def test_what_is_set_on_each_system_takes_a_way_out_of_each_danger(nccl: str | N
     assert {("clariden", "uenv"), ("santis", "ce"), ("olivia", "apptainer")} <= set(kept_away)
 
 
-def test_what_a_hook_sets_and_needs_is_a_risk() -> None:
-    """As the Container Engine's hook sets it on Daint."""
+def test_value_of_a_hook_without_its_option_is_a_risk() -> None:
+    """The value is the one that the Container Engine's hook sets on Daint."""
     here = settings_for("daint", runtime="ce")
-    known = Tuned(system="daint", runtime="ce", settings=(), again="", needs=here.tuning.needs)
+    known = Tuned(system="daint", runtime="ce", settings=(), command="", needs=here.tuning.needs)
 
     (fault,) = faults(dataclasses.replace(job(tuned=known), environ={"FI_CXI_RDZV_PROTO": "alt_read"}))
 

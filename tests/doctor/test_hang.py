@@ -1,4 +1,4 @@
-"""Which rank the others wait for: dumps of the flight recorder as torch writes them, and real ones of a real torch."""
+"""Diagnosis of hangs from flight recorder dumps, generated in torch's format or written by a real torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = "[0, 1, 2, 3]"
 
 
 def call(number: int, name: str = "all_reduce", *, line: int = 98, **more: Any) -> dict[str, Any]:
-    """An entry with the fields of FlightRecorder.cpp, of a rank that is still in it."""
+    """Return an unfinished call with the fields of FlightRecorder.cpp."""
     return {
         "frames": [
             {"name": "all_reduce", "filename": "/env/lib/python3.12/site-packages/torch/distributed/c.py", "line": 7},
@@ -56,7 +56,7 @@ def done(numbers: Iterable[int], **more: Any) -> list[dict[str, Any]]:
 
 
 def write(folder: Path, ranks: dict[int, list[dict[str, Any]]], config: dict[str, str] | None = None) -> Path:
-    """Write the dump of each rank, as torch's own pickler does: protocol 2, no classes."""
+    """Write the dump of each rank like torch's pickler, with protocol 2 and without classes."""
     folder.mkdir(exist_ok=True)
     groups = {
         name: {"name": name, "desc": {"1": "tensor", "7": "undefined"}.get(name, "default_pg"), "ranks": text}
@@ -90,14 +90,14 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         {rank: [*done((1, 2, 3)), *([call(4)] if rank != 2 else [])] for rank in range(4)},
         {},
         "rank-behind",
-        "rank 2 did not enter all_reduce ([8, 4] Float) number 4 of default_pg; its last call: all_reduce number 3 at "
+        "rank 2 did not enter all_reduce ([8, 4] Float) number 4 of default_pg; last call: all_reduce number 3 at "
         "/home/me/train.py:120; 3 of 4 ranks wait there at /home/me/train.py:98",
     ),
     "a rank without a dump died": (
         dict.fromkeys((0, 1, 3), USUAL),
         {},
         "rank-gone",
-        "rank 2 left none, 3 ranks did",
+        "rank 2 left no dump, but 3 ranks did",
     ),
     "a rank that waits for another one is no cause": (
         # rank 0 hangs; rank 1 waits for it in the pair, and so does not come to the others
@@ -131,7 +131,7 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         {0: AHEAD, 1: done((1, 2, 3)), 2: AHEAD, 3: AHEAD},
         {},
         "rank-behind",
-        "rank 1 did not enter call number 4 of default_pg; its last call: all_reduce number 3 at /home/me/train.py:120",
+        "rank 1 did not enter call number 4 of default_pg; last call: all_reduce number 3 at /home/me/train.py:120",
     ),
     "a group whose ranks gloo does not write down is of all": (
         {0: [call(1)], 1: []},
@@ -169,13 +169,13 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         {0: [call(1, frames=[])], 1: []},
         TWO,
         "rank-behind",
-        "it called nothing yet; 1 of 2 ranks wait there",
+        "no earlier call; 1 of 2 ranks wait there",
     ),
     "a receive that nobody sends": (
         {0: [*done((1,)), call(0, "recv 0<-1", **RECEIVE)], 1: done((1,))},
         TWO,
         "rank-behind",
-        "rank 1 did not enter what answers recv 0<-1 ([8, 4] Float) of rank 0 at /home/me/train.py",
+        "rank 1 did not enter the matching call for recv 0<-1 ([8, 4] Float) of rank 0 at /home/me/train.py",
     ),
     "the end of a chain of receives": (
         # a pipeline of ranks 1 to 3, which count from 0 in their group; rank 0 waits for rank 1 in another group
@@ -187,7 +187,7 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         },
         {"1": "[0, 1]", "2": "[1, 2, 3]"},
         "rank-behind",
-        "rank 3 did not enter what answers recv 1<-2 ([8, 4] Float) of rank 2",
+        "rank 3 did not enter the matching call for recv 1<-2 ([8, 4] Float) of rank 2 at /home/me/train.py:98",
     ),
     **{
         f"another {what}": (
@@ -203,11 +203,11 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         )
     },
 }
-"""What hangs: the calls of each rank, the ranks of each group, the finding, and how its detail begins or ends."""
+"""The calls of each rank, the ranks of each group, the finding, and the start or end of its detail."""
 
 
 @pytest.mark.parametrize("case", HANGS)
-def test_the_rank_that_the_others_wait_for_is_named(cli: Cli, place: Path, case: str) -> None:
+def test_rank_for_which_others_wait_is_named(cli: Cli, place: Path, case: str) -> None:
     ranks, groups, name, words = HANGS[case]
 
     (first, *others) = found(cli, write(place / "d", ranks, groups or {"0": ALL}))
@@ -230,26 +230,26 @@ WELL = {
 
 
 @pytest.mark.parametrize("case", WELL)
-def test_dumps_of_a_run_that_is_well_have_no_finding(cli: Cli, place: Path, case: str) -> None:
+def test_dumps_of_a_healthy_run_have_no_finding(cli: Cli, place: Path, case: str) -> None:
     ranks, group = WELL[case]
 
     assert found(cli, write(place / "d", ranks, {"0": group}), code=0) == []
 
 
-def test_the_others_are_named_where_ranks_disagree(cli: Cli, place: Path) -> None:
+def test_disagreement_names_both_groups_of_ranks(cli: Cli, place: Path) -> None:
     ((_, detail),) = found(cli, write(place / "d", *HANGS["another size"][:1]))
 
     assert "rank 0,2-3 in all_reduce ([8, 4] Float) at /home/me/train.py:98" in detail
 
 
-def test_a_rank_that_died_while_it_wrote_is_gone_too(cli: Cli, place: Path) -> None:
+def test_rank_with_an_empty_dump_is_gone(cli: Cli, place: Path) -> None:
     folder = write(place / "d", {0: [call(1)], 1: [call(1)], 3: [call(1)]})
     (folder / "flight_rank_2").write_bytes(b"")
 
-    assert found(cli, folder) == [("rank-gone", "rank 2 left none that is whole, 3 ranks did")]
+    assert found(cli, folder) == [("rank-gone", "rank 2 left no readable dump, but 3 ranks did")]
 
 
-def test_a_pickle_that_names_a_function_is_refused(cli: Cli, place: Path) -> None:
+def test_pickle_with_a_function_is_rejected(cli: Cli, place: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
             return os.system, (f"touch {place}/ran",)
@@ -260,12 +260,12 @@ def test_a_pickle_that_names_a_function_is_refused(cli: Cli, place: Path) -> Non
     answer = cli("doctor", str(folder))
 
     assert not (place / "ran").exists()
-    assert "it names posix.system" in answer.stdout
-    assert "rank 1 left none that is whole" in answer.stdout
+    assert "the dump refers to posix.system" in answer.stdout
+    assert "rank 1 left no readable dump" in answer.stdout
 
 
-def test_a_dump_that_is_made_to_grow_says_little(place: Path) -> None:
-    """A pickle holds a text once and names it thousands of times."""
+def test_expanding_dump_has_a_small_summary(place: Path) -> None:
+    """A pickle can contain a text once and refer to it thousands of times."""
     text = "x" * 1_000_000
     entry = call(1, profiling_name=text, process_group=(text, text), input_sizes=[[1] * 1000] * 1000)
     grown = [{**entry, "collective_seq_id": number // 50} for number in range(5000)]
@@ -283,16 +283,16 @@ def test_a_dump_that_is_made_to_grow_says_little(place: Path) -> None:
 
     assert len(printed) < 6_000_000
     assert len(json.dumps(rows[0]["last"])) < 10_000
-    assert rows[1]["why"] == "it has a text that is none"
+    assert rows[1]["why"] == "expected a text, got list"
 
 
-def test_dumps_that_need_more_memory_than_a_reader_has_are_named(place: Path) -> None:
+def test_dumps_that_exceed_the_memory_limit_are_reported(place: Path) -> None:
     dumps = list(write(place / "d", {0: [call(1)]}).iterdir())
 
-    assert read_dumps(dumps, 1 << 20)[1] == ["flight_rank_0: its reader ended before it"]
+    assert read_dumps(dumps, 1 << 20)[1] == ["flight_rank_0: the reader process ended early"]
 
 
-def test_a_dump_in_json_is_read_too(cli: Cli, place: Path) -> None:
+def test_json_dump_is_read(cli: Cli, place: Path) -> None:
     folder = place / "d"
     folder.mkdir()
     for rank, entries in {0: [call(1)], 1: []}.items():

@@ -1,4 +1,4 @@
-"""A job by its id, where Slurm's accounting keeps it: the answers have the form that sacct 22.05 gives them."""
+"""Diagnosis of a job by its ID, with answers in the format of sacct 22.05."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import Cli
 from tests.doctor.test_bandwidth import OLD_TORCH
 from tests.doctor.test_checks import GOOD
 from tests.doctor.test_hang import call, write
-from tests.doctor.test_here import nothing_else
+from tests.doctor.test_shell import nothing_else
 from tests.support.programs import program
 from uenvtool.doctor.nodes import MOST_NODES, expanded
 from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
@@ -39,12 +39,12 @@ ENVIRONMENT = {"CLUSTER_NAME": "clariden", "HOME": "/users/u", "HF_TOKEN": "hf_a
 
 
 def block(title: str, text: str) -> str:
-    """What `sacct --batch-script` or `--env-vars` prints of one job."""
+    """Return the output of `sacct --batch-script` or `--env-vars` for one job."""
     return f"{title}\n{RULE}\n{text or 'NONE'}\n\n"
 
 
 class Accounting:
-    """A Slurm that has forgotten the job 4711, and whose accounting has not; a recording stand-in."""
+    """A stand-in for a Slurm that knows job 4711 only from its accounting, with recorded answers."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -85,13 +85,11 @@ def report(cli: Cli, *options: str) -> dict[str, Any]:
 
 
 def places(found: Mapping[str, Any]) -> dict[str, str]:
-    """The findings by id with where each was seen."""
+    """Return the place of each finding, by ID."""
     return {finding["id"]: finding["place"] for finding in found["findings"]}
 
 
-def test_script_output_environment_and_end_of_a_job_are_put_together(
-    cli: Cli, accounting: Accounting, place: Path
-) -> None:
+def test_script_output_environment_and_state_are_combined(cli: Cli, accounting: Accounting, place: Path) -> None:
     accounting.keeps(
         SCRIPT.format(more="export CUDA_LAUNCH_BLOCKING=1"),
         {**ENVIRONMENT, "NCCL_NET_PLUGIN": "ofi", "FI_CXI_DEFAULT_TX_SIZE": "32768", "OMP_NUM_THREADS": "288"},
@@ -124,7 +122,9 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
 @pytest.mark.parametrize(
     ("end", "code"), [("RUNNING|0:0", None), ("PENDING|0:0", None), ("COMPLETED|0:0", "0:0"), ("TIMEOUT|0:0", "0:0")]
 )
-def test_a_job_has_an_exit_code_when_it_has_ended(cli: Cli, accounting: Accounting, end: str, code: str | None) -> None:
+def test_exit_code_is_shown_only_after_the_job_ended(
+    cli: Cli, accounting: Accounting, end: str, code: str | None
+) -> None:
     accounting.keeps(SCRIPT.format(more=":"), ENVIRONMENT, end=end)
 
     facts = report(cli)["facts"]
@@ -141,26 +141,24 @@ def test_a_job_has_an_exit_code_when_it_has_ended(cli: Cli, accounting: Accounti
         ("PREEMPTED", "preempted"),
     ],
 )
-def test_the_state_of_a_job_in_slurm_says_what_ended_it(
-    cli: Cli, accounting: Accounting, state: str, name: str
-) -> None:
+def test_slurm_state_shows_the_cause_of_the_end(cli: Cli, accounting: Accounting, state: str, name: str) -> None:
     accounting.keeps(SCRIPT.format(more=":"), {**ENVIRONMENT, **GOOD}, end=f"{state}|0:0")
 
     assert [(one["id"], one["detail"]) for one in report(cli)["findings"]] == [(name, None)]
 
 
-def test_a_job_that_failed_and_had_all_that_it_needs_is_never_called_good(cli: Cli, accounting: Accounting) -> None:
+def test_failed_job_without_known_cause_has_a_finding(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps(SCRIPT.format(more=":"), {**ENVIRONMENT, **GOOD})
 
     found = report(cli)
 
     assert [(one["id"], one["detail"]) for one in found["findings"]] == [
-        ("failed", "Slurm has the state FAILED, exit code 1:0")
+        ("failed", "Slurm reports state FAILED, exit code 1:0")
     ]
-    assert found["unseen"] == ["output: it is not there, or was not named"]
+    assert found["unseen"] == ["output: the file does not exist or its name is unknown"]
 
 
-def test_what_the_script_or_its_activation_mends_is_no_finding(cli: Cli, accounting: Accounting) -> None:
+def test_variables_fixed_by_the_script_have_no_finding(cli: Cli, accounting: Accounting) -> None:
     wrong = {**ENVIRONMENT, "NCCL_NET_PLUGIN": "ofi", "NCCL_CROSS_NIC": "0"}
     accounting.keeps(SCRIPT.format(more="unset NCCL_NET_PLUGIN; export NCCL_CROSS_NIC=1"), wrong)
     assert set(places(report(cli))) == {"failed", "tuning-missing"}
@@ -170,9 +168,7 @@ def test_what_the_script_or_its_activation_mends_is_no_finding(cli: Cli, account
     assert set(places(report(cli))) == {"failed", "variable-other"}
 
 
-def test_options_of_the_command_line_count_before_those_of_the_script(
-    cli: Cli, accounting: Accounting, place: Path
-) -> None:
+def test_command_line_options_override_script_options(cli: Cli, accounting: Accounting, place: Path) -> None:
     (place / "logs-train-4711.out").write_text("cxil_map: write error\n")
     (place / "mine-4711").write_text("PTLTE_NOT_FOUND\n")
 
@@ -182,29 +178,29 @@ def test_options_of_the_command_line_count_before_those_of_the_script(
     assert "cxil-map" not in places(report(cli))
 
 
-def test_what_accounting_does_not_keep_is_said(cli: Cli, accounting: Accounting) -> None:
+def test_data_missing_from_accounting_is_listed_as_skipped(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps("", {})
 
     assert report(cli)["unseen"] == [
-        "output: it is not there, or was not named",
-        "script: Slurm does not have it",
-        "environment: Slurm keeps none of this job (accounting does, with AccountingStoreFlags=job_env)",
+        "output: the file does not exist or its name is unknown",
+        "script: not kept by Slurm",
+        "environment: not kept by Slurm, needs AccountingStoreFlags=job_env",
     ]
 
 
-def test_a_runtime_that_the_system_does_not_have_is_said(cli: Cli, accounting: Accounting) -> None:
+def test_runtime_unknown_to_the_system_is_listed_as_skipped(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps(SCRIPT.format(more=":"), {"CLUSTER_NAME": "olivia", "SLURM_CLUSTER_NAME": "olivia"})
 
     assert any(line.startswith("variables: ") for line in report(cli)["unseen"])
 
 
-def test_a_system_that_nobody_knows_is_bad_input_for_a_job_too(cli: Cli, accounting: Accounting) -> None:
+def test_unknown_system_is_bad_input_for_a_job(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps(SCRIPT.format(more=":"), ENVIRONMENT)
 
     assert cli("doctor", "--job", "4711", "--system", "nowhere").code == 2
 
 
-def test_accounting_is_asked_for_the_job_alone(cli: Cli, accounting: Accounting) -> None:
+def test_accounting_is_queried_only_for_the_job(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps(SCRIPT.format(more=":"), {})
 
     report(cli)
@@ -229,13 +225,13 @@ def test_accounting_is_asked_for_the_job_alone(cli: Cli, accounting: Accounting)
         ("%b", "/w/%b"),
     ],
 )
-def test_the_file_of_a_pattern_is_the_one_that_slurm_writes(pattern: str, path: str) -> None:
+def test_output_pattern_is_expanded_like_slurm(pattern: str, path: str) -> None:
     facts = {"JobId": "17", "ArrayJobId": "12", "ArrayTaskId": "4", "JobName": "my job", "User": "u", "WorkDir": "/w"}
 
     assert list(output_paths([pattern], {**facts, "NodeList": "nid[001-004]"})) == [path]
 
 
-def test_without_a_pattern_the_file_is_sbatchs_own() -> None:
+def test_default_output_file_is_that_of_sbatch() -> None:
     assert list(output_paths([], {"JobId": "17", "WorkDir": "/w"})) == ["/w/slurm-17.out"]
     assert list(output_paths([], {"JobId": "17", "ArrayJobId": "12", "ArrayTaskId": "4"})) == ["slurm-12_4.out"]
     assert list(output_paths(["/dev/null"], {})) == []
@@ -246,25 +242,25 @@ def test_without_a_pattern_the_file_is_sbatchs_own() -> None:
         st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]))
     )
 )
-def test_an_environment_is_what_was_kept(environ: dict[str, str]) -> None:
+def test_kept_environment_round_trip(environ: dict[str, str]) -> None:
     text = block("Environment used for 1", "".join(f"{name}={value}\n" for name, value in environ.items()))
 
     assert kept_environment(kept_text(text)) == environ
 
 
-def test_a_value_of_several_lines_is_one() -> None:
+def test_multi_line_value_is_one_variable() -> None:
     assert kept_environment("A=one\ntwo\n\nB=\n") == {"A": "one\ntwo\n", "B": ""}
 
 
 @given(st.text(), st.text())
-def test_no_answer_of_slurm_makes_doctor_fail(answer: str, pattern: str) -> None:
+def test_any_slurm_output_is_handled(answer: str, pattern: str) -> None:
     facts = {**accounted_facts(answer, ["State", "JobID", "NodeList"]), **shown_facts(answer)}
     kept_environment(kept_text(f"{RULE}\n{answer}"))
     list(output_paths([pattern], facts))
 
 
 @pytest.mark.parametrize("pattern", ["%" + "9" * 5000 + "j", "%" + "0" * 5000 + "3j", "x" * 5000, "a/" * 3000, "%"])
-def test_answers_of_scontrol_are_bounded(pattern: str) -> None:
+def test_scontrol_output_is_bounded(pattern: str) -> None:
     answer = f"JobId=7 JobName=x\n   NodeList=n[0-40000000]\n   StdOut=/tmp/{pattern}\n   WorkDir=/tmp\n"
 
     (path,) = output_paths([shown_facts(answer)["StdOut"]], shown_facts(answer))
@@ -276,13 +272,11 @@ def test_answers_of_scontrol_are_bounded(pattern: str) -> None:
 @pytest.mark.parametrize(
     "text", ["n[0-40000000]", "n[" + "0-99999," * 1000 + "0]", "n," * 200_000, f"n[{'9' * 5000}]", "n[" * 100_000]
 )
-def test_a_list_of_nodes_is_bounded(text: str) -> None:
+def test_node_list_is_bounded(text: str) -> None:
     assert len(list(expanded(text))) <= MOST_NODES
 
 
-def test_the_dumps_of_the_flight_recorder_are_found_by_the_script_and_name_the_node(
-    cli: Cli, accounting: Accounting
-) -> None:
+def test_dumps_named_in_the_script_are_found_with_their_nodes(cli: Cli, accounting: Accounting) -> None:
     recorder = (
         'export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID"\nexport TORCH_FR_DUMP_TEMP_FILE="$PWD/$LOGS/flight_rank_"'
     )
@@ -300,7 +294,7 @@ def test_the_dumps_of_the_flight_recorder_are_found_by_the_script_and_name_the_n
     assert behind["nodes"] == "nid002"
 
 
-def test_a_test_of_the_network_has_what_the_job_had(
+def test_network_test_has_image_and_variables_of_the_job(
     cli: Cli, accounting: Accounting, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLUSTER_NAME", "clariden")

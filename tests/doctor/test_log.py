@@ -1,4 +1,4 @@
-"""What a job's output says: every known line, and nothing of a run in which all is well."""
+"""Diagnosis of a job's output: every known line is found, and healthy runs have no finding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.doctor.test_bandwidth import OLD_TORCH
 from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.blocks import BLOCK_BYTES
 from uenvtool.doctor.log.scan import Scanner, read_logs
-from uenvtool.doctor.log.verdict import examined, with_last_words
+from uenvtool.doctor.log.verdict import examined, with_quotes
 from uenvtool.doctor.report import report, settings_of
 from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import load_findings
@@ -59,22 +59,22 @@ ABSENT = "cp: cannot stat '/x': No such file or directory\n"
 
 
 def read(*logs: str | bytes) -> Examination:
-    """What logs say, without a file."""
+    """Return the diagnosis of logs given as text."""
     streams = [(f"log{i}", io.BytesIO(log.encode() if isinstance(log, str) else log)) for i, log in enumerate(logs)]
     seen = read_logs(streams, SCANNER)
-    return with_last_words(examined(seen, KNOWN), seen, KNOWN)
+    return with_quotes(examined(seen, KNOWN), seen, KNOWN)
 
 
 def ids(examination: Examination) -> set[str]:
     return {finding.known.id for finding in examination.findings}
 
 
-def test_every_finding_of_a_log_has_a_sample() -> None:
+def test_every_log_finding_has_a_sample() -> None:
     assert set(FIRES) == {name for name, known in KNOWN.findings.items() if known.log}
 
 
 @pytest.mark.parametrize(("name", "log"), [(name, log) for name, logs in FIRES.items() for log in logs])
-def test_a_line_is_found_and_taken_for_nothing_else(name: str, log: str) -> None:
+def test_each_sample_shows_only_its_findings(name: str, log: str) -> None:
     assert name in ids(read(log))
     assert ids(read(log)) <= {name} | ALSO.get(name, set())
 
@@ -112,24 +112,24 @@ def test_the_address_or_library_of_a_message_is_shown(line: str, detail: str) ->
 
 
 @pytest.mark.parametrize("log", HEALTHY.values(), ids=list(HEALTHY))
-def test_nothing_is_found_in_the_log_of_a_run_in_which_all_is_well(log: str) -> None:
+def test_healthy_log_has_no_finding(log: str) -> None:
     assert ids(read(log)) == set()
 
 
-def test_every_workaround_that_a_finding_names_exists() -> None:
+def test_workarounds_of_findings_exist() -> None:
     from uenvtool.knowledge.tuning import load_all
 
     remedies = filter(None, (known.workaround for known in KNOWN.findings.values()))
     assert {remedy.name for remedy in remedies} <= set(load_all().workarounds)
 
 
-def test_no_finding_has_the_name_of_a_rule_of_job_check() -> None:
+def test_findings_and_rules_have_different_ids() -> None:
     from uenvtool.knowledge.rule import load_rules
 
     assert not load_rules().keys() & KNOWN.findings.keys()
 
 
-def test_the_network_is_said_for_each_node() -> None:
+def test_network_is_shown_per_node() -> None:
     lines = [f"nid{i:03}:9:9 [0] NCCL INFO Using network AWS Libfabric" for i in range(1, 5)]
     lines[2] = "nid003:9:9 [0] NCCL INFO Using network Socket"
 
@@ -139,7 +139,7 @@ def test_the_network_is_said_for_each_node() -> None:
     assert [(found.known.id, found.where) for found in seen.findings] == [("nccl-tcp", "on nid003")]
 
 
-def test_a_finding_on_4000_ranks_is_one() -> None:
+def test_finding_on_4000_ranks_is_reported_once() -> None:
     seen = read("".join(WATCHDOG.format(rank) for rank in range(4000)))
 
     assert [(found.known.id, found.count, found.where) for found in seen.findings] == [
@@ -159,11 +159,11 @@ def test_a_finding_on_4000_ranks_is_one() -> None:
         ("12:30:01 ", ""),
     ],
 )
-def test_who_printed_a_line_is_read_in_front_of_it(front: str, where: str) -> None:
+def test_label_before_a_line_names_its_printer(front: str, where: str) -> None:
     assert read(f"{front}cxil_map: write error\n").findings[0].where == where
 
 
-def test_lines_of_two_ranks_in_one_are_told_apart() -> None:
+def test_joined_lines_of_two_ranks_are_separated() -> None:
     seen = read(
         "n1:9:9 [0] NCCL INFO Using network Socketn2:9:9 [0] NCCL INFO Using network AWS Libfabric\n" + TWO_NODES
     )
@@ -171,7 +171,7 @@ def test_lines_of_two_ranks_in_one_are_told_apart() -> None:
     assert dict(seen.facts)["NCCL's network"] == "AWS Libfabric on n2; Socket on n1"
 
 
-def test_a_failure_without_a_known_cause_names_who_failed_first_and_with_what() -> None:
+def test_unknown_failure_names_first_rank_and_message() -> None:
     seen = read("step 1\n" + TRACEBACK.format(3) + TRACEBACK.format(0) + "srun: error: nid002: task 3: Exited with 1\n")
 
     (found,) = seen.findings
@@ -179,7 +179,7 @@ def test_a_failure_without_a_known_cause_names_who_failed_first_and_with_what() 
     assert found.detail == "rank 3 failed first, with: ValueError: batch 3 is empty at train.py:9 in main; then rank 0"
 
 
-def test_of_several_logs_the_line_that_was_printed_first_counts() -> None:
+def test_earliest_line_of_several_logs_is_used() -> None:
     line = "[2026-11-21 10:0{}:00] [rank{}] ValueError: {}\n"
 
     seen = read(line.format(3, 0, "late"), line.format(1, 5, "early"))
@@ -188,7 +188,7 @@ def test_of_several_logs_the_line_that_was_printed_first_counts() -> None:
     assert seen.findings[0].place == "log1:1"
 
 
-def test_the_variables_of_a_network_are_given_only_where_it_is() -> None:
+def test_workaround_of_a_network_is_given_only_if_it_is_used() -> None:
     slingshot = "libfabric:5:6::cxi:core:cxip_x():1<warn> n1: odd\n"
 
     (elsewhere,), (there,) = (read(log + WATCHDOG.format(0)).findings for log in ("", slingshot))
@@ -197,7 +197,7 @@ def test_the_variables_of_a_network_are_given_only_where_it_is() -> None:
     assert ("FI_CXI_RDZV_GET_MIN", "0") in settings_of(there.known)
 
 
-def test_what_is_broken_stands_in_the_order_in_which_it_happened() -> None:
+def test_broken_findings_are_in_order_of_occurrence() -> None:
     limit = "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00:00 DUE TO TIME LIMIT ***\n"
 
     seen = read("cxil_map: write error\n" + STEPS * 9 + FIRES["omp-default"][0] + WATCHDOG.format(0) + limit)
@@ -210,7 +210,7 @@ def test_what_is_broken_stands_in_the_order_in_which_it_happened() -> None:
     ]
 
 
-def test_colours_carriage_returns_and_binary_garbage_hide_nothing() -> None:
+def test_escape_sequences_and_binary_data_hide_nothing() -> None:
     garbage = random.Random(1).randbytes(300_000)
     coloured = b"\x1b[31mtorch.OutOfMemory\x1b[0mError: x\r 10%|###\rnid001:9:9 [0] cxil_map:\x1b[1m write error\n"
 
@@ -220,7 +220,7 @@ def test_colours_carriage_returns_and_binary_garbage_hide_nothing() -> None:
     assert ids(read(garbage)) == set()
 
 
-def test_a_line_of_10_mb_is_read_wherever_the_text_is_in_it() -> None:
+def test_text_is_found_anywhere_in_a_line_of_10_mb() -> None:
     fill = b"x" * 10_000_000
     for at in (0, 10, BLOCK_BYTES - 40_000, BLOCK_BYTES - 5, BLOCK_BYTES, 9_999_990):
         seen = read(b"first\n" + fill[:at] + b" cxil_map: write error " + fill[at:] + b"\nlast")
@@ -228,7 +228,7 @@ def test_a_line_of_10_mb_is_read_wherever_the_text_is_in_it() -> None:
         assert [(found.count, found.place) for found in seen.findings] == [(1, "log0:2")], at
 
 
-def test_every_line_of_a_log_of_many_blocks_is_counted_once_at_its_line() -> None:
+def test_lines_of_many_blocks_are_counted_once_with_line_numbers() -> None:
     line = b"7: some loss 0.123456789 of a step that is like all others\n"
     log = (line * 99_999 + b"cxil_map: write error\n") * 3
 
@@ -237,14 +237,14 @@ def test_every_line_of_a_log_of_many_blocks_is_counted_once_at_its_line() -> Non
     assert (found.count, found.place) == (3, "log0:100000")
 
 
-def test_gzip_is_read_in_all_its_members_and_cut_off_as_far_as_it_goes() -> None:
+def test_multi_member_and_truncated_gzip_are_read() -> None:
     first = gzip.compress(b"cxil_map: write error\n" * 10_000)
     second = gzip.compress(random.Random(2).randbytes(200_000) + b"\nsrun: error: Node failure on nid004\n")
 
     assert ids(read(first + second)) == {"cxil-map", "node-failed"}
     cut = read(first + second[:100_000])
     assert ids(cut) == {"cxil-map"}
-    assert cut.unseen == ("log0 is read in part: the gzip file is cut off",)
+    assert cut.unseen == ("rest of log0: the gzip file is truncated",)
     small = gzip.compress(b"cxil_map: write error\n" + random.Random(2).randbytes(2_000))
     assert ids(read(small[:1_500])) == {"cxil-map"}
 
@@ -268,13 +268,11 @@ WARNING = "UserWarning: CUDA initialization: The NVIDIA driver on your system is
     ],
     ids=["the run goes on", "another cause", "a failure without a cause", "and an error of it"],
 )
-def test_what_a_program_only_warns_of_is_a_cause_where_the_log_has_no_other(
-    log: str, found: list[tuple[str, str]]
-) -> None:
+def test_warning_is_a_cause_only_without_another_cause(log: str, found: list[tuple[str, str]]) -> None:
     assert [(one.known.severity, one.known.id) for one in read(log).findings] == found
 
 
-def test_a_pipe_that_the_shell_opened_is_a_log(cli: Cli) -> None:
+def test_process_substitution_is_read_as_a_log(cli: Cli) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"cxil_map: write error\n")
     os.close(writing)
@@ -294,13 +292,13 @@ PIECES = st.one_of(
 
 
 @given(st.lists(PIECES, max_size=30).map(b"".join))
-def test_no_log_makes_doctor_fail(log: bytes) -> None:
+def test_any_log_is_handled(log: bytes) -> None:
     for finding in read(log).findings:
         finding.data()
 
 
 @pytest.mark.parametrize("name", FIRES)
-def test_a_log_that_is_cut_off_anywhere_is_read(name: str) -> None:
+def test_truncated_logs_are_read(name: str) -> None:
     log = FIRES[name][0].encode()
 
     for end in range(0, len(log), max(len(log) // 12, 1)):
@@ -318,12 +316,12 @@ CUT = {
     "too-many-files": {"container-start"},
     "import-abi": {"library-older-first"},
 }
-"""What a log can look like if what comes later in it is missing."""
+"""Logs that end early."""
 FALLBACKS = {"unclear", *(name for name, known in KNOWN.findings.items() if known.fallback)}
 
 
 def read_within(seconds: float, log: str) -> Examination:
-    """What a log says, which takes that much CPU time at most, and no page to say."""
+    """Return the diagnosis of a log, which must take at most the given CPU time."""
     before = time.process_time()
     seen = read(log)
     answer = report(seen, DoctorRequest(), what="the log", notes=())
@@ -334,20 +332,20 @@ def read_within(seconds: float, log: str) -> Examination:
 
 FRAMES = "Traceback (most recent call last)\n" + '  File "x", line 1\n'
 DENSE = {
-    "words of a finding along a line": ("FATAL:   " * 33_000, "log0 is looked at in part: "),
-    "one word along a line": ("ErrImagePull" * 25_000, "log0 is looked at in part: "),
-    "tracebacks without an end": (FRAMES * 6_000, "log0 is looked at in part: "),
-    "such of all ranks": ("".join(f"[rank{rank}]: {FRAMES}" for rank in range(5_000)), "log0 is looked at in part: "),
-    "lists of ranks": ("srun: error: n1: tasks 0-199999: Killed\n" * 7_500, "ended is looked at in part: its first 10"),
+    "words of a finding along a line": ("FATAL:   " * 33_000, "parts of log0: "),
+    "one word along a line": ("ErrImagePull" * 25_000, "parts of log0: "),
+    "tracebacks without an end": (FRAMES * 6_000, "parts of log0: "),
+    "such of all ranks": ("".join(f"[rank{rank}]: {FRAMES}" for rank in range(5_000)), "parts of log0: "),
+    "lists of ranks": ("srun: error: n1: tasks 0-199999: Killed\n" * 7_500, "more lines of ended: only the first 10"),
     "every second node": (
         "".join(f"n{2 * node}:1:1 [0] NCCL WARN Odd\n" for node in range(21_000)),
-        "failed is looked",
+        "more lines of failed: ",
     ),
 }
 
 
 @pytest.mark.parametrize("case", DENSE)
-def test_a_dense_log_takes_no_longer_than_others_and_what_was_left_out_is_said(case: str) -> None:
+def test_dense_log_is_fast_and_skipped_parts_are_listed(case: str) -> None:
     log, said = DENSE[case]
 
     seen = read_within(4, log)  # a few tenths without load; 6 to 60 where each place was looked at
@@ -365,7 +363,7 @@ UNITS = st.sampled_from(LINES).flatmap(
     st.lists(UNITS, min_size=1, max_size=4), st.sampled_from(["", " ", "\r", "\n", "\n[rank{0}]: ", "\nn{0}:1:1 [0] "])
 )
 @settings(max_examples=15)
-def test_no_log_of_known_lines_takes_long(units: list[str], between: str) -> None:
+def test_log_of_known_lines_is_fast(units: list[str], between: str) -> None:
     unit = "".join(f"{one}{between}" for one in units)
 
     read_within(2, "".join(unit.replace("{0}", str(i)) for i in range(100_000 // len(unit) + 1)))
@@ -376,7 +374,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
     lines = b"".join(WATCHDOG.format(rank).encode() for rank in range(2)) + b"step 1 loss 0.1\n" * 20_000
 
     class Endless(io.RawIOBase):
-        """So many bytes of a log, made as they are read."""
+        """A stream with the given number of bytes, generated while it is read."""
 
         left = 200_000_000
 
@@ -404,7 +402,7 @@ def test_logs_of_several_nodes_are_read_as_one_job(cli: Cli, write: Write) -> No
     assert (found["id"], found["nodes"], found["place"]) == ("nccl-tcp", "n[1-2]", "n1.out:1")
 
 
-def test_the_report_has_a_line_a_finding_the_worst_first(cli: Cli, write: Write) -> None:
+def test_report_has_one_line_per_finding_worst_first(cli: Cli, write: Write) -> None:
     write("job.out", "\n".join(FIRES[name][0] for name in ("image-older", "nccl-tcp", "cxil-map")))
 
     answer = cli("doctor", "--log", "job.out")
@@ -415,20 +413,20 @@ def test_the_report_has_a_line_a_finding_the_worst_first(cli: Cli, write: Write)
     assert [row[:2] for row in rows] == expected
 
 
-def test_a_report_of_everything_fits_a_screen_and_its_settings_are_those_of_a_shell(cli: Cli, write: Write) -> None:
+def test_long_report_fits_a_screen(cli: Cli, write: Write) -> None:
     write("job.out", "\n".join(log for logs in FIRES.values() for log in logs))
 
     answer = cli("doctor", "--log", "job.out")
 
     assert len((answer.stdout + answer.stderr).splitlines()) <= 30
-    assert "more findings: --verbose shows all" in answer.stderr
+    assert "more findings; --verbose prints all" in answer.stderr
     assert "[omp-default]" in cli("doctor", "--log", "job.out", "--verbose").stdout
     fix = cli("doctor", "--log", "job.out", "--fix").stdout
     assert "export FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD='0'" in fix
     subprocess.run(["bash", "-n", "-c", fix], check=True)
 
 
-def test_fix_says_that_there_is_nothing_to_mend(cli: Cli, write: Write) -> None:
+def test_fix_without_findings_prints_no_problems(cli: Cli, write: Write) -> None:
     write("job.out", STEPS)
 
     answer = cli("doctor", "--log", "job.out", "--fix")
@@ -436,7 +434,7 @@ def test_fix_says_that_there_is_nothing_to_mend(cli: Cli, write: Write) -> None:
     assert (answer.stdout.strip(), "no problems found in the log" in answer.stderr) == ("", True)
 
 
-def test_fix_keeps_the_system_that_was_named(cli: Cli, write: Write) -> None:
+def test_fix_commands_contain_the_given_system(cli: Cli, write: Write) -> None:
     write("job.out", "n1:1:1 [0] NCCL INFO Using network Socket\nn2:1:1 [0] NCCL INFO Using network Socket\n")
 
     fix = cli("doctor", "--log", "job.out", "--system", "clariden", "--fix").stdout
@@ -444,13 +442,13 @@ def test_fix_keeps_the_system_that_was_named(cli: Cli, write: Write) -> None:
     assert "uenvtool activate --system clariden > activate.sh" in fix
 
 
-def test_a_note_alone_is_no_failure(cli: Cli, write: Write) -> None:
+def test_exit_code_is_0_for_notes(cli: Cli, write: Write) -> None:
     write("job.out", FIRES["omp-default"][0])
 
     assert cli("doctor", "job.out").code == 0
 
 
-def test_a_good_log_says_what_was_used_and_that_nothing_is_wrong(cli: Cli, write: Write) -> None:
+def test_healthy_log_shows_facts_and_no_problems(cli: Cli, write: Write) -> None:
     write("job.out", HEALTHY["slingshot-four-nodes"])
     lines = len(HEALTHY["slingshot-four-nodes"].splitlines())
 
@@ -462,10 +460,10 @@ def test_a_good_log_says_what_was_used_and_that_nothing_is_wrong(cli: Cli, write
     assert "NCCL's network: AWS Libfabric\nGPUDirect RDMA: yes\n" in answer.stdout
     assert answer.stdout.endswith(f"no problems found in the log ({lines} lines)\n")
     assert answer.stderr == ""
-    assert " s ago: the job may still run)\n" in fresh.stdout
+    assert " s ago, so the job may still be running)\n" in fresh.stdout
 
 
-def test_a_log_of_warnings_alone_shows_each_kind_once_and_is_no_failure(cli: Cli, write: Write) -> None:
+def test_log_with_only_warnings_quotes_each_kind_once(cli: Cli, write: Write) -> None:
     expandable = "[rank{}]:[W1121 10:00:0{}.4 Alloc.cpp:1500] expandable_segments: memory mapping failed with OOM\n"
     heartbeat = "[2026-11-21 10:00:00,123] rendezvous: [WARNING] The node 'n1_1_0' has failed to send a heartbeat\n"
     missing = 'n1:5:6 [0] NCCL WARN Missing "iommu=pt" from kernel command line which can lead to a hang!\n'
@@ -474,11 +472,11 @@ def test_a_log_of_warnings_alone_shows_each_kind_once_and_is_no_failure(cli: Cli
 
     answer = cli("doctor", "job.out")
 
-    assert (answer.code, answer.stdout.startswith("no failure seen, but warnings in the log (6 lines")) == (0, True)
+    assert (answer.code, answer.stdout.startswith("warnings but no failure found in the log (6 lines")) == (0, True)
     assert [line.split()[0] for line in answer.stdout.splitlines()[3:]] == ["1", "4", "6"]
 
 
-def test_tokens_in_a_log_stay_out_of_the_report(cli: Cli, write: Write) -> None:
+def test_tokens_in_a_log_are_hidden(cli: Cli, write: Write) -> None:
     secret = "Zq7xK9mP2vR8tB4nW6"
     said = f"hf_{secret} https://me:{secret}@host/x Bearer {secret} password={secret}"
     network = f"n1:5:6 [0] NCCL INFO NCCL_NET set by environment to token={secret}\n"
@@ -493,7 +491,7 @@ def test_tokens_in_a_log_stay_out_of_the_report(cli: Cli, write: Write) -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 59, 60, 140, 158, 160, 300, 600, 1_400, 1_498, 1_500, 1_600])
-def test_a_line_is_cut_after_it_was_cleaned(before: int) -> None:
+def test_secrets_are_removed_before_a_line_is_shortened(before: int) -> None:
     secret = "Zq7xK9mP2vR8tB4nW6"
     for form in ("HF_TOKEN={}", "--token {}", "https://u:{}@h", "Authorization: Bearer {}"):
         said = form.format(secret)
@@ -502,7 +500,7 @@ def test_a_line_is_cut_after_it_was_cleaned(before: int) -> None:
         assert secret not in f"{found.text} {found.detail}"
 
 
-def test_a_line_that_is_longer_than_a_block_is_cut_where_no_secret_is() -> None:
+def test_line_longer_than_a_block_shows_no_secret() -> None:
     secret = "Zq7xK9mP2vR8tB4nW6"
     for behind in (0, 13, 20, 31):
         found = read(f"token={secret} curl -u a:{secret} is refused " * 600 + "y" * behind)
@@ -521,7 +519,7 @@ def test_explain_knows_a_finding(cli: Cli, name: str) -> None:
     assert KNOWN.findings[name].source in answer.stdout
 
 
-def test_a_new_pattern_is_one_entry_of_a_file_of_ones_own(cli: Cli, write: Write) -> None:
+def test_user_finding_is_one_entry_in_a_file(cli: Cli, write: Write) -> None:
     write(
         "findings/mine.yaml",
         "description: mine\nfindings:\n  odd-card:\n    title: odd\n    severity: risk\n"
@@ -614,23 +612,23 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("logs", "names"), VERDICTS)
-def test_what_logs_come_to(logs: list[str], names: str) -> None:
+def test_findings_of_logs(logs: list[str], names: str) -> None:
     assert ids(read(*logs)) == set(names.split())
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-def test_what_failed_last_or_in_one_of_two_logs_is_no_note(sign: str) -> None:
+def test_failure_at_the_end_of_one_log_is_not_a_note(sign: str) -> None:
     assert {found.known.severity for found in read(STEPS + sign).findings} == {"broken"}
     assert {found.known.severity for found in read(sign + STEPS, STEPS + sign).findings} == {"broken"}
     assert "went-on" not in ids(read(sign + STEPS + "n1 crashed\n"))
 
 
 @pytest.mark.parametrize("name", ["killed", "cancelled", "nccl-remote-died"])
-def test_what_ends_a_process_is_no_note_whatever_others_print_behind_it(name: str) -> None:
+def test_end_of_a_process_is_not_a_note(name: str) -> None:
     assert name in ids(read(FIRES[name][0] + STEPS * 9))
 
 
-def test_a_log_that_may_tell_of_a_failure_is_not_called_good(cli: Cli, write: Write) -> None:
+def test_log_with_a_possible_failure_is_not_healthy(cli: Cli, write: Write) -> None:
     write("job.out", "cxil_map: write error\nsuccessfully sent\n")
 
     answer = cli("doctor", "--log", "job.out")
@@ -693,13 +691,13 @@ DETAILS = [
 
 
 @pytest.mark.parametrize(("log", "detail"), DETAILS)
-def test_a_failure_is_told_by_the_line_that_says_most_and_the_rank(log: str, detail: str) -> None:
+def test_unknown_failure_shows_its_decisive_line_and_rank(log: str, detail: str) -> None:
     (found,) = read(log + "\n").findings
 
     assert found.detail[: len(detail)] == detail
 
 
-def test_a_detail_that_another_has_is_not_said_twice() -> None:
+def test_detail_contained_in_another_is_not_repeated() -> None:
     log = next(log for log in FIRES["out-of-memory-gpu"] if "total capacity of 94.50" in log)
 
     assert read(log).findings[0].detail.count("Tried to allocate") == 1
@@ -717,7 +715,7 @@ STRIPPED = (
     " 0 0x0000000000014420 __funlockfile()  ???:0\n"
     " 1 0x000000000018bb41 __nss_database_lookup()  ???:0\n 2 0x000000000006929c ncclGroupEnd()  ???:0\n"
 )
-"""UCX names a function of a C library without symbols by the last that it has."""
+"""UCX prints the nearest known symbol for a function of a C library without symbols."""
 PORT = (
     "ConnectionError: Tried to launch distributed communication on port `11986`, but another process is utilizing it. "
 )
@@ -760,23 +758,23 @@ def quoted(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("case", QUOTES)
-def test_siblings_a_finding_stands_what_else_tells_of_the_failure(case: str) -> None:
+def test_other_failure_lines_are_quoted_below_findings(case: str) -> None:
     log, quotes = QUOTES[case]
 
     assert quoted(log) == [quote.strip() for quote in quotes]
 
 
-def test_a_quote_has_its_line() -> None:
+def test_quote_has_its_line_number() -> None:
     assert [read(log).quotes[0][0] for log in (CRASH, FAR)] == ["log0:2", "log0:10"]
 
 
-def test_a_long_line_is_quoted_once_and_what_joins_two_exceptions_not_at_all() -> None:
+def test_long_line_is_quoted_once() -> None:
     joined = "The above exception was the direct cause of the following exception:\n\n"
 
     assert len(quoted(f"{joined}{PORT}{'Please specify a different port. ' * 9}\n")) == 1
 
 
-def test_what_ranks_say_alike_is_shown_once_without_secrets_and_few_lines_in_all() -> None:
+def test_equal_lines_of_ranks_are_quoted_once_without_secrets() -> None:
     ranks = "".join(f"[rank{rank}] lost the widget 0x{rank:x} of hf_{'a' * 34}\n" for rank in range(99))
     kinds = "".join(f"widget {name} is missing\n" for name in "abcdefg")
 
@@ -787,5 +785,5 @@ def test_what_ranks_say_alike_is_shown_once_without_secrets_and_few_lines_in_all
     assert not any("aaaa" in line for line in shown)
 
 
-def test_ranks_that_wait_in_vain_are_broken_though_they_only_warn() -> None:
+def test_warnings_of_waiting_ranks_are_broken() -> None:
     assert [found.known.severity for found in read(FIRES["master-silent"][0]).findings] == ["broken"]

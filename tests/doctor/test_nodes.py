@@ -47,7 +47,7 @@ def test_any_text_is_taken_apart_without_an_error(text: str) -> None:
     list(numbers_of(text))
 
 
-def test_a_rank_is_told_beside_a_detail_with_another_that_begins_alike() -> None:
+def test_rank_is_shown_next_to_a_detail_with_a_similar_rank() -> None:
     known = load_findings().findings["rank-behind"]
 
     assert Finding(known=known, detail="waited for rank 12", ranks=frozenset({1})).where == "on rank 1"

@@ -1,4 +1,4 @@
-"""Ranks of a job together: what is the same once, what differs with its nodes, who is silent, quickly also for many."""
+"""Diagnosis of all ranks of a job: shared and differing values, silent ranks, and many ranks at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Cli
-from tests.doctor.test_here import nothing_else
+from tests.doctor.test_shell import nothing_else
 from uenvtool.doctor.finding import Examination, Finding
-from uenvtool.doctor.ranks import OWN_FOLDER, RankReport, examine_ranks, parsed_report, place, together
+from uenvtool.doctor.ranks import SUBDIRECTORY, RankReport, combined, current_rank, examine_ranks, parsed_report
 from uenvtool.knowledge.finding import load_findings
 
 __all__ = ["nothing_else"]
@@ -30,13 +30,13 @@ def report(rank: int, *faults: tuple[str, str], per_node: int = 4, **values: str
 
 
 def lines(reports: list[RankReport], missing: dict[int, str] | None = None) -> list[str]:
-    return [f"{f.known.id}: {f.detail} {f.where}".strip() for f in together(reports, missing or {}, KNOWN).findings]
+    return [f"{f.known.id}: {f.detail} {f.where}".strip() for f in combined(reports, missing or {}, KNOWN).findings]
 
 
 def test_what_all_ranks_have_is_said_once_and_without_nodes() -> None:
     fault = ("threads-over-cores", "64 threads on 8 cores")
 
-    found = together([report(rank, fault) for rank in range(16)], {}, KNOWN).findings
+    found = combined([report(rank, fault) for rank in range(16)], {}, KNOWN).findings
 
     assert [(f.known.id, f.nodes, f.count) for f in found] == [("threads-over-cores", frozenset(), 16)]
 
@@ -49,7 +49,7 @@ def test_the_fault_of_one_node_is_said_with_its_name() -> None:
     ]
 
 
-def test_a_variable_that_one_node_has_otherwise_or_not_at_all_is_named() -> None:
+def test_variable_that_differs_on_one_node_is_named() -> None:
     other = [report(rank, NCCL_CROSS_NIC="0" if rank == 5 else "1") for rank in range(8)]
     unset = [report(rank, **({} if rank < 4 else {"NCCL_CROSS_NIC": "1"})) for rank in range(12)]
 
@@ -57,21 +57,21 @@ def test_a_variable_that_one_node_has_otherwise_or_not_at_all_is_named() -> None
     assert lines(unset) == ["rank-differs: NCCL_CROSS_NIC is unset on nid0001 (rank 0-3); elsewhere 1"]
 
 
-def test_ranks_that_are_silent_are_named_with_their_nodes_before_all_else() -> None:
+def test_silent_ranks_are_listed_first_with_their_nodes() -> None:
     differing = [report(0, ("core-dumps-on", "x"), NCCL_NET="a"), report(3, NCCL_NET="b")]
 
     assert [line.partition(":")[0] for line in lines(differing)] == ["rank-differs", "core-dumps-on"]
     assert lines(differing, {1: "nid0002", 2: "nid0003"})[0] == "rank-silent: rank 1-2 on nid[0002-0003]"
 
 
-def test_a_detail_that_differs_on_every_rank_is_one_finding() -> None:
+def test_details_that_differ_on_every_rank_are_one_finding() -> None:
     reports = [report(rank, ("master-unreachable", f"host{rank}"), per_node=1) for rank in range(100)]
 
     assert lines(reports) == ["master-unreachable: host0, host1 and 98 more on rank 0-99"]
 
 
 def step(rank: int, size: int) -> dict[str, str]:
-    """The variables of a rank of a Slurm step with one rank a node."""
+    """Return the variables of a rank in a Slurm step with one rank per node."""
     return {
         "SLURM_JOB_ID": "17",
         "SLURM_STEP_ID": "0",
@@ -85,16 +85,16 @@ def step(rank: int, size: int) -> dict[str, str]:
 def reported(
     folder: Path, alive: Iterable[int], size: int, seconds: float = 2, standby: float = 0.2
 ) -> list[Examination]:
-    """What those ranks that are alive report, all at once."""
+    """Return the reports of the living ranks, which run at the same time."""
 
     def rank(number: int) -> Examination | None:
-        return examine_ranks(step(number, size), folder, seconds=seconds, standby=standby, look=lambda: SEEN)
+        return examine_ranks(step(number, size), folder, seconds=seconds, standby=standby, examine=lambda: SEEN)
 
     with ThreadPoolExecutor(size) as pool:
         return [found for found in pool.map(rank, alive) if found]
 
 
-def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> None:
+def test_rank_0_reports_after_all_ranks_and_removes_the_files(place: Path) -> None:
     folder = place / "ranks"
 
     started = time.monotonic()
@@ -105,15 +105,15 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
     assert list(folder.iterdir()) == []
 
 
-def test_what_a_rank_writes_for_the_others_has_no_secret(place: Path) -> None:
+def test_rank_files_contain_no_secret(place: Path) -> None:
     secret = "token=Zq7xK9mP2v"
     seen = Examination(findings=(Finding(known=KNOWN["python-broken"], detail=secret),), facts=(("runs on", secret),))
     environ = {**step(0, 2), "NCCL_NET": secret}
-    own = place / f"{OWN_FOLDER}-17-0-0"
+    own = place / f"{SUBDIRECTORY}-17-0-0"
     own.mkdir()
     (own / "1.json").write_text(json.dumps(report(1, NCCL_NET="b", **{"runs on": "c"}).data()))
 
-    found = examine_ranks(environ, place, seconds=0, look=lambda: seen)
+    found = examine_ranks(environ, place, seconds=0, examine=lambda: seen)
 
     details = [one.detail for one in found.findings] if found else []
     assert len(details) == 3
@@ -129,37 +129,36 @@ def test_what_a_rank_writes_for_the_others_has_no_secret(place: Path) -> None:
         pytest.param([3], "rank 0-2,4-7", "n[1-3,5-8]", marks=pytest.mark.slow),
     ],
 )
-def test_whichever_ranks_are_dead_one_of_the_others_reports(
-    place: Path, alive: list[int], silent: str, nodes: str
-) -> None:
+def test_one_living_rank_reports(place: Path, alive: list[int], silent: str, nodes: str) -> None:
     (found,) = reported(place / "ranks", alive, 8)
 
     assert [(f.known.id, f.detail, f.where) for f in found.findings] == [("rank-silent", silent, f"on {nodes}")]
 
 
-def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path) -> None:
+def test_late_rank_does_not_report_again(place: Path) -> None:
     folder = place / "ranks"
     assert len(reported(folder, [1, 2], 3, seconds=0)) == 1
 
     assert reported(folder, [0], 3, seconds=0) == []
     assert [str(path.relative_to(folder)) for path in folder.rglob("*")] == [
-        f"{OWN_FOLDER}-17-0-0",
-        f"{OWN_FOLDER}-17-0-0/reported",
+        f"{SUBDIRECTORY}-17-0-0",
+        f"{SUBDIRECTORY}-17-0-0/reported",
     ]
 
 
-def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(place: Path) -> None:
+def test_hanging_rank_does_not_report_again(place: Path) -> None:
     folder = place / "ranks"
 
     def look() -> Examination:
         assert len(reported(folder, [1], 2, seconds=0)) == 1
         return SEEN
 
-    assert examine_ranks(step(0, 2), folder, seconds=0, look=look) is None
-    assert examine_ranks({**step(0, 2), "SLURM_RESTART_COUNT": "1"}, folder, seconds=0, look=lambda: SEEN) is not None
+    assert examine_ranks(step(0, 2), folder, seconds=0, examine=look) is None
+    restarted = {**step(0, 2), "SLURM_RESTART_COUNT": "1"}
+    assert examine_ranks(restarted, folder, seconds=0, examine=lambda: SEEN) is not None
 
 
-def test_files_of_others_in_the_folder_are_left_alone(place: Path) -> None:
+def test_other_files_in_the_directory_are_kept(place: Path) -> None:
     folder = place / "ranks"
     folder.mkdir()
     for name in ("mine.txt", "0.json", "7.json", "2.begun"):
@@ -172,8 +171,8 @@ def test_files_of_others_in_the_folder_are_left_alone(place: Path) -> None:
     )
 
 
-def test_a_report_that_another_user_wrote_gives_no_command(cli: Cli, place: Path) -> None:
-    folder = place / OWN_FOLDER
+def test_report_of_another_user_adds_no_command(cli: Cli, place: Path) -> None:
+    folder = place / SUBDIRECTORY
     folder.mkdir()
     data = {**report(0).data(), "faults": [["core-dumps-on", "x\nrm -rf ~", ["rm -rf ~"]]]}
     (folder / "0.json").write_text(json.dumps(data))
@@ -184,8 +183,8 @@ def test_a_report_that_another_user_wrote_gives_no_command(cli: Cli, place: Path
     assert [line for line in answer.stdout.splitlines() if not line.startswith("#")] == ["ulimit -c 0"]
 
 
-def test_what_is_no_report_is_not_read(cli: Cli, place: Path) -> None:
-    folder = place / OWN_FOLDER
+def test_invalid_report_files_are_ignored(cli: Cli, place: Path) -> None:
+    folder = place / SUBDIRECTORY
     folder.mkdir()
     os.mkfifo(folder / "1.json")
     (folder / "2.json").symlink_to("/dev/zero")
@@ -205,13 +204,13 @@ def test_what_is_no_report_is_not_read(cli: Cli, place: Path) -> None:
         ({}, None),
     ],
 )
-def test_the_rank_is_the_schedulers(environ: dict[str, str], seen: tuple[int, int] | None) -> None:
-    here = place(environ)
+def test_current_rank_is_read_from_scheduler_variables(environ: dict[str, str], seen: tuple[int, int] | None) -> None:
+    rank = current_rank(environ)
 
-    assert (here and (here.rank, here.size)) == seen
+    assert (rank and (rank.rank, rank.size)) == seen
 
 
-def test_a_report_is_what_was_written() -> None:
+def test_report_round_trip() -> None:
     here = report(7, ("core-dumps-on", "x"), NCCL_NET="y")
 
     assert parsed_report(json.loads(json.dumps(here.data()))) == here
@@ -221,11 +220,11 @@ JSON = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inne
 
 
 @given(st.dictionaries(st.sampled_from(["rank", "node", "faults", "values", "unseen"]), JSON) | JSON)
-def test_a_damaged_report_is_none(data: object) -> None:
+def test_damaged_report_is_rejected(data: object) -> None:
     parsed_report(data)
 
 
-def test_another_rank_waits_longer_for_the_others_than_the_first(place: Path) -> None:
+def test_other_ranks_wait_longer_than_rank_0(place: Path) -> None:
     started = time.monotonic()
 
     assert len(reported(place / "ranks", [1], 2, seconds=0, standby=0.6)) == 1

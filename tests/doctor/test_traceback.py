@@ -1,4 +1,4 @@
-"""What a traceback says, whoever stands in front of its lines or between them."""
+"""Parsing of tracebacks whose lines have labels or are mixed with other output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def labelled(label: str, text: str = PLAIN) -> str:
 
 
 def said(log: str) -> str:
-    """What the first traceback of a log says."""
+    """Return the summary of the first traceback in a log."""
     start = log.rfind("\n", 0, log.index(HEADER)) + 1
     return exception_text(log[start : log.index(HEADER)], log[start:])[0]
 
@@ -34,30 +34,30 @@ def said(log: str) -> str:
         "2026-11-21T10:00:03.1Z ",
     ],
 )
-def test_a_label_in_front_of_each_line_is_no_part_of_it(label: str) -> None:
+def test_labels_are_removed(label: str) -> None:
     assert said(labelled(label)) == SAID
 
 
-def test_times_in_front_of_the_lines_may_differ_and_a_logger_s_stands_before_the_header_alone() -> None:
+def test_labels_with_times_may_differ_between_lines() -> None:
     assert said(labelled("2026-11-21 10:00:03,123 ").replace("123   File", "139   File")) == SAID
     assert said("2026-11-21 10:00:03,123 ERROR train " + PLAIN) == SAID
 
 
-def test_the_lines_of_two_ranks_are_told_apart() -> None:
+def test_tracebacks_of_two_ranks_are_separated() -> None:
     one, other = (labelled(f"[rank{rank}]: ", PLAIN.replace("12", str(rank))).splitlines() for rank in (4, 5))
 
     assert said("\n".join(line for pair in zip(one, other, strict=True) for line in pair)) == SAID.replace("12", "4")
 
 
-def test_of_a_chain_the_first_and_the_last_exception_are_named() -> None:
-    assert said(PLAIN + DURING + LIBRARY) == f"{SAID}; in the end x.FooError: no at r.py:3 in f"
+def test_first_and_last_exception_of_a_chain_are_named() -> None:
+    assert said(PLAIN + DURING + LIBRARY) == f"{SAID}; finally x.FooError: no at r.py:3 in f"
     assert said(PLAIN + "step 3\n" + LIBRARY) == SAID
 
 
 @pytest.mark.parametrize(
     ("log", "text"),
     [
-        (PLAIN[: PLAIN.index("KeyError")], 'a traceback that is cut off behind train.py:12 in main: x = d["a"]'),
+        (PLAIN[: PLAIN.index("KeyError")], 'a traceback that is cut off after train.py:12 in main: x = d["a"]'),
         (f"KeyError       {HEADER}\nCell In[3], line 1\n----> 1 d['a']\n\nKeyError: 'a'\n", "KeyError: 'a'"),
         (f"╭─── {HEADER} ───╮\n│ /home/u/train.py:12 in main │\n╰──────╯\nKeyError: 'a'\n", SAID),
         (
@@ -73,5 +73,5 @@ def test_of_a_chain_the_first_and_the_last_exception_are_named() -> None:
     ],
     ids=["cut off", "IPython", "Rich", "a worker's, raised anew", "a message of two lines"],
 )
-def test_other_forms_of_a_traceback_are_read(log: str, text: str) -> None:
+def test_other_traceback_formats_are_read(log: str, text: str) -> None:
     assert said(log) == text

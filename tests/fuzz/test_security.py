@@ -305,10 +305,10 @@ TESTED_BY = {
     15: "fuzz/test_security.py::test_programs_are_those_of_path_and_never_those_of_the_current_folder "
     "knowledge/test_place.py::test_nothing_of_the_current_folder_runs "
     "cli/test_surroundings.py::test_packages_of_the_current_folder_do_not_stand_before_the_tools_own",
-    16: "doctor/test_log.py::test_a_dense_log_takes_no_longer_than_others_and_what_was_left_out_is_said "
-    "doctor/test_job.py::test_answers_of_scontrol_are_bounded",
-    17: "doctor/test_log.py::test_tokens_in_a_log_stay_out_of_the_report "
-    "test_a_line_is_cut_after_it_was_cleaned "
+    16: "doctor/test_log.py::test_dense_log_is_fast_and_skipped_parts_are_listed "
+    "doctor/test_job.py::test_scontrol_output_is_bounded",
+    17: "doctor/test_log.py::test_tokens_in_a_log_are_hidden "
+    "test_secrets_are_removed_before_a_line_is_shortened "
     "test_refusals.py::test_refused",
     18: "fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file "
     "test_commands_that_write_alone_start_no_program",

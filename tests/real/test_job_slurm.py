@@ -170,7 +170,7 @@ echo "   134217728    33554432     float     sum      -1   1916.3   70.04  122.5
 """
 
 
-@pytest.mark.parametrize(("wrong", "code", "said"), [(0, 0, "good"), (17, 1, "broken: NCCL delivers corrupted data")])
+@pytest.mark.parametrize(("wrong", "code", "said"), [(0, 0, "good"), (17, 1, "broken: NCCL corrupts data")])
 def test_a_test_of_the_network_ends_with_a_verdict(
     site: Site, cli: Cli, place: Path, wrong: int, code: int, said: str
 ) -> None:

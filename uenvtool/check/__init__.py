@@ -1,1 +1,1 @@
-"""The check of batch scripts and EDFs: a file is read into parts, and each rule is held against them."""
+"""Checker for batch scripts and EDFs, which parses a file into parts and applies each rule to them."""

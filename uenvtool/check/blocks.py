@@ -1,4 +1,4 @@
-"""The branches, loops, functions and subshells of a script: which one a command stands in."""
+"""The blocks (branches, loops, functions and subshells) that enclose each command of a script."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ IF, LOOP, CASE, GROUP, FUNCTION, SUBSHELL, AND = "if", "loop", "case", "group", 
 _OPENS = {"if": IF, "while": LOOP, "until": LOOP, "for": LOOP, "select": LOOP, "case": CASE}
 _CLOSES = {"fi": (IF,), "done": (LOOP,), "esac": (CASE,), "}": (GROUP, FUNCTION, AND)}
 DEEPEST = 50
-"""Blocks within more blocks than these are taken for one with the last of these."""
+"""The maximum nesting depth that a path records; deeper blocks count as part of the last recorded one."""
 _NEXT = frozenset(("then", "elif", "else"))
 _PASSED = frozenset(("!", "time", "do", "exec", "nohup", "command"))
-"""Words before a command that do not change where it stands."""
+"""Words that may precede a command in the same block."""
 
 
 class Blocks:
-    """The blocks that are open, as the commands of a script come."""
+    """The stack of open blocks while the commands of a script are read in order."""
 
     def __init__(self) -> None:
         self._open: list[tuple[str, int, int]] = []
         self._chained = 0
         self._defines = False
-        self._pattern = False  # the words up to `)` are a pattern of `case`
+        self._pattern = False  # the words before the next `)` are a pattern of `case`
 
     def place(self, command: ShellCommand, end: str, offset: int) -> bool:
-        """Take the keywords off a command and say where it stands. False if what is left is no command.
+        """Remove the keywords from a command and set its path. Return False if no command remains.
 
-        end: what ends it, at the offset.
+        end: the operator or newline that ends the command.
+        offset: the position of `end`.
         """
         is_command = self._keywords(command) and not self._pattern
         if end == "(" and len(command.words) == 1 and is_command:  # name()
@@ -49,10 +50,10 @@ class Blocks:
         return is_command
 
     def _keywords(self, command: ShellCommand) -> bool:
-        """Open and close blocks as the leading words say, and take these off; tell if a command is left."""
-        taken = 0
-        while taken < len(command.words):
-            word, offset = command.spellings[taken], command.words[taken][0].start
+        """Open and close blocks for the leading keywords, remove them, and return whether a command remains."""
+        keyword_count = 0
+        while keyword_count < len(command.words):
+            word, offset = command.spellings[keyword_count], command.words[keyword_count][0].start
             if word in _OPENS:
                 self._open.append((_OPENS[word], offset, 0))
                 self._pattern = word == "case"
@@ -68,11 +69,11 @@ class Blocks:
                 self._defines = False
             elif word == "function":
                 self._defines = True
-                taken += 1
+                keyword_count += 1
             elif word not in _PASSED:
                 break
-            taken += 1
-        del command.words[:taken], command.spellings[:taken]
+            keyword_count += 1
+        del command.words[:keyword_count], command.spellings[:keyword_count]
         return bool(command.words)
 
     def _next_arm(self) -> None:
@@ -87,6 +88,6 @@ class Blocks:
                 return
 
     def _path(self) -> Path:
-        """Return where a command stands; the condition of an `if` runs in any case."""
+        """Return the enclosing blocks. The condition of an `if` is not inside it, because it always runs."""
         path = tuple(block for block in self._open[:DEEPEST] if block[0] != IF or block[2])
         return (*path, (AND, self._chained, 0)) if self._chained else path

@@ -14,10 +14,11 @@ app = typer.Typer()
 @app.command()
 @command(CheckRequest)
 def check(request: CheckRequest) -> Result:
-    """Find the flaws of batch scripts and EDFs, also of those that nobody here wrote.
+    """Find problems in any batch script or EDF.
 
-    Exit code 1 if one is an error or a warning.
-    The comment `# uenvtool: ignore=RULE` keeps a rule from a line.
+    Exit code 1 if a problem is an error or a warning.
+
+    The comment `# uenvtool: ignore=RULE` disables a rule for its line.
     """
     from uenvtool.check.lint import check_files
 

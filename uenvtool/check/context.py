@@ -1,4 +1,4 @@
-"""A file that is checked, and what is worked out about it once for all rules."""
+"""The file being checked, with the properties that all rules share."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
 @dataclass(eq=False)
 class Context:
-    """A file, and what is worked out about it once for all rules.
+    """A file being checked, with properties that are computed once for all rules.
 
-    knowledge: gives the tuning for it. facts: the version of Slurm, and whether a node runs one job. read: gives the
-    text of a file that it names, or nothing. has_folder: tells if there is one. required: the options that jobs of
-    the system need. images: the kinds of the images that steps run in, by their offsets. nodes: of the job of an EDF.
+    knowledge: a function that returns the tuning for the file.
+    facts: the Slurm version, and whether each node runs only one job.
+    read: a function that returns the text of a file named in the script, or an empty string.
+    required: the sbatch options that every job on the system needs.
+    has_directory: a function that returns whether a directory exists.
+    images: the kind of the image in which each step runs, by the offset of the step.
+    nodes: for an EDF, the number of nodes of the job that uses it.
     """
 
     source: CheckedFile
@@ -32,40 +36,43 @@ class Context:
     facts: Facts
     read: Callable[[str], str] = lambda _name: ""
     required: Sequence[str] = ()
-    has_folder: Callable[[str], bool] = lambda _name: False
+    has_directory: Callable[[str], bool] = lambda _name: False
     images: Mapping[int, str | None] = field(default_factory=dict)
     nodes: int | None = None
 
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """Return every program that computes."""
+        """Return the launches of all training programs in the file."""
         return tuple(launches(self.source, self.values, self.shape))
 
     @functools.cached_property
     def values(self) -> Values:
-        """Return the variables that have one value."""
+        """Return the variables that have only one value in the file."""
         return Values(self.source)
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """Return what the job asks for."""
+        """Return the resources that the job requests."""
         return job_shape(self.source, self.values)
 
     @functools.cached_property
     def commands(self) -> tuple[Part, ...]:
-        """Return the commands of the file and of its steps."""
+        """Return the commands in the file and inside its steps."""
         return tuple(self.source.of("command"))
 
     def parts(self, kind: str) -> Sequence[Part]:
-        """Return the parts of a kind, see `knowledge/rule.py`."""
+        """Return the parts of one kind (see KINDS in `knowledge/rule.py`)."""
         return self._by_kind.get(kind, ())
 
     def facts_of(self, part: Part) -> Facts:
-        """Return what the conditions of a rule can ask of a launch, or else of the job; None for what is not known."""
+        """Return the facts that a rule's conditions can use, taken from the launch at a part or else from the job.
+
+        The value of an unknown fact is None.
+        """
         launch = self._launch_at.get(part.offset)
         shape = launch.shape if launch else self.shape
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
-        cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm gives each task one
+        cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm's default is one core per task
         ranks = launch.ranks if launch else None
         if "edf" in self.source.kinds:
             nodes = self.nodes
@@ -77,7 +84,7 @@ class Context:
             "without_gpu": max(ranks - gpus, 0) if gpus and ranks and ranks != MANY else None,
             "total": nodes * tasks if nodes and tasks else None,
             "cores_per_gpu": cores // gpus if gpus and cores else None,
-            "tasks_apart": self._tasks_apart,
+            "tasks_apart": self._excess_tasks,
             "threads_over": self._threads_over(part),
         }
         return {
@@ -88,19 +95,18 @@ class Context:
         }
 
     def _threads_over(self, part: Part) -> int | None:
-        """By how much the threads of a node's ranks are more than its cores, if a variable says how many a rank has."""
+        """Return the number of threads on a node that exceed its cores, if the part sets the threads per rank."""
         threads = self.values.number(part.text) if part.name.endswith("_NUM_THREADS") else None
-        ranks, cores = self._most_ranks, self.shape.cores
+        ranks, cores = self._max_ranks_per_node, self.shape.cores
         return max(threads * ranks - cores, 0) if threads and cores and ranks < MANY else None
 
     @functools.cached_property
-    def _most_ranks(self) -> int:
-        """The most ranks of a node that one launch starts."""
+    def _max_ranks_per_node(self) -> int:
         return max((launch.of_node for launch in self.launches), default=0)
 
     @functools.cached_property
-    def _tasks_apart(self) -> int | None:
-        """How many tasks more --ntasks asks for than the nodes have by --ntasks-per-node."""
+    def _excess_tasks(self) -> int | None:
+        """Return --ntasks minus the number of tasks that --nodes and --ntasks-per-node request."""
         shape = self.shape
         if not {"ntasks", "ntasks-per-node"} <= shape.requested.keys() or not shape.nodes or not shape.tasks:
             return None
@@ -115,25 +121,25 @@ class Context:
     @functools.cached_property
     def _by_kind(self) -> Mapping[str, Sequence[Part]]:
         steps = {launch.step.offset: launch.step for launch in self.launches if launch.step}
-        own = [(step, options(step.words[1:])[0]) for step in steps.values()]
+        options_by_step = [(step, options(step.argv[1:])[0]) for step in steps.values()]
         parts = [
             *self.source.parts,
             *(
-                replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.words))
+                replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.argv))
                 for launch in self.launches
             ),
             *(
-                replace(step, kind="step", text=" ".join(f"--{name}={value}" for name, value in found.items()))
-                for step, found in own
+                replace(step, kind="step", text=" ".join(f"--{name}={value}" for name, value in step_options.items()))
+                for step, step_options in options_by_step
             ),
         ]
         return grouped((part.kind, part) for part in parts)
 
     def program(self, launch: Launch) -> tuple[str, str]:
-        """Return the Python file that a launch starts, and its text where it is at hand."""
-        name = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(program_name(word))), "")
+        """Return the name of the Python file that a launch starts, and its text (empty if it cannot be read)."""
+        name = next((word for word in launch.argv[1:] if _ARGUMENT.fullmatch(program_name(word))), "")
         return name, self.read(name) if name else ""
 
-    def mentions(self, *words: str) -> bool:
-        """Tell if one of the words stands in the file, outside comments."""
-        return any(word in part.text for part in self.source.of("line") for word in words)
+    def mentions(self, *texts: str) -> bool:
+        """Return whether the file contains one of the texts outside comments."""
+        return any(text in part.text for part in self.source.of("line") for text in texts)

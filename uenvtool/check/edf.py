@@ -1,4 +1,4 @@
-"""Reads an environment definition file of the Container Engine, also if it is no TOML yet."""
+"""Parser for Container Engine environment definition files (EDFs) that also accepts invalid TOML."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _BARE = re.compile(r"[^\s#,\]][^#\n]*")
 
 
 def read_edf(text: str, shown: str) -> CheckedFile:
-    """Return the entries of an EDF: each key with its table, each item of a list."""
+    """Return an EDF with one part per value and per list item, named after the table and key."""
     kinds = frozenset(("edf", *(runtime.name for runtime in script_runtimes() if "edf" in runtime.forms)))
     return CheckedFile(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=kinds)
 
 
 def netstack_of(edf: CheckedFile) -> str | None:
-    """Return where an EDF says that its NCCL hook takes libraries from; empty if it does not; None without the hook."""
+    """Return the `netstack.source` of an EDF's NCCL hook: empty if it is not set, None if the hook is not enabled."""
     entries = {part.name: part.text for part in edf.of("entry")}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None
@@ -29,21 +29,21 @@ def netstack_of(edf: CheckedFile) -> str | None:
 
 def _entries(text: str) -> Iterator[Part]:
     table = ""
-    found = _LINE.search(text)
-    while found:
-        if found["table"]:
-            table, position = f"{found['table'].strip()}.", found.end()
+    match = _LINE.search(text)
+    while match:
+        if match["table"]:
+            table, position = f"{match['table'].strip()}.", match.end()
         else:
-            name = table + found["key"].replace('"', "")
-            position = found.end()
+            name = table + match["key"].replace('"', "")
+            position = match.end()
             for value, offset in _values(text, position):
                 yield Part(kind="entry", name=name, text=value, offset=offset, end=offset + len(value))
                 position = max(position, offset + len(value))
-        found = _LINE.search(text, position)
+        match = _LINE.search(text, position)
 
 
 def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
-    """Yield the texts of a value, and where each starts: one, or the items of a list."""
+    """Yield the text and offset of a value, or of each item if the value is a list."""
     if text[position : position + 1] == "[":
         end = position + 1
         while end < len(text) and text[end] != "]":
@@ -66,7 +66,7 @@ def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
 
 
 def _syntax(text: str) -> Iterator[Part]:
-    """Yield the first error of a file that is no TOML."""
+    """Yield the first syntax error of a file that is not valid TOML."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 

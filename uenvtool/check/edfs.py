@@ -1,4 +1,4 @@
-"""The EDFs that a batch script names with `srun --environment=`, where they lie beside it."""
+"""The EDFs that a batch script names with `srun --environment=`, if they can be read from its directory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from uenvtool.check.parts import OUTER, CheckedFile
 from uenvtool.check.values import Values
 
 ENVIRONMENT = "environment"
-"""The option of srun that names one."""
+"""The srun option that names an EDF."""
 _SUBMITTED = re.compile(rf"(?:\./|[${OUTER}]\{{?(?:PWD|SLURM_SUBMIT_DIR)\}}?/)+")
-"""What stands for the folder where sbatch is called."""
+"""The spellings of the directory where sbatch is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEdf:
-    """An EDF of a step. offset: where its srun stands. nodes: of the step; None where that is not known."""
+    """An EDF that a step uses.
+
+    offset: the offset of the step's srun command.
+    nodes: the number of nodes of the step, None if unknown.
+    """
 
     offset: int
     nodes: int | None
@@ -27,21 +31,22 @@ class StepEdf:
 
 
 def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> list[StepEdf]:
-    """Return the EDFs of a script's steps. read: gives the name of a file, as messages show it, and its text, if any.
+    """Return the EDFs of a script's steps.
 
-    A name without a folder or extension is one of the Container Engine's search path, and not looked for.
+    read: a function that returns the file name for messages and the text of a file, both empty if it cannot be read.
+    The Container Engine looks up a name without directory or extension in its search path; such an EDF is skipped.
     """
     if "slurm" not in source.kinds or f"--{ENVIRONMENT}" not in source.text:
         return []
     values = Values(source)
     job = job_shape(source, values)
-    is_told = any(source.of("directive", "nodes", "ntasks"))  # else sbatch may be given more than one
-    found = []
+    has_size = any(source.of("directive", "nodes", "ntasks"))  # otherwise sbatch's command line may request more nodes
+    edfs = []
     for part in source.of("command", "srun", "| srun"):
-        given, _ = options(values.expanded(part.words)[1:])
+        given, _ = options(values.expanded(part.argv)[1:])
         name = _SUBMITTED.sub("", "".join(values.expanded([given.get(ENVIRONMENT, "")])), count=1)
         shown, text = read(name) if "/" in name or name.endswith(".toml") else ("", "")
         if text:
-            nodes = values.number(given["nodes"].split("-")[0]) if "nodes" in given else job.nodes if is_told else None
-            found.append(StepEdf(part.offset, nodes, read_edf(text.replace("\r\n", "\n"), shown)))
-    return found
+            nodes = values.number(given["nodes"].split("-")[0]) if "nodes" in given else job.nodes if has_size else None
+            edfs.append(StepEdf(part.offset, nodes, read_edf(text.replace("\r\n", "\n"), shown)))
+    return edfs

@@ -1,4 +1,4 @@
-"""What a batch script asks Slurm for, and the programs that it starts with it: nodes, tasks and GPUs of each."""
+"""The resources that a batch script requests from Slurm, and the training programs that it starts with them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from uenvtool.check.launchers import (
     SRUN,
     STARTERS,
     TORCHRUN,
-    behind_python,
     has_unknown,
     launcher_of,
     launchers,
     option,
     program_name,
+    python_target_index,
 )
 from uenvtool.check.parts import OUTER, CheckedFile, Part
 from uenvtool.check.script import SHORT_OPTIONS
@@ -24,27 +24,32 @@ from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
 _LEADING = 4
-"""srun stands among so many words of a command: behind `time -p`, `timeout 3500`, a function, or a variable."""
+"""srun is searched for in so many leading words of a command, after `time -p`, `timeout 3500`, or a function name."""
 MANY = 1_000_000
-"""More GPUs of a node than any: a number that is not known, and not one."""
+"""The number of ranks per node if it is one per GPU and the number of GPUs is unknown."""
 _NODES = frozenset(("nnodes", "num_machines", "num-nodes"))
-"""The options of those launchers that wait for one node where they are not told how many."""
+"""The node-count options of the launchers that assume one node by default."""
 _NO_LAUNCH = re.compile(
     r"echo|printf|cat|grep|pip3?|which|ls|cp|mv|sed|awk|tee|p?kill|killall|pgrep|export|sbatch|find|test|\[\[?|ssh|pdsh|clush"
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
 )
-"""Commands whose words may name a launcher that they do not start on this node."""
+"""Commands whose arguments may name a launcher that they do not start on this node."""
 _SRUN_FLAGS = re.compile(
     r"label|unbuffered|exact|overlap|pty|verbose|quiet|no-kill|overcommit|disable-status|preserve-env|multi-prog|spread-job"
     r"|oversubscribe|exclusive|kill-on-bad-exit|contiguous|hold|use-min-nodes|het-group-all|container-writable"
     r"|(no-)?container-(mount-home|entrypoint|remap-root)"
 )
-"""Options of srun and its container plugin that have no value in the next word (srun(1), pyxis)."""
+"""The options of srun and its container plugin that take no value (srun(1), pyxis)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What a job or a step gets; None: not known. gpus, tasks, cores: of a node. requested: the options it names."""
+    """The resources of a job or step; an unknown number is None.
+
+    nodes: the number of nodes.
+    tasks, gpus, cores: the number per node.
+    requested: the options that the job or step is given, by long name.
+    """
 
     nodes: int | None
     tasks: int | None
@@ -56,16 +61,19 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """A program that computes, with what starts it.
+    """A training program and the command that starts it.
 
-    words: from the program's name on. step: the command with its srun, or with the container that the batch script
-    runs. starter: srun, or whatever else starts it on the nodes; None if that is the batch script. ranks: that the
-    launcher starts on a node. nodes: that it is told to wait for. shape: of its step.
+    argv: the program's name and its arguments.
+    step: the command with srun, or the container command in the batch script.
+    starter: the program that starts it on the nodes, such as srun; None if the batch script starts it.
+    shape: the resources of its step.
+    ranks: the number of ranks that the launcher starts per node.
+    nodes: the number of nodes that the launcher waits for.
     """
 
     part: Part
     program: str
-    words: tuple[str, ...]
+    argv: tuple[str, ...]
     step: Part | None
     starter: str | None
     shape: Shape
@@ -74,41 +82,41 @@ class Launch:
 
     @property
     def of_node(self) -> int:
-        """Return the ranks of a node; 0 where they are not known."""
+        """Return the number of ranks per node, 0 if unknown."""
         return (self.ranks or 0) * ((self.shape.tasks or 0) if self.starter else 1)
 
 
 def on_several_nodes(launch: Launch) -> bool:
-    """Tell if what starts a program starts it on several nodes."""
+    """Return whether a program is started on several nodes."""
     return launch.starter is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
 
 
-def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return the options of srun at the start of its words, by their long names, and the index of what it runs."""
-    found: dict[str, str] = {}
+def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:
+    """Return the leading srun options by long name, and the index of the program that srun runs."""
+    given_options: dict[str, str] = {}
     i = 0
-    while i < len(words):
-        word = words[i]
+    while i < len(argv):
+        word = argv[i]
         if word.startswith("--"):
-            name, given, value = word[2:].partition("=")
-            if not given and not _SRUN_FLAGS.fullmatch(name) and i + 1 < len(words):
+            name, has_value, value = word[2:].partition("=")
+            if not has_value and not _SRUN_FLAGS.fullmatch(name) and i + 1 < len(argv):
                 i += 1
-                value = words[i]
-            found[name] = value
+                value = argv[i]
+            given_options[name] = value
         elif re.match(r"-[A-Za-z]", word):
             name, value = SHORT_OPTIONS.get(word[1], word[1]), word[2:].removeprefix("=")
-            if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(words):
+            if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(argv):
                 i += 1
-                value = words[i]
-            found[name] = value
+                value = argv[i]
+            given_options[name] = value
         elif not re.match(rf"[${OUTER}]", word):
             break
         i += 1
-    return found, i
+    return given_options, i
 
 
 def job_shape(source: CheckedFile, values: Values) -> Shape:
-    """Return what the #SBATCH lines ask for."""
+    """Return the resources that the #SBATCH lines request, and record them as values of Slurm's variables."""
     requested = {part.name: part.text for part in source.of("directive")}
     shape = _shape(requested, {}, values)
     values.known.update(
@@ -122,7 +130,7 @@ def job_shape(source: CheckedFile, values: Values) -> Shape:
 
 
 def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values) -> Shape:
-    """Return what the options of a job and those of its step, which come first, ask for."""
+    """Return the resources of a step. The step's options override those of the job."""
     both = {**requested, **step}
     nodes = values.number(both["nodes"].split("-")[0]) if "nodes" in both else None
     total = values.number(both["ntasks"]) if "ntasks" in both else None
@@ -152,7 +160,7 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
 
 
 def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> int | None:
-    """Return the GPUs of a node: of `--gres=gpu:a100:4`, `--gpus-per-node=4`, or `--gpus=8` of two nodes."""
+    """Return the GPUs per node from `--gres=gpu:a100:4`, `--gpus-per-node=4`, or `--gpus=8` with two nodes."""
     for name in ("gpus-per-node", "gres"):
         for entry in requested.get(name, "").split(","):
             if (name == "gpus-per-node" and entry) or entry.startswith("gpu"):
@@ -163,88 +171,91 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
 
 
 def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
-    """Yield every program that computes, in the order of the file. job: what the #SBATCH lines ask for."""
+    """Yield the launch of each training program in file order.
+
+    job: the resources that the #SBATCH lines request.
+    """
     commands = list(source.of("command"))
     steps = {part.offset: part for part in commands}
     for part in commands:
         if _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
             continue
-        words = values.expanded(part.words)
-        index = next((i for i, word in enumerate(words[:_LEADING]) if program_name(word) in STARTERS), None)
+        argv = values.expanded(part.argv)
+        index = next((i for i, word in enumerate(argv[:_LEADING]) if program_name(word) in STARTERS), None)
         step = part if index is not None else steps.get(part.step)
         while step is not None and step.name not in STARTERS and step.step in steps:
             step = steps[step.step]
-        name = program_name(words[index]) if index is not None else step.name if step is not None else ""
-        own: dict[str, str] = {}
-        behind = -1
+        name = program_name(argv[index]) if index is not None else step.name if step is not None else ""
+        step_options: dict[str, str] = {}
+        start = 0
         if index is not None and name == SRUN:
-            own, behind = options(words[index + 1 :])
-            behind += index
-        run = words[behind + 1 :]
-        found = _program(run)
-        if found is None or _starts_script(run):
+            step_options, length = options(argv[index + 1 :])
+            start = index + 1 + length
+        program_argv = argv[start:]
+        program_at = _program(program_argv)
+        if program_at is None or _starts_script(program_argv):
             continue
-        program, start = found
-        run = run[start:]
+        program, offset = program_at
+        program_argv = program_argv[offset:]
         if step is not None and step is not part:
-            own, _ = options(values.expanded(step.words)[1:]) if step.name == SRUN else ({}, 0)
-        shape = _shape(job.requested, own, values) if own else job
+            step_options, _ = options(values.expanded(step.argv)[1:]) if step.name == SRUN else ({}, 0)
+        shape = _shape(job.requested, step_options, values) if step_options else job
         yield Launch(
             part=part,
             program=program,
-            words=run,
+            argv=program_argv,
             step=step,
             starter=name if name in STARTERS else None,
             shape=shape,
-            ranks=_ranks(program, run, shape, values),
-            nodes=_told_nodes(program, run, values),
+            ranks=_ranks(program, program_argv, shape, values),
+            nodes=_awaited_nodes(program, program_argv, values),
         )
 
 
-def _starts_script(words: Sequence[str]) -> bool:
-    """Tell if a shell with a script in a word is among the words: the script's commands are parts of their own."""
+def _starts_script(argv: Sequence[str]) -> bool:
+    """Return whether a command runs `bash -c SCRIPT`. The commands of SCRIPT are separate parts."""
     return any(
-        program_name(shell) in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in words[i : i + 2])
-        for i, shell in enumerate(words, start=1)
+        program_name(shell) in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in argv[i : i + 2])
+        for i, shell in enumerate(argv, start=1)
     )
 
 
-def _program(words: Sequence[str]) -> tuple[str, int] | None:
-    for i, word in enumerate(words):
+def _program(argv: Sequence[str]) -> tuple[str, int] | None:
+    for i, word in enumerate(argv):
         is_python = PYTHON_NAME.fullmatch(program_name(word))
-        launcher = launcher_of(words[i:])
+        launcher = launcher_of(argv[i:])
         if launcher:
             return launcher, i
         if is_python:
-            rest = words[i + behind_python(words[i:]) :]
+            rest = argv[i + python_target_index(argv[i:]) :]
             return (PYTHON, i) if rest and re.match(rf"-\w*m$|[${OUTER}]|.*\.py$", rest[0]) else None
     return None
 
 
-def _ranks(program: str, words: Sequence[str], shape: Shape, values: Values) -> int | None:
+def _ranks(program: str, argv: Sequence[str], shape: Shape, values: Values) -> int | None:
     if program == TORCHRUN:
-        value = option(words, "nproc_per_node")
+        value = option(argv, "nproc_per_node")
         if value is None:
-            return None if has_unknown(words[1:]) else 1
+            return None if has_unknown(argv[1:]) else 1
         return shape.gpus or MANY if value in ("gpu", "auto") else values.number(value)
     if program == ACCELERATE:
-        total = values.number(option(words, "num_processes") or "")
-        is_in_file = option(words, "config_file") is not None
-        machines = values.number(option(words, "num_machines") or ("" if is_in_file else "1"))
+        total = values.number(option(argv, "num_processes") or "")
+        is_in_file = option(argv, "config_file") is not None
+        machines = values.number(option(argv, "num_machines") or ("" if is_in_file else "1"))
         return total // machines if total and machines else None
     if program == DEEPSPEED:
-        value = option(words, "num_gpus")
+        value = option(argv, "num_gpus")
         return values.number(value) if value else shape.gpus
     if program != PYTHON:
-        value = option(words, *launchers()[program].ranks)
+        value = option(argv, *launchers()[program].ranks)
         return values.number(value) if value else None
     return 1
 
 
-def _told_nodes(program: str, words: Sequence[str], values: Values) -> int | None:
-    if any(word.lstrip("-").startswith("standalone") for word in words):
+def _awaited_nodes(program: str, argv: Sequence[str], values: Values) -> int | None:
+    if any(word.lstrip("-").startswith("standalone") for word in argv):
         return 1
-    value = option(words, *_NODES, "num_nodes")
+    value = option(argv, *_NODES, "num_nodes")
     if value:
         return values.number(value.split(":")[0])
     return 1 if program == PYTHON or _NODES & launchers()[program].options.keys() else None

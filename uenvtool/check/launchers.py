@@ -1,4 +1,4 @@
-"""The words that start the ranks of a job: the launchers that are known, and how their options are read."""
+"""The known launchers, and functions that read their command lines."""
 
 from __future__ import annotations
 
@@ -12,80 +12,83 @@ from uenvtool.knowledge.launcher import Launcher, all_launchers
 SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
 PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
-"""What starts programs on the nodes of a job."""
+"""The programs that start other programs on the nodes of a job."""
 _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 
 
 @functools.cache
 def known_launchers() -> dict[str, Launcher]:
-    """Return every launcher by its name."""
+    """Return all launchers by name."""
     return all_launchers()
 
 
 @functools.cache
 def launchers() -> dict[str, Launcher]:
-    """Return the launchers that can be told where the other nodes are, by name."""
+    """Return the launchers that accept the address of another node, by name."""
     return {name: launcher for name, launcher in known_launchers().items() if launcher.supports_nodes}
 
 
 def launcher_named(name: str) -> Launcher | None:
-    """Return the launcher of that name; None for srun and none, for which nothing is read."""
+    """Return the launcher with a name, or None for `srun` and `none`, which have no file."""
     return None if name in (SRUN, NONE) else launchers().get(name)
 
 
 @functools.cache
 def _commands() -> dict[str, list[tuple[list[str], str]]]:
-    found: dict[str, list[tuple[list[str], str]]] = {}
+    by_program: dict[str, list[tuple[list[str], str]]] = {}
     for name, launcher in launchers().items():
         for words in map(str.split, launcher.commands):
-            found.setdefault(words[0], []).append((words, name))
-    return found
+            by_program.setdefault(words[0], []).append((words, name))
+    return by_program
 
 
-def launcher_of(words: Sequence[str]) -> str | None:
-    """Return the launcher that words start; None if they start none."""
-    return matched(words)[0] or None
+def launcher_of(argv: Sequence[str]) -> str | None:
+    """Return the name of the launcher that a command line starts, or None."""
+    return matched(argv)[0] or None
 
 
-def matched(words: Sequence[str]) -> tuple[str, int]:
-    """Return the launcher that words start, and how many of them do; "" and 0 if they start none."""
-    name = program_name(words[0])
+def matched(argv: Sequence[str]) -> tuple[str, int]:
+    """Return the launcher that a command line starts and the number of words that name it, or "" and 0."""
+    name = program_name(argv[0])
     if PYTHON_NAME.fullmatch(name):
-        at = behind_python(words)
-        if at + 1 >= len(words) or not words[at].endswith("m"):
+        at = python_target_index(argv)
+        if at + 1 >= len(argv) or not argv[at].endswith("m"):
             return "", 0
-        of_module = (launcher for launcher, known in launchers().items() if words[at + 1] in known.modules)
+        of_module = (launcher for launcher, known in launchers().items() if argv[at + 1] in known.modules)
         return next(of_module, ""), at + 2
     for command, launcher in _commands().get(name, ()):
-        if list(words[1 : len(command)]) == command[1:]:
+        if list(argv[1 : len(command)]) == command[1:]:
             return launcher, len(command)
     return "", 0
 
 
-def behind_python(words: Sequence[str]) -> int:
-    """Return the index of what a Python at the start of words runs, behind its options: a file, -m or -c."""
+def python_target_index(argv: Sequence[str]) -> int:
+    """Return the index of the script, `-m` or `-c` in a Python command line, after the interpreter options."""
     i = 1
-    while i < len(words) and words[i].startswith("-") and not re.fullmatch(r"-[a-zA-Z]*[mc]", words[i]):
-        i += 2 if words[i] in ("-X", "-W") else 1
+    while i < len(argv) and argv[i].startswith("-") and not re.fullmatch(r"-[a-zA-Z]*[mc]", argv[i]):
+        i += 2 if argv[i] in ("-X", "-W") else 1
     return i
 
 
-def option(words: Sequence[str], *names: str) -> str | None:
-    """Return the value of an option of a launcher; `-` and `_` are one to them, and one letter stands behind `-`."""
-    for i, word in enumerate(words):
-        name, given, value = word.partition("=")
+def option(argv: Sequence[str], *names: str) -> str | None:
+    """Return the value of a launcher's option, or None if it is not given before the program.
+
+    names: the option's names with `_`, which also match the spelling with `-`. A one-letter name matches `-x`.
+    """
+    for i, word in enumerate(argv):
+        name, has_value, value = word.partition("=")
         dashes = "-" if len(name) == 2 else "--"
         if name.startswith(dashes) and spelled(name.removeprefix(dashes)) in names:
-            return value if given else words[i + 1] if i + 1 < len(words) else ""
+            return value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
         if word.endswith(".py"):
             return None
     return None
 
 
-def has_unknown(words: Sequence[str]) -> bool:
-    """Tell if a word before the program may hold any options: a variable that is no option's value."""
+def has_unknown(argv: Sequence[str]) -> bool:
+    """Return whether the arguments before the program contain a shell variable that may expand to options."""
     before = ""
-    for word in words:
+    for word in argv:
         if word.endswith(".py"):
             return False
         if word.startswith(("$", OUTER)) and (not before.startswith("--") or "=" in before):
@@ -94,26 +97,26 @@ def has_unknown(words: Sequence[str]) -> bool:
     return False
 
 
-def alone(launcher: Launcher, words: Sequence[str]) -> str:
-    """Return what keeps a node from the others, in words with a launcher's options; empty if it has their address."""
+def isolation_reason(launcher: Launcher, argv: Sequence[str]) -> str:
+    """Return the reason why a launcher's arguments keep its node from joining the others, or an empty string."""
     name = launcher.command
     if launcher.variables:
         return ""
-    if "--standalone" in words:
+    if "--standalone" in argv:
         return f"--standalone of {name} is for one node"
-    nodes = option(words, "nnodes", "num_machines", "num_nodes")
+    nodes = option(argv, "nnodes", "num_machines", "num_nodes")
     if nodes in ("1", "1:1"):
-        return f"{name} is told of one node"
-    address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip", "main_address", "hostfile", "host")
+        return f"{name} is set to one node"
+    address = option(argv, "rdzv_endpoint", "master_addr", "main_process_ip", "main_address", "hostfile", "host")
     if address and _THIS_NODE.fullmatch(address):
-        return f"{address} is the address of each node itself"
-    if address and nodes is None and "nnodes" in launcher.options:  # the others have a hostfile, or a file of theirs
-        return f"{name} is for one node without --nnodes"
+        return f"{address} points each node to itself"
+    if address and nodes is None and "nnodes" in launcher.options:  # other launchers have a hostfile or a config file
+        return f"{name} starts on one node unless --nnodes is given"
     return "" if address else f"{name} gets no address of the other nodes"
 
 
 def spelled(name: str) -> str:
-    """Return the name of an option with `_` for `-`: argparse takes either."""
+    """Return the name of an option with `_` instead of `-`, because argparse accepts both."""
     return name.replace("-", "_")
 
 

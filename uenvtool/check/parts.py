@@ -1,4 +1,4 @@
-"""The parts of a batch script or EDF that rules look at, each with its place."""
+"""The parts of a batch script or EDF that rules match, each with its offsets in the file."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Final, NamedTuple
 
 BATCH: Final = "batch"
 STEP: Final = "step"
-"""Scopes: the batch script itself, and what srun or a container runs."""
+"""The scopes of a command: the batch script itself, or a step that srun or a container runs."""
 _NAMED = re.compile(
     r"^[^#\n]*(?:(?:--uenv[= ]|\buenv image inspect [^\n]*?)[\"']?([\w-]+/v?\d[\w.:%@-]*)"
     r"|\bsbcast --force ([^\s\"$]+))",
     re.MULTILINE,
 )
 MADE_FOR: Final = "# uenvtool: recipe={} uenv={}"
-"""What `uenvtool job` writes down where nothing else in the script tells the recipe of its uenv."""
+"""The comment in which `uenvtool job` records the recipe of a uenv if nothing else in the script shows it."""
 _MADE_FOR = re.compile("^" + MADE_FOR.format(r"(?P<recipe>.+)", r"(?P<uenv>\S+)"), re.MULTILINE)
 OUTER: Final = "\ue000"
-"""Stands for a `$` that the batch script expands before a step starts. The character is of a private area."""
+"""A private-use Unicode character that replaces a `$` which the batch script expands before a step starts."""
 
 Path = tuple[tuple[str, int, int], ...]
-"""What a command stands in, from the outside in: the kind of block, the offset where it starts, and its arm."""
+"""The blocks around a command, outermost first, as the kind of block, its start offset, and the branch number."""
 
 
 class Piece(NamedTuple):
-    """A part of a word: plain, single, double, escape or open (a substitution). start, end: offsets in the text.
+    """A piece of a shell word with its offsets in the text. It is a tuple because a long script has many.
 
-    A tuple, since a long script has many.
+    kind: plain, single or double (quoted), escape, or open (a substitution).
     """
 
     kind: str
@@ -40,11 +40,15 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ShellCommand:
-    """Words between two ends.
+    """A simple command of a shell script.
 
-    words: the pieces of each word. spellings: each word as its command gets it. pipe: it reads from a pipe.
-    piped: it writes to one. background: `&` follows. path: the branches, loops and subshells that it stands in.
-    body: the heredoc, a piece of the kind `quoted` if it is taken as it stands.
+    words: the pieces of each word.
+    spellings: each word as the command receives it, with quotes removed.
+    pipe: whether it reads from a pipe.
+    piped: whether it writes to a pipe.
+    background: whether it ends with `&`.
+    path: the branches, loops and subshells around it.
+    body: its heredoc, of kind `quoted` if the shell does not expand it.
     """
 
     words: list[list[Piece]] = field(default_factory=list)
@@ -60,10 +64,16 @@ class ShellCommand:
 class Part:
     """One part of a file.
 
-    kind: of KINDS in knowledge/rule.py, or `ignored`: a comment that was meant as an #SBATCH line. name: of the option,
-    variable, command or key. text: its value, or the whole command. offset, end: where it stands in the file's text.
-    words: of a command. step: the offset of the command that starts the step it runs in, -1 outside. path: the branches
-    and loops around it. exported: what a variable's programs see. literal: it stands in single quotes.
+    kind: one of KINDS in knowledge/rule.py, or `ignored` for a comment that was meant as an #SBATCH line.
+    name: the name of the option, variable, command or key.
+    text: the value, or the text of the whole command.
+    offset, end: the range in the file's text.
+    argv: the program and arguments of a command.
+    step: the offset of the command that starts the enclosing step, -1 outside a step.
+    path: the branches and loops around the part.
+    exported: whether programs see the variable.
+    literal: whether the part is in single quotes.
+    background, piped: as in ShellCommand.
     """
 
     kind: str
@@ -72,7 +82,7 @@ class Part:
     offset: int
     end: int
     scope: str = BATCH
-    words: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
     step: int = -1
     path: Path = ()
     exported: bool = False
@@ -82,16 +92,19 @@ class Part:
 
     @property
     def around(self) -> frozenset[str]:
-        """Return the kinds of the blocks that it stands in."""
+        """Return the kinds of the blocks around the part."""
         return frozenset(kind for kind, _, _ in self.path)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:
-    """What a search found: where it stands, and what is to be said of it.
+    """A match of a rule in a file.
 
-    detail: what was found, if its text alone does not say it. fix: in place of the rule's. edits: offset, end and
-    new text of what --fix changes. is_certain: False for a hint, whatever the rule's severity.
+    offset, end: the range in the file's text.
+    detail: an explanation, if the matched text is not enough.
+    fix: a fix to show instead of the rule's own.
+    edits: the changes that --fix makes, as offset, end and new text.
+    is_certain: False if the problem is only a hint, whatever the rule's severity.
     """
 
     offset: int
@@ -103,19 +116,23 @@ class Hit:
 
 
 def at(part: Part, detail: str = "", fix: str = "") -> Hit:
-    """Return a part as what was found."""
+    """Return a hit that covers a part."""
     return Hit(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedFile:
-    """A file as it was read: its parts in order, and what is known of it.
+    """A parsed batch script or EDF.
 
-    shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses. given: the
-    variables that it is started with, as far as they are known. inner: scripts that it writes to submit them.
-    foreign: the scheduler of directives that are not looked at. template: what another program fills in.
-    carriage_returns: where a line of a script ends as on Windows. has_shebang: what runs the script stands at the
-    very start of the file; not looked at in a script that another one writes.
+    shown: the file name for messages.
+    parts: its parts in file order.
+    kinds: `script` or `edf`, `slurm`, and the runtimes that it uses.
+    given: the environment variables that it is started with, as far as they are known.
+    inner: the batch scripts that it writes in order to submit them.
+    foreign: the scheduler of directives that are not checked, such as PBS.
+    template: the first placeholder that another program fills in.
+    carriage_returns: the offsets of the CRLF line endings of a script.
+    has_shebang: whether the file begins with `#!`; True for a script that another script writes.
     """
 
     shown: str
@@ -130,40 +147,44 @@ class CheckedFile:
     has_shebang: bool = True
 
     def of(self, kind: str, *names: str) -> Iterator[Part]:
-        """Yield the parts of a kind; with names, those that have one of them."""
+        """Yield the parts of a kind, or only the parts with one of the given names."""
         return (part for part in self.parts if part.kind == kind and (not names or part.name in names))
 
     @property
     def uenv(self) -> str:
-        """Return the label or file of the uenv that its options name, or that it copies; empty if it names none."""
+        """Return the image name and tag, or the file, of the uenv that its options name or that it copies, or ""."""
         named = (part.text.partition(",")[0] for part in self.of("directive", "uenv"))
-        found = _NAMED.search(self.text)
-        return next(named, found[1] or found[2] if found else "")
+        match = _NAMED.search(self.text)
+        return next(named, match[1] or match[2] if match else "")
 
     @property
     def recipe(self) -> str:
-        """Return the recipe that `uenvtool job` wrote down; empty where the script now loads another uenv."""
-        found = _MADE_FOR.search(self.text)
-        return found["recipe"] if found and found["uenv"] == self.uenv else ""
+        """Return the recipe that `uenvtool job` recorded, or an empty string if the script now loads another uenv."""
+        match = _MADE_FOR.search(self.text)
+        return match["recipe"] if match and match["uenv"] == self.uenv else ""
 
 
 class Lines:
-    """Line and column of an offset in a text, both from 1, and the text of a line. starts: the offsets of lines."""
+    """A converter from an offset in a text to line and column.
+
+    starts: the offset of each line.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def __call__(self, offset: int) -> tuple[int, int]:
+        """Return the line and column of an offset, both counted from 1."""
         line = bisect.bisect_right(self.starts, offset)
         return line, offset - self.starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """Return the text of a line, without its end."""
+        """Return the text of a line without its line ending."""
         start = self.starts[number - 1]
         end = self._text.find("\n", start)
         return self._text[start : end if end >= 0 else len(self._text)].removesuffix("\r")
 
 
 lines_of = functools.lru_cache(maxsize=4)(Lines)
-"""The lines of a text, once for the scripts that it holds."""
+"""Return the Lines of a text. The cache serves the scripts that one text contains."""

@@ -1,4 +1,4 @@
-"""What a user asks of `uenvtool check`."""
+"""The arguments and options of `uenvtool check`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typer import Argument, Option
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckRequest:
-    """What a user asks of `uenvtool check`."""
+    """The arguments and options of one `uenvtool check` call."""
 
     files: Annotated[tuple[Path, ...], Argument(metavar="FILE...", help="Batch scripts and EDFs.")]
-    system: Annotated[str | None, Option("--system", "-s", metavar="SYSTEM", help="The system that they are for.")] = (
-        None
-    )
-    select: Annotated[tuple[str, ...], Option("--select", metavar="RULE", help="Only this rule; can be repeated.")] = ()
-    all: Annotated[bool, Option("--all", help="Hints too.")] = False
-    fix: Annotated[bool, Option("--fix", help="Mend in place what is safe to mend, and show the change.")] = False
-    diff: Annotated[bool, Option("--diff", help="Show what --fix would change; change nothing.")] = False
-    exit_zero: Annotated[bool, Option("--exit-zero", help="Exit 0 whatever is found.")] = False
+    system: Annotated[
+        str | None, Option("--system", "-s", metavar="SYSTEM", help="The system on which the files will run.")
+    ] = None
+    select: Annotated[
+        tuple[str, ...], Option("--select", metavar="RULE", help="Apply only this rule. Can be repeated.")
+    ] = ()
+    all: Annotated[bool, Option("--all", help="Also print hints.")] = False
+    fix: Annotated[
+        bool, Option("--fix", help="Fix the problems that have a safe fix in place, and print the changes as a diff.")
+    ] = False
+    diff: Annotated[bool, Option("--diff", help="Print the changes that --fix would make; change no file.")] = False
+    exit_zero: Annotated[bool, Option("--exit-zero", help="Exit with 0 even if problems are found.")] = False

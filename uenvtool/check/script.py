@@ -1,4 +1,4 @@
-"""Reads a batch script of bash: its #SBATCH options, variables and commands, in the script and in its steps."""
+"""Parser for bash batch scripts that finds #SBATCH options, variables and commands, also inside steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
-from uenvtool.check.words import body, commands
+from uenvtool.check.shell import body, commands
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.runtime import script_runtimes
 
@@ -30,27 +30,27 @@ SHORT_OPTIONS = {
     "t": "time",
     "w": "nodelist",
 }
-"""The short options of sbatch and their long names (sbatch(1))."""
+"""The long name of each short sbatch option (sbatch(1))."""
 _DIRECTIVE = re.compile(r"^#SBATCH(?!\w)[ \t]*(.*)", re.MULTILINE)
 _AS_COMMENT = re.compile(r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*", re.MULTILINE)
 BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
-_FILLED = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
-_FILLED_TOO = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
-"""What programs fill in; the second is a slip of the pen where it stands once, or in the name of a file."""
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
+_VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
+"""Placeholders of template engines. A single variable, or one in a file name, is more likely a mistake of the user."""
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
-"""More shells within shells than these are not read."""
+"""The maximum nesting depth of shells inside shells that is parsed."""
 
 
 def read_script(text: str, shown: str) -> CheckedFile:
-    """Return the parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
-    returns = [found.start() for found in re.finditer("\r\n", text)]
+    """Parse a batch script into its parts, in file order, and the batch scripts that it writes."""
+    returns = [match.start() for match in re.finditer("\r\n", text)]
     dropped = [*returns, *([0] if text.startswith(BYTE_ORDER_MARK) else [])]
     offsets = range(len(text)) if not dropped else sorted(set(range(len(text))).difference(dropped))
     source = _source(text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n"), offsets, text, shown)
@@ -60,14 +60,14 @@ def read_script(text: str, shown: str) -> CheckedFile:
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> CheckedFile:
     written = list(commands(text))
     heredocs = [piece for command in written for piece in _scripts(text, command)]
-    parts = [part for command in written for part in _command(text, offsets, Where(), 0, command)]
+    parts = [part for command in written for part in _command(text, offsets, Frame(), 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
     first = top[0].offset if top else len(whole)
-    own = _blanked(text, heredocs)
-    parts += _directives(own, offsets, first)
-    parts += _lines(own, offsets)
+    outer_text = _blanked(text, heredocs)
+    parts += _directives(outer_text, offsets, first)
+    parts += _lines(outer_text, offsets)
     parts.sort(key=lambda part: part.offset)
-    foreign = _FOREIGN.search(own)
+    foreign = _FOREIGN.search(outer_text)
     return CheckedFile(
         shown=shown,
         text=whole,
@@ -80,7 +80,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Checke
 
 
 def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
-    """Yield the batch scripts that a command writes: its heredoc, or a text in quotes."""
+    """Yield the batch scripts that a command writes, from its heredoc or a quoted argument."""
     quoted = (piece for word in command.words for piece in word if piece.kind in ("single", "double"))
     for piece in (*quoted, *([command.body] if command.body else [])):
         if _DIRECTIVE.search(text, piece.start, piece.end):
@@ -108,15 +108,16 @@ def _blanked(text: str, pieces: Sequence[Piece]) -> str:
 def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
     """Yield the #SBATCH lines and their options.
 
-    `late`: behind the first command, where sbatch stops reading. `ignored`: a line that is a comment to sbatch.
+    An option is `late` after the first command, where sbatch stops reading. A line that sbatch treats as a comment is
+    `ignored`.
     """
     for line in _DIRECTIVE.finditer(text):
         kind = "directive" if offsets[line.start()] < first_command else "late"
-        words = re.split(r"[ \t]#", line[1])[0]
-        if words and kind == "directive":
-            begin, end = line.start(1), line.start(1) + len(words)
-            yield Part(kind="sbatch", name="", text=words, offset=offsets[begin], end=offsets[end - 1] + 1)
-        for option in _OPTION.finditer(words):
+        arguments = re.split(r"[ \t]#", line[1])[0]
+        if arguments and kind == "directive":
+            begin, end = line.start(1), line.start(1) + len(arguments)
+            yield Part(kind="sbatch", name="", text=arguments, offset=offsets[begin], end=offsets[end - 1] + 1)
+        for option in _OPTION.finditer(arguments):
             name, value = _named(option)
             start = line.start(1) + option.start()
             end = start + len(option[0].rstrip())
@@ -128,14 +129,14 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
 
 
 def _template(parts: Sequence[Part]) -> str:
-    options = [part for part in parts if part.kind == "directive"]
-    filled = [found[0] for part in parts if part.kind == "sbatch" and (found := _FILLED.search(part.text))]
-    too = [part.text for part in options if part.name not in ("output", "error") and _FILLED_TOO.fullmatch(part.text)]
-    return next(iter(filled), too[0] if len(set(too)) > 1 else "")
+    placeholders = [match[0] for part in parts if part.kind == "sbatch" and (match := _PLACEHOLDER.search(part.text))]
+    values = [part.text for part in parts if part.kind == "directive" and part.name not in ("output", "error")]
+    variables = [value for value in values if _VARIABLE_PLACEHOLDER.fullmatch(value)]
+    return next(iter(placeholders), variables[0] if len(set(variables)) > 1 else "")
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:
-    """Return the options in a command line of sbatch, by their long names."""
+    """Return the options in an sbatch command line as pairs of long name and value."""
     return map(_named, _OPTION.finditer(line))
 
 
@@ -145,38 +146,38 @@ def _named(option: re.Match[str]) -> tuple[str, str]:
 
 def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
     for line in re.finditer(r"^(?:[ \t]*(?=[^#\s])|(?=#!))(.+)", text, re.MULTILINE):
-        words = line[1].partition(" #")[0]
+        code = line[1].partition(" #")[0]
         start = line.start(1)
-        yield Part(kind="line", name="", text=words, offset=offsets[start], end=offsets[start + len(words) - 1] + 1)
+        yield Part(kind="line", name="", text=code, offset=offsets[start], end=offsets[start + len(code) - 1] + 1)
 
 
 def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield the parts, with `exported` also where a later `export NAME` or `set -a` says so."""
-    names = {word for part in parts if part.kind == "command" and part.name == "export" for word in part.words[1:]}
-    every = any(part.kind == "command" and part.name == "set" and "-a" in part.words for part in parts)
+    """Yield the parts, with variables marked as exported if the script has `export NAME` or `set -a`."""
+    names = {word for part in parts if part.kind == "command" and part.name == "export" for word in part.argv[1:]}
+    exports_all = any(part.kind == "command" and part.name == "set" and "-a" in part.argv for part in parts)
     for part in parts:
-        if part.kind == "variable" and not part.exported and (every or part.name in names):
+        if part.kind == "variable" and not part.exported and (exports_all or part.name in names):
             yield dataclasses.replace(part, exported=True)
         else:
             yield part
 
 
-class Where(NamedTuple):
-    """Where a command runs: the scope, the offset of what starts its step, the blocks around it; see Part."""
+class Frame(NamedTuple):
+    """The scope, step and blocks in which a command runs (see Part)."""
 
     scope: str = BATCH
     step: int = -1
     path: Path = ()
 
 
-def _command(text: str, offsets: Sequence[int], around: Where, depth: int, command: ShellCommand) -> Iterator[Part]:
+def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, command: ShellCommand) -> Iterator[Part]:
     words = command.words
     spellings = command.spellings
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
-    where = around._replace(path=around.path + command.path)
+    frame = around._replace(path=around.path + command.path)
     start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))
     for i in range(start):
-        yield _variable(spellings[i], places[i], where, exported=start < len(words))
+        yield _variable(spellings[i], places[i], frame, exported=start < len(words))
     if start == len(words):
         return
     name = spellings[start].rpartition("/")[2] or spellings[start]
@@ -187,16 +188,16 @@ def _command(text: str, offsets: Sequence[int], around: Where, depth: int, comma
         text=text[words[start][0].start : words[-1][-1].end],
         offset=at,
         end=places[-1][1],
-        scope=where.scope,
-        words=tuple(spellings[start:]),
-        step=where.step,
-        path=where.path,
+        scope=frame.scope,
+        argv=tuple(spellings[start:]),
+        step=frame.step,
+        path=frame.path,
         background=command.background,
         piped=command.piped,
     )
-    inside = where._replace(scope=STEP, step=at) if name in _STEPS else where
+    inside = frame._replace(scope=STEP, step=at) if name in _STEPS else frame
     if name in _DECLARING:
-        yield from _declared(name, spellings[start + 1 :], places[start + 1 :], where)
+        yield from _declared(name, spellings[start + 1 :], places[start + 1 :], frame)
     if inside.scope == STEP:
         yield from _given(spellings, places, inside)
     if depth < _DEEPEST:
@@ -210,7 +211,7 @@ def _command(text: str, offsets: Sequence[int], around: Where, depth: int, comma
 
 
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
-    """Return the index of the word that a shell runs: behind `bash -c`, or `-lc`."""
+    """Return the index of the word after `bash -c` or `bash -lc`, which the shell runs as a script."""
     for i in range(start, len(spellings) - 2):
         if spellings[i].rpartition("/")[2] in _SHELLS:
             for j in range(i + 1, len(spellings) - 1):
@@ -219,17 +220,17 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
     return None
 
 
-def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], where: Where, depth: int) -> Iterator[Part]:
-    """Yield the parts of a script in a word. They are literal if single quotes hold all of it."""
+def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Frame, depth: int) -> Iterator[Part]:
+    """Yield the parts of a script in a word. They are literal if the whole word is in single quotes."""
     script, places = body(text, word)
     literal = [piece.kind for piece in word] == ["single"]
     moved = [offsets[place] for place in places]
     for command in commands(script):
-        for part in _command(script, moved, where, depth + 1, command):
+        for part in _command(script, moved, frame, depth + 1, command):
             yield dataclasses.replace(part, literal=literal) if literal else part
 
 
-def _variable(word: str, place: tuple[int, int], where: Where, *, exported: bool) -> Part:
+def _variable(word: str, place: tuple[int, int], frame: Frame, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
     return Part(
         kind="variable",
@@ -237,43 +238,43 @@ def _variable(word: str, place: tuple[int, int], where: Where, *, exported: bool
         text=value,
         offset=place[0],
         end=place[1],
-        scope=where.scope,
-        step=where.step,
-        path=where.path,
+        scope=frame.scope,
+        step=frame.step,
+        path=frame.path,
         exported=exported,
     )
 
 
-def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], where: Where) -> Iterator[Part]:
+def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
     if name == "setenv" and words:
         value = words[1] if len(words) > 1 else ""
-        yield _variable(f"{words[0]}={value}", places[0], where, exported=True)
+        yield _variable(f"{words[0]}={value}", places[0], frame, exported=True)
         return
     exported = name in ("export", "env") or (name in ("declare", "typeset") and "-x" in words)
     for word, place in zip(words, places, strict=True):
         if _ASSIGNMENT.match(word):
-            yield _variable(word, place, where, exported=exported)
+            yield _variable(word, place, frame, exported=exported)
         elif name == "env" and not word.startswith("-"):
-            return  # the command that env starts
+            return  # env runs this word as a command
 
 
-def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], where: Where) -> Iterator[Part]:
-    """Yield the variables that a step gets by `--env NAME=VALUE`."""
+def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
+    """Yield the variables that `--env NAME=VALUE` sets for a step."""
     for i, word in enumerate(spellings):
-        value = word.partition("=")[2] if word.startswith("--env=") else ""
+        assignment = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):
-            value = spellings[i + 1]
-        if _ASSIGNMENT.match(value):
-            yield _variable(value, places[i], where, exported=True)
+            assignment = spellings[i + 1]
+        if _ASSIGNMENT.match(assignment):
+            yield _variable(assignment, places[i], frame, exported=True)
 
 
 def _kinds(parts: Sequence[Part]) -> frozenset[str]:
     by_kind = grouped((part.kind, part) for part in parts)
-    found = {
+    kinds = {
         runtime.name
         for runtime in script_runtimes()
         if any(look.matches(part.name, part.text) for look in runtime.in_script for part in by_kind.get(look.kind, ()))
     }
     if "directive" in by_kind or any(part.name.removeprefix("| ") == "srun" for part in by_kind.get("command", ())):
-        found.add("slurm")
-    return frozenset(found | {"script"})
+        kinds.add("slurm")
+    return frozenset(kinds | {"script"})

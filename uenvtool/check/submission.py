@@ -1,36 +1,41 @@
-"""A job as it was submitted: its batch script, held against the rules, and the options that count for sbatch."""
+"""A job as it was submitted, with the problems in its batch script and the sbatch options that apply."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from uenvtool.check.findings import Flaw, read_source
-from uenvtool.check.lint import flaws, recipe_of, runtime_of
+from uenvtool.check.lint import problems_in, recipe_of, runtime_of
 from uenvtool.check.parts import Part
+from uenvtool.check.problems import Problem, read_source
 from uenvtool.check.script import options_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """A batch script with the variables and the command line that it was submitted with; empty if it is not kept.
+    """A submitted batch script, whose text is empty if Slurm did not keep it.
 
-    options: those of sbatch, by their long names. runtime, recipe: those that the script shows, None if none.
+    options: the sbatch options from script, environment and command line, by long name.
+    runtime, recipe: the runtime and recipe that the script uses, or None if it does not show them.
     """
 
     options: Mapping[str, str]
     text: str = ""
     parts: tuple[Part, ...] = ()
-    flaws: tuple[Flaw, ...] = ()
+    problems: tuple[Problem, ...] = ()
     runtime: str | None = None
     recipe: str | None = None
 
 
 def submission(script: str, name: str, system: str | None, environ: Mapping[str, str], line: str) -> Submission:
-    """Read a job. name: the script's in messages. system: the one it is for. line: the command line of sbatch.
+    """Parse and check a submitted job.
 
-    environ: the variables that it was submitted with, which the script need not set. Raises BadInput for a system that
-    does not exist.
+    name: the script's name for messages.
+    system: the system on which the job ran.
+    environ: the environment variables at submission, which the script need not set.
+    line: the sbatch command line.
+
+    Raises BadInput if the system does not exist.
     """
     if not script:
         return Submission(options=dict(_options((), environ, line)))
@@ -39,14 +44,14 @@ def submission(script: str, name: str, system: str | None, environ: Mapping[str,
         options=dict(_options(source.parts, environ, line)),
         text=script,
         parts=source.parts,
-        flaws=tuple(flaws(source, system, environ)),
+        problems=tuple(problems_in(source, system, environ)),
         runtime=runtime_of(source),
         recipe=recipe_of(source),
     )
 
 
 def _options(parts: tuple[Part, ...], environ: Mapping[str, str], line: str) -> Iterator[tuple[str, str]]:
-    """Yield the options of a job; of two the last counts, as it does for sbatch."""
+    """Yield the options of a job in the order in which sbatch applies them; the last value of an option holds."""
     for part in parts:
         if part.kind == "directive":
             yield part.name, part.text

@@ -1,4 +1,4 @@
-"""The variables of a batch script that have one value, and what words and numbers become with them."""
+"""The shell variables of a batch script that have only one value, and the expansion of words with them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ _ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
 
 
 class Values:
-    """The variables of a script that have one value."""
+    """The variables of a script that have only one value.
+
+    known: the numbers that Slurm sets at run time, by variable.
+    """
 
     def __init__(self, source: CheckedFile) -> None:
-        found = grouped((part.name, part.text) for part in source.of("variable"))
-        self._one = {name: texts[0] for name, texts in found.items() if len(set(texts)) == 1}
+        assigned = grouped((part.name, part.text) for part in source.of("variable"))
+        self._by_name = {name: texts[0] for name, texts in assigned.items() if len(set(texts)) == 1}
         self.known: dict[str, int | None] = {}
 
     def number(self, text: str, depth: int = 0) -> int | None:
-        """Return the number that a text stands for; None if it is not known."""
+        """Return the number to which a text expands, or None if it is unknown."""
         text = text.strip("\"' ")
         if text.isdecimal():
             return int(text) if len(text) < 10 else None
@@ -36,19 +39,20 @@ class Values:
             return None
         if name[1] in self.known:
             return self.known[name[1]]
-        value = self._one.get(name[1], name[2])
+        value = self._by_name.get(name[1], name[2])
         return self.number(value, depth + 1) if value is not None else None
 
     def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
-        """Return words, with each that is one variable replaced by the words of its value."""
-        found: list[str] = []
+        """Return the words, with each word that is a single variable replaced by the words of its value."""
+        expansion: list[str] = []
         for word in words:
             name = _ALL.fullmatch(word.replace(OUTER, "$"))
-            value = self._one.get(name[1] or name[2]) if name else None
+            value = self._by_name.get(name[1] or name[2]) if name else None
             if value is None or depth > 3:
-                found.append(word)
+                expansion.append(word)
             else:
                 listed = value[1:-1] if value.startswith("(") and value.endswith(")") else value
-                shares = [listed] if listed.startswith("$(") else listed.split()  # a number or an output is one word
-                found += self.expanded([share.strip("\"'") for share in shares], depth + 1)
-        return tuple(found)
+                # an arithmetic or command substitution is one word
+                shares = [listed] if listed.startswith("$(") else listed.split()
+                expansion += self.expanded([share.strip("\"'") for share in shares], depth + 1)
+        return tuple(expansion)

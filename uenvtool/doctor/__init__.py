@@ -1,1 +1,1 @@
-"""Says what is slow or wrong: in a shell, over the ranks of a job, in its log."""
+"""Diagnosis of a shell, the ranks of a job, or a job's output."""

@@ -1,4 +1,4 @@
-"""The command `doctor`, and what it looks at."""
+"""The command `doctor` and the choice of its input."""
 
 from __future__ import annotations
 
@@ -22,20 +22,24 @@ app = typer.Typer()
 @app.command()
 @command(DoctorRequest)
 def doctor(request: DoctorRequest) -> Result | None:
-    """Say what is slow or wrong, the worst first, in this shell, job or container.
+    """Diagnose this shell, a job, or a log, and print the worst problem first.
 
-    `uenvtool doctor --log job.out` reads a job's output, or the folder of PyTorch's
-    flight recorder; `uenvtool doctor --job 123456` whatever Slurm has of a job;
-    with `srun uenvtool doctor --ranks` every rank of a job looks.
+    `uenvtool doctor`: check this shell, batch job or container
+    `uenvtool doctor --log FILE`: read a job's output
+    `uenvtool doctor DIRECTORY`: read dumps of PyTorch's flight recorder
+    `uenvtool doctor --job ID`: read the data that Slurm keeps about a job
+    `srun uenvtool doctor --ranks`: check every rank of a job
 
-    Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
+    Exit code 1 if a problem is found.
+
+    `uenvtool explain ID` prints all details of a finding.
     """
     logs = [*request.log, *request.files]
     from uenvtool.doctor.finding import cleaned
     from uenvtool.doctor.report import report
 
-    def show(seen: Examination, *, what: str) -> Result:
-        examination = cleaned(seen)
+    def show(unfiltered: Examination, *, what: str) -> Result:
+        examination = cleaned(unfiltered)
         notes: tuple[str, ...] = ()
         if request.output:
             from uenvtool.doctor.plot import draw
@@ -45,21 +49,21 @@ def doctor(request: DoctorRequest) -> Result | None:
 
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:
-        from uenvtool.doctor.files import examine_files, refuse_no_log
+        from uenvtool.doctor.files import examine_files, require_logs
 
-        refuse_no_log(logs)
+        require_logs(logs)
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return show(examine_files(logs, system=request.system), what=what)
     if request.job:
         from uenvtool.doctor.job import examine_job
 
         return show(examine_job(request.job, **names), what=f"job {request.job}")
-    from uenvtool.doctor.here import examine_here
+    from uenvtool.doctor.shell import examine_shell
 
-    look = functools.partial(examine_here, os.environ, **names)
+    examine = functools.partial(examine_shell, os.environ, **names)
     if not request.ranks:
-        return show(look(), what="this shell")
+        return show(examine(), what="this shell")
     from uenvtool.doctor.ranks import examine_ranks
 
-    together = examine_ranks(os.environ, request.folder, seconds=request.wait, look=look)
-    return show(together, what="what the ranks looked at") if together else None  # another rank reports
+    combined = examine_ranks(os.environ, request.folder, seconds=request.wait, examine=examine)
+    return show(combined, what="the ranks") if combined else None  # another rank reports

@@ -1,4 +1,4 @@
-"""The dumps of PyTorch's flight recorder: which files are some, and what they say, read by programs of their own."""
+"""The dump files of PyTorch's flight recorder, found by content and read in separate processes."""
 
 from __future__ import annotations
 
@@ -19,22 +19,27 @@ from uenvtool.core.errors import BadInput
 READER = Path(__file__).parent / "scripts" / "dump.py"
 MOST_MEMORY = 4 << 30
 MOST_READERS, FILES_EACH = 16, 50
-"""A program of its own for so many files pays; its start takes as long as reading five of them."""
+"""Each reader process gets at least this many files. Starting one takes as long as reading five files."""
 _PICKLE, _JSON = b"\x80\x02", b'{"'
-"""How torch begins a dump; a log begins with text."""
+"""The first bytes of a dump."""
 
 
 class Call(NamedTuple):
-    """A collective as one rank called it. taken, given: sizes and types. line: of the user's. state: see scripts/."""
+    """A collective as one rank called it.
+
+    inputs, outputs: the sizes and types of its tensors.
+    line: the user's line that called it, as FILE:LINE.
+    state: see `_state` in scripts/dump.py.
+    """
 
     name: str
-    taken: tuple[list[list[int]], list[str]]
-    given: tuple[list[list[int]], list[str]]
+    inputs: tuple[list[list[int]], list[str]]
+    outputs: tuple[list[list[int]], list[str]]
     line: str
     state: str
 
     def __str__(self) -> str:
-        sizes, types = self.taken
+        sizes, types = self.inputs
         shown = [f"{size} {kind}" for size, kind in zip(sizes, types, strict=False)]
         more = f" and {len(shown) - 2} more" if len(shown) > 2 else ""
         return f"{self.name} ({', '.join(shown[:2])}{more})" if shown else self.name
@@ -42,7 +47,12 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupDump:
-    """What a rank knows of a process group: its ranks as a text, what it is for, and the last calls by their number."""
+    """A process group in the dump of one rank.
+
+    ranks: the ranks of the group as JSON text.
+    desc: the purpose of the group.
+    calls: the last calls, by sequence number.
+    """
 
     ranks: str
     desc: str
@@ -51,10 +61,11 @@ class GroupDump:
 
 @dataclass(frozen=True, slots=True)
 class RankDump:
-    """What the recorder of a rank kept.
+    """The content of one rank's dump.
 
-    waits: sends and receives that did not end, by group. last: the last call of all with group and number. is_whole:
-    if it has everything since the start.
+    waits: the unfinished sends and receives, each with its group.
+    last: the group, number and call of the last call.
+    is_whole: whether the dump contains all calls since the start.
     """
 
     rank: int
@@ -65,14 +76,17 @@ class RankDump:
 
 
 def dumps_among(paths: Iterable[Path]) -> list[Path]:
-    """Return the dumps among files, and those in folders; beside others also an empty one, whose rank died over it."""
-    found: list[Path] = []
+    """Return the dumps among files and in directories.
+
+    An empty file next to dumps with the same base name is also returned, because its rank died while writing it.
+    """
+    dumps: list[Path] = []
     for path in paths:
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
         whole = [file for file in inside if _is_dump(file)]
         stems = {file.name.rstrip(digits) for file in whole}
-        found += [file for file in inside if file in whole or (file.name.rstrip(digits) in stems and _is_empty(file))]
-    return found
+        dumps += [file for file in inside if file in whole or (file.name.rstrip(digits) in stems and _is_empty(file))]
+    return dumps
 
 
 def _is_empty(path: Path) -> bool:
@@ -89,9 +103,9 @@ def _is_dump(path: Path) -> bool:
 
 
 def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[list[RankDump], list[str], set[int]]:
-    """Return what the dumps say, of each that cannot be read why, and the ranks of those.
+    """Return the dumps by rank, a message for each dump that cannot be read, and the ranks of these dumps.
 
-    memory_bytes: how much a program that reads some may take.
+    memory_bytes: the memory limit of each reader process.
     """
     cores = len(os.sched_getaffinity(0))
     readers = min(cores, MOST_READERS, -(-len(paths) // FILES_EACH))
@@ -109,7 +123,7 @@ def _rows(memory_bytes: int, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
     lines = done.stdout.splitlines()
     yield from map(json.loads, lines)
     for path in paths[len(lines) :]:
-        yield {"path": str(path), "rank": None, "why": "its reader ended before it"}
+        yield {"path": str(path), "rank": None, "why": "the reader process ended early"}
 
 
 def _dump(row: Mapping[str, Any]) -> RankDump:

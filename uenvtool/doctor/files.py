@@ -1,4 +1,4 @@
-"""Files that a job left: its output, and the dumps of PyTorch's flight recorder."""
+"""Diagnosis of the files that a job left: its output and the dumps of PyTorch's flight recorder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uenvtool.doctor.dumps import dumps_among
 from uenvtool.doctor.finding import Examination, joined
 from uenvtool.doctor.hang import examine_dumps
 from uenvtool.doctor.log.scan import Scanner, read_logs
-from uenvtool.doctor.log.verdict import examined, with_last_words
+from uenvtool.doctor.log.verdict import examined, with_quotes
 from uenvtool.doctor.network import TCP
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
@@ -26,13 +26,13 @@ from uenvtool.knowledge.system import Bandwidth, load_system
 
 STANDARD_INPUT = Path("-")
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".py")
-"""What the names of scripts end in; one of another name may be executed."""
+"""The suffixes of scripts; a script with another name is recognised by its executable bit."""
 FRESH_SECONDS = 60
-"""A log that was written to in the last so many seconds may be that of a job that runs."""
+"""A log that was modified within this time may belong to a running job."""
 
 
-def refuse_no_log(paths: Sequence[Path]) -> None:
-    """Raise BadInput for a script, and if no log that a user names has a byte: that nothing is wrong would mislead."""
+def require_logs(paths: Sequence[Path]) -> None:
+    """Raise BadInput if a file is a script or all logs are empty, because "no problems found" would be misleading."""
     sizes = []
     for path in paths:
         if path == STANDARD_INPUT or is_stream(path) or path.is_dir():
@@ -40,25 +40,26 @@ def refuse_no_log(paths: Sequence[Path]) -> None:
         with _open(path) as stream:
             is_script = path.suffix in SCRIPTS or os.access(path, os.X_OK)
             if is_script and stream.read(2) == b"#!":
-                hint = "`uenvtool check` reads batch scripts; of a job give its output, by default slurm-ID.out"
-                raise BadInput("this is a script, not what a job printed", Position(shown(path)), hint)
+                hint = "pass the job's output, by default slurm-ID.out, or check the script with `uenvtool check`"
+                raise BadInput("not a log but a script", Position(shown(path)), hint)
             sizes.append(os.fstat(stream.fileno()).st_size)
     if not any(sizes):
-        hint = "the job has written nothing yet, or writes elsewhere: `scontrol show job ID` names its StdOut"
+        hint = "wait for output, or pass the file that `scontrol show job ID` prints as StdOut"
         raise BadInput("the log is empty", Position(str(paths[0])), hint)
 
 
 def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Sequence[str] = ()) -> Examination:
-    """Return what logs and dumps say together; of a folder its dumps are read.
+    """Return the diagnosis of logs and dumps. From a directory, only the dumps are read.
 
-    nodes: of the job, which its ranks fill one after the other. Raises BadInput for what cannot be opened, for a folder
-    without a dump, and for a system that does not exist.
+    nodes: the nodes of the job, which its ranks fill in order.
+
+    Raises BadInput if a file cannot be opened, a directory contains no dump, or the system does not exist.
     """
     dumps = dumps_among(path for path in paths if path != STANDARD_INPUT)
     logs = [path for path in paths if path not in dumps and not path.is_dir()]
     if not dumps and not logs:
-        hint = "name the logs in it; dumps are what `uenvtool job --workaround flight-recorder` makes the ranks write"
-        raise BadInput(f"{paths[0]} is a folder, and no dump of PyTorch's flight recorder is in it", hint=hint)
+        hint = "pass the logs in it, or write dumps with `uenvtool job --workaround flight-recorder`"
+        raise BadInput(f"the directory {str(paths[0])!r} contains no dump of PyTorch's flight recorder", hint=hint)
     parts = [examine_logs(logs, system=system, nodes=len(nodes))] if logs else []
     if dumps:
         parts.append(examine_dumps(dumps, nodes))
@@ -66,32 +67,36 @@ def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Se
 
 
 def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
-    """Return what the logs say together; `-` is standard input.
+    """Return the combined diagnosis of logs; `-` is standard input.
 
-    system: whose network a test of it is compared with, by default this one. nodes: of the job, if it is known.
-    Raises BadInput for a file that cannot be opened, and for a system that does not exist.
+    system: the system with which a network test is compared, by default this one.
+    nodes: the number of nodes of the job, if known.
+
+    Raises BadInput if a file cannot be opened or the system does not exist.
     """
     known = load_findings()
-    seen = read_logs(_opened(files), Scanner(known))
-    is_tcp = TCP in seen.facts.get("network", ())
-    reference, gpus, fabric = _reference(system) if seen.rows.by_test or is_tcp else ((), 0, "")
-    if fabric and is_tcp and "fabric" not in seen.facts:  # TCP's own words do not show it
-        seen.fact("fabric", fabric, "")
-    found = with_last_words(examined(seen, known, reference, gpus, nodes), seen, known)
+    sightings = read_logs(_opened(files), Scanner(known))
+    is_tcp = TCP in sightings.facts.get("network", ())
+    reference, gpus, fabric = _reference(system) if sightings.rows.by_test or is_tcp else ((), 0, "")
+    if fabric and is_tcp and "fabric" not in sightings.facts:  # NCCL's lines about TCP do not show the fabric
+        sightings.fact("fabric", fabric, "")
+    examination = with_quotes(examined(sightings, known, reference, gpus, nodes), sightings, known)
     age = min((time.time() - file.stat().st_mtime for file in files if file.is_file()), default=FRESH_SECONDS)
-    looked_at = found.looked_at + (f", written to {age:.0f} s ago: the job may still run" * (0 <= age < FRESH_SECONDS))
-    return replace(found, looked_at=looked_at, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
+    is_fresh = 0 <= age < FRESH_SECONDS
+    looked_at = examination.looked_at + (f", modified {age:.0f} s ago, so the job may still be running" * is_fresh)
+    runs = tuple(replace(run, **_origin(files)) for run in examination.runs)
+    return replace(examination, looked_at=looked_at, runs=runs)
 
 
 def _origin(files: Sequence[Path]) -> dict[str, Any]:
-    """Return the name of the log of a run, and when it was written; of a pipe that is now."""
+    """Return the name of a run's log and its modification time; for standard input, the current time."""
     path = files[0]
     seconds = path.stat().st_mtime if path.is_file() else time.time()
     return {"name": path.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))}
 
 
 def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int, str]:
-    """Return how fast the network of a system has been, the GPUs of a node, if all have as many, and its fabric."""
+    """Return a system's measured bandwidths, its GPUs per node (0 if they differ), and its fabric."""
     name = system or next(iter(recognised(os.environ) or ()), None)
     if name is None:
         return (), 0, ""
@@ -115,4 +120,6 @@ def _open(path: Path) -> Iterator[BinaryIO]:
         with opened_named(path) as stream:
             yield stream
     except FileNotFoundError:
-        raise BadInput("no such file", Position(shown(path)), "name a job's output, or - for a pipe") from None
+        raise BadInput(
+            "file not found", Position(shown(path)), "pass a job's output, or - for standard input"
+        ) from None

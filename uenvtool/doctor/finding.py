@@ -1,4 +1,4 @@
-"""A finding of doctor, wherever it comes from: a log, a shell, the ranks of a job."""
+"""The findings of doctor, from a log, a shell, or the ranks of a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from uenvtool.knowledge.secrets import without_secrets
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a check found: the id of what is known of it, what was seen, and what mends it here."""
+    """The result of a check in a shell.
+
+    id: the ID of the finding in knowledge/findings.
+    detail: the observation, such as a value.
+    commands: the commands that fix the problem here.
+    """
 
     id: str
     detail: str = ""
@@ -24,11 +29,15 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """What is wrong here.
+    """A known problem that was observed.
 
-    known: what is known of it. detail: what was seen, such as a value. commands: what mends it here, ready to
-    paste; none: the known command. place: FILE:LINE of a log. text: the line there. count: how many lines say it.
-    nodes, ranks: where it was seen; none: everywhere, or not known.
+    known: the entry in knowledge/findings.
+    detail: the observation, such as a value.
+    commands: the commands that fix the problem here; empty means the known command.
+    place: FILE:LINE in a log.
+    text: the text of this line.
+    count: the number of lines that show the problem.
+    nodes, ranks: the nodes and ranks that show it; empty if all do or if unknown.
     """
 
     known: KnownFinding
@@ -42,20 +51,20 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """The nodes, else the ranks, as lists; nothing where the detail says so already."""
+        """Return the nodes, or else the ranks, as text; empty if the detail already contains them."""
         ranks = f"rank {brief_ranks(self.ranks)}" if self.ranks else ""
         text = f"on {brief_nodes(self.nodes)}" if self.nodes else ranks
-        is_told = re.search(rf"{re.escape(text)}(?![\w,-])", self.detail)
-        return "" if is_told else text if self.nodes else f"on {text}"
+        is_in_detail = re.search(rf"{re.escape(text)}(?![\w,-])", self.detail)
+        return "" if is_in_detail else text if self.nodes else f"on {text}"
 
     def data(self) -> dict[str, Any]:
-        """As data for --json."""
-        known, own = self.known, ("detail", "place", "text")
+        """Return the finding as JSON data."""
+        known, observed = self.known, ("detail", "place", "text")
         return {
             "id": known.id,
             **{name: getattr(known, name) for name in ("severity", "what", "why", "fix", "source")},
             "page": known.page or None,
-            **{name: getattr(self, name) or None for name in own},
+            **{name: getattr(self, name) or None for name in observed},
             "commands": list(self.commands),
             "count": self.count,
             "nodes": folded(self.nodes) or None,
@@ -63,21 +72,25 @@ class Finding:
         }
 
 
-def as_findings(found: Iterable[Fault], known: Mapping[str, KnownFinding]) -> list[Finding]:
-    """Return faults with what is known of each."""
-    return [Finding(known=known[fault.id], detail=fault.detail, commands=fault.commands) for fault in found]
+def as_findings(faults: Iterable[Fault], known: Mapping[str, KnownFinding]) -> list[Finding]:
+    """Return the faults as findings with their entries in knowledge/findings."""
+    return [Finding(known=known[fault.id], detail=fault.detail, commands=fault.commands) for fault in faults]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings by severity; of one severity in the order that they have."""
+    """Return the findings sorted by severity, otherwise in their original order."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.known.severity))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Examination:
-    """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped.
+    """The result of an examination.
 
-    runs: of tests of the network. quotes: further lines of a log that tell of its failure, each with its place.
+    facts: observed properties as pairs of name and value.
+    looked_at: the amount of input, such as the number of lines.
+    unseen: the checks that were skipped, with the reason.
+    runs: the network tests.
+    quotes: more lines of a log that describe its failure, each after its FILE:LINE.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -88,21 +101,21 @@ class Examination:
     quotes: tuple[tuple[str, str], ...] = ()
 
 
-def cleaned(seen: Examination) -> Examination:
-    """Return what was seen without secrets: everything that doctor shows or writes comes by here."""
+def cleaned(examination: Examination) -> Examination:
+    """Return an examination without secrets. All output of doctor must pass through this function."""
     return replace(
-        seen,
+        examination,
         findings=tuple(
             replace(
-                one,
-                detail=without_secrets(one.detail),
-                text=without_secrets(one.text),
-                commands=tuple(map(without_secrets, one.commands)),
+                finding,
+                detail=without_secrets(finding.detail),
+                text=without_secrets(finding.text),
+                commands=tuple(map(without_secrets, finding.commands)),
             )
-            for one in seen.findings
+            for finding in examination.findings
         ),
-        facts=tuple((name, without_secrets(value)) for name, value in seen.facts),
-        unseen=tuple(map(without_secrets, seen.unseen)),
+        facts=tuple((name, without_secrets(value)) for name, value in examination.facts),
+        unseen=tuple(map(without_secrets, examination.unseen)),
         runs=tuple(
             replace(
                 run,
@@ -110,14 +123,14 @@ def cleaned(seen: Examination) -> Examination:
                 facts={name: without_secrets(value) for name, value in run.facts.items()},
                 variables={name: without_secrets(value) for name, value in run.variables.items()},
             )
-            for run in seen.runs
+            for run in examination.runs
         ),
-        quotes=tuple((place, without_secrets(text)) for place, text in seen.quotes),
+        quotes=tuple((place, without_secrets(text)) for place, text in examination.quotes),
     )
 
 
 def joined(parts: Iterable[Examination]) -> Examination:
-    """Return what several examinations say together."""
+    """Return several examinations as one."""
     parts = list(parts)
     return Examination(
         findings=tuple(worst_first(finding for part in parts for finding in part.findings)),

@@ -1,4 +1,4 @@
-"""A job that ran or runs: its script, its output, its environment and its end, as Slurm has them, put together."""
+"""Diagnosis of a Slurm job from its script, output, environment and state."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from uenvtool.check.submission import Submission, submission
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.files import examine_files
 from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
-from uenvtool.doctor.here import faults
 from uenvtool.doctor.nodes import expanded
-from uenvtool.doctor.ranks import SAME
+from uenvtool.doctor.ranks import SHARED_VARIABLES
+from uenvtool.doctor.shell import faults
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
-from uenvtool.doctor.variables import tuned_here
+from uenvtool.doctor.variables import current_tuning
 from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT
 from uenvtool.knowledge.tuning import DEFAULT
 
 LIVE_STATES = ("CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
-"""The states of a job that has not ended; the exit code that Slurm has for it, 0:0, is none yet."""
+"""The states of a job that has not ended. Slurm shows 0:0 as its exit code, which means nothing yet."""
 GOOD_STATES = ("COMPLETED", "COMPLETING", *LIVE_STATES)
 FAILED = "failed"
-"""What is known of a job that failed, if nothing says why."""
+"""The finding for a failed job whose cause is unknown."""
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?\Z")
 _STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]|-o ?)[\"']?([^\s\"']+)")
-"""Among the options of srun, each of which may have a value; what follows the command is the command's."""
+"""Matches --output among the options of srun, but not among the arguments of the program that srun runs."""
 LABELS = {"JobState": "state", "Reason": "reason", "ExitCode": "exit code", "NodeList": "nodes"}
 SCRIPT, ENVIRONMENT = "script", "environment"
 CORES, NETWORK = "cpus-per-task", "network"
 _ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.sh\b")
-"""A line of a script that sets up what the tuning gives; a default keeps what was set before."""
+"""Matches a line that applies the tuning. It does not overwrite a variable whose setting is only a default."""
 IMAGES = ("uenv", "environment", "container-image")
-"""The options of sbatch that name the software: of uenv, of the Container Engine, of pyxis."""
+"""The sbatch options that name the image, from uenv, the Container Engine and pyxis."""
 DUMP_FILES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-"""The variables that say where PyTorch's flight recorder writes; the older name is the second."""
+"""The variables that set the file of PyTorch's flight recorder; the second one is the older name."""
 _USED = re.compile(r"\$\{?([A-Z_]+)\}?")
 MOST_STEPS = 3
-"""A variable of a script that is made of another one, which is made of a third."""
-NO_OUTPUT = "output: it is not there, or was not named"
+"""The maximum number of expansions when a variable refers to other variables."""
+NO_OUTPUT = "output: the file does not exist or its name is unknown"
 
 
 def examine_job(
     job: str, *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
 ) -> Examination:
-    """Return what Slurm still has of a job: its end, the flaws of its script, its variables, what its output says.
+    """Return the diagnosis of a job from its state, script, variables and output, as far as Slurm keeps them.
 
-    Raises BadInput for a job that Slurm does not know and for names that do not exist, ToolMissing without Slurm.
+    Raises BadInput if Slurm does not know the job or a name does not exist, and ToolMissing if Slurm is not installed.
     """
     if not _JOB.match(job):
-        raise BadInput(f"{job!r} is not the id of a job", hint="name it as squeue does, for example 123456")
+        raise BadInput(f"--job: {job!r} is not a job ID", hint="use the ID that squeue prints, for example 123456")
     record = job_record(job)
     submitted = submission(record.script, SCRIPT, system, record.environment or {}, record.facts.get("SubmitLine", ""))
     options = dict(submitted.options)
@@ -68,16 +68,15 @@ def examine_job(
     nodes = list(expanded(record.facts.get("NodeList", "")))
     files = [*outputs, *_dumps(record, submitted)]
     logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
-    found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
-    findings = [*found.values(), *_flaws(submitted, found)]
+    by_id = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
+    findings = [*by_id.values(), *_script_problems(submitted, by_id)]
     facts = list(_facts(record.facts))
     unseen = [*logs.unseen, *record.unseen]
     if record.environment is not None:
         tuned, why_not = _tuned(record.environment, submitted, system=system, runtime=runtime, recipe=recipe)
-        wrong = as_findings(
-            _environment_faults(record.environment, submitted, tuned, options), load_findings().findings
-        )
-        findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in wrong]
+        environment_faults = _environment_faults(record.environment, submitted, tuned, options)
+        environment_findings = as_findings(environment_faults, load_findings().findings)
+        findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in environment_findings]
         facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
         unseen += [why_not] if why_not else []
     image, given = _image(options), _variables(record.environment or {}, submitted)
@@ -92,7 +91,7 @@ def examine_job(
 
 
 def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    # an exit code of 0:0 stands also for a job that has not ended
+    # Slurm shows an exit code of 0:0 also for a job that has not ended
     is_live = _state(facts) in LIVE_STATES
     for name, label in LABELS.items():
         if name in facts and not (is_live and name == "ExitCode"):
@@ -100,7 +99,7 @@ def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _state(facts: Mapping[str, str]) -> str:
-    """Return the state of a job without what Slurm adds to it, such as who cancelled it."""
+    """Return the state of a job without Slurm's additions, such as the user who cancelled it."""
     return facts.get("JobState", "").partition(" ")[0]
 
 
@@ -109,13 +108,13 @@ def _image(options: Mapping[str, str]) -> str:
 
 
 def _variables(environ: Mapping[str, str], submitted: Submission) -> dict[str, str]:
-    """Return what a job set for its network: what was there before stays where the script gives a default."""
-    found = {name: value for name, value in environ.items() if SAME.fullmatch(name)}
+    """Return the network variables of a job. A default in the script does not replace a value from the environment."""
+    variables = {name: value for name, value in environ.items() if SHARED_VARIABLES.fullmatch(name)}
     for part in submitted.parts:
         is_default = f"${{{part.name}" in part.text and part.name in environ
-        if part.kind == "variable" and SAME.fullmatch(part.name) and not is_default:
-            found[part.name] = part.text
-    return dict(sorted(found.items()))
+        if part.kind == "variable" and SHARED_VARIABLES.fullmatch(part.name) and not is_default:
+            variables[part.name] = part.text
+    return dict(sorted(variables.items()))
 
 
 def _outputs(record: JobRecord, submitted: Submission, options: Mapping[str, str]) -> Iterator[str]:
@@ -128,36 +127,37 @@ def _outputs(record: JobRecord, submitted: Submission, options: Mapping[str, str
 
 
 def _dumps(record: JobRecord, submitted: Submission) -> Iterator[Path]:
-    """Yield what the flight recorders wrote, where the script or the variables of the job name a place for it."""
-    own = {part.name: part.text for part in submitted.parts if part.kind == "variable"}
-    own = {"PWD": ".", "SLURM_SUBMIT_DIR": ".", **own}
+    """Yield the flight recorder dumps, if the script or the job's environment sets their path."""
+    set_in_script = {part.name: part.text for part in submitted.parts if part.kind == "variable"}
+    variables = {"PWD": ".", "SLURM_SUBMIT_DIR": ".", **set_in_script}
     for name in DUMP_FILES:
-        pattern = own.get(name) or (record.environment or {}).get(name, "")
+        pattern = variables.get(name) or (record.environment or {}).get(name, "")
         for _ in range(MOST_STEPS):
-            pattern = _USED.sub(lambda used: own.get(used[1], used[0]), pattern)
+            pattern = _USED.sub(lambda used: variables.get(used[1], used[0]), pattern)
         for path in map(Path, output_paths([pattern], record.facts) if pattern else ()):
             with contextlib.suppress(OSError):  # a name may be too long
                 yield from sorted(path.parent.glob(f"{glob.escape(path.name)}[0-9]*"))
 
 
 def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
-    """Return what the state of the job says by itself; that it failed only if its output does not say why."""
+    """Return the findings for the job's final state. The general FAILED is only used if the logs show no cause."""
     state, known = _state(facts), load_findings().findings
-    found = [Finding(known=one) for one in known.values() if state and one.state == state]
-    if found or state in (*GOOD_STATES, "") or any(one.known.severity == BROKEN for one in logs.findings):
-        return found
-    detail = f"Slurm has the state {state}, exit code {facts.get('ExitCode', 'unknown')}"
+    of_state = [Finding(known=entry) for entry in known.values() if state and entry.state == state]
+    is_explained = any(finding.known.severity == BROKEN for finding in logs.findings)
+    if of_state or state in (*GOOD_STATES, "") or is_explained:
+        return of_state
+    detail = f"Slurm reports state {state}, exit code {facts.get('ExitCode', 'unknown')}"
     return [Finding(known=known[FAILED], detail=detail)]
 
 
-def _flaws(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the flaws of the script, as `uenvtool check` finds them, but for hints."""
-    for flaw in submitted.flaws:
-        if flaw.rule.id not in known and flaw.severity != HINT:
-            same = {name: getattr(flaw.rule, name) for name in ("id", "what", "fix", "source", "position")}
-            severity = BROKEN if flaw.severity == ERROR else RISK
-            rule = KnownFinding(severity=severity, why=flaw.rule.cost, **same)
-            yield Finding(known=rule, detail=flaw.named, place=f"{SCRIPT}:{flaw.position.line}")
+def _script_problems(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
+    """Yield the problems that `uenvtool check` finds in the script, except hints."""
+    for problem in submitted.problems:
+        if problem.rule.id not in known and problem.severity != HINT:
+            same = {name: getattr(problem.rule, name) for name in ("id", "what", "fix", "source", "position")}
+            severity = BROKEN if problem.severity == ERROR else RISK
+            rule = KnownFinding(severity=severity, why=problem.rule.cost, **same)
+            yield Finding(known=rule, detail=problem.named, place=f"{SCRIPT}:{problem.position.line}")
 
 
 def _tuned(
@@ -168,40 +168,45 @@ def _tuned(
     runtime: str | None,
     recipe: str | None,
 ) -> tuple[Tuned | None, str]:
-    """Return the tuning for a job, or why there is none. A job runs where Slurm is asked, if nothing names the system.
+    """Return the tuning for a job, or None and the reason.
 
-    Raises BadInput for names that do not exist.
+    The system is the given one, or else the one recognised from the job's environment or this machine.
+
+    Raises BadInput if a name does not exist.
     """
-    seen = None if system else recognised(environ) or recognised(os.environ)
-    name = system or (seen[0] if seen else None)
+    detected = None if system else recognised(environ) or recognised(os.environ)
+    name = system or (detected[0] if detected else None)
     try:
-        return tuned_here(
+        return current_tuning(
             environ,
             system=name,
             runtime=runtime or submitted.runtime,
             recipe=recipe or submitted.recipe,
-            folders=(),
+            directories=(),
             python=None,
         )
     except BadInput as error:
         if system or runtime or recipe:
             raise
-        return None, f"variables: {error}"  # such as a runtime that this system is not known to have
+        return None, f"variables: {error}"  # for example, the system's file does not list the runtime
 
 
 def _environment_faults(
     environ: Mapping[str, str], submitted: Submission, tuned: Tuned | None, options: Mapping[str, str]
 ) -> Iterator[Fault]:
-    """Yield what is wrong with the variables that a job was submitted with, but for those that its script sets itself.
+    """Yield the faults in the environment at submission, without the variables that the script sets.
 
-    What is missing is a matter of the script. options: those of sbatch.
+    Missing variables are not reported, because the script may set them.
+
+    options: the sbatch options.
     """
-    own = set(_set_by(submitted))
-    environ = {name: value for name, value in environ.items() if name not in own}
+    set_by_script = set(_set_by(submitted))
+    environ = {name: value for name, value in environ.items() if name not in set_by_script}
     if tuned:
         activates = _ACTIVATES.search(submitted.text) is not None
         settings = [setting for setting in tuned.settings if setting.policy == DEFAULT or not activates]
-        tuned = dataclasses.replace(tuned, settings=tuple(setting for setting in settings if setting.name not in own))
+        remaining = tuple(setting for setting in settings if setting.name not in set_by_script)
+        tuned = dataclasses.replace(tuned, settings=remaining)
     cores = options.get(CORES, "")
     yield from faults(
         Snapshot(

@@ -1,4 +1,4 @@
-"""Names of nodes and numbers of ranks as Slurm writes lists of them: `nid[001-004,007]`, `0-3,7`."""
+"""Lists of node names and rank numbers in Slurm's notation, such as `nid[001-004,007]` and `0-3,7`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import islice
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 _BRACKETS = re.compile(r"([^\[\],]+)(?:\[([\d,-]+)\])?([^\[\],]*)")
 MOST_NODES = 100_000
-"""A list of more is not taken apart: no machine has so many."""
+"""The maximum number of nodes to which a list is expanded; no machine has so many."""
 MOST_DIGITS = 15
 MOST_SHOWN = 1_000
-"""Characters of a list that a person is shown."""
+"""The maximum number of characters of a printed list."""
 
 
 def folded(names: Iterable[str]) -> str:
-    """Return the names as one list: those that differ in their last number as a range."""
+    """Return the names as one list, with ranges for names that differ only in their last number."""
     by_form: dict[tuple[str, int], set[int]] = {}
     plain = set()
     for name in names:
@@ -34,7 +34,10 @@ def folded(names: Iterable[str]) -> str:
 
 
 def ranges(numbers: Iterable[int], width: int = 1) -> str:
-    """Return numbers as ranges, such as 0-3,7; width: the digits that each is filled up to with zeros."""
+    """Return numbers as ranges, such as 0-3,7.
+
+    width: the number of digits to which each number is padded with zeros.
+    """
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -45,12 +48,12 @@ def ranges(numbers: Iterable[int], width: int = 1) -> str:
 
 
 def brief_nodes(names: Collection[str]) -> str:
-    """Return the names as a reader is shown them: as one list, of a long one its beginning."""
+    """Return the names as one list for printing, shortened if it is long."""
     return _brief(folded(names), len(names))
 
 
 def brief_ranks(numbers: Collection[int]) -> str:
-    """Return the numbers as a reader is shown them: as ranges, of a long list its beginning."""
+    """Return the numbers as ranges for printing, shortened if they are long."""
     return _brief(ranges(numbers), len(numbers))
 
 
@@ -61,7 +64,7 @@ def _brief(text: str, count: int) -> str:
 
 
 def numbers_of(text: str) -> Iterator[int]:
-    """Yield the numbers of ranges such as 0-3,7. What is none is left out."""
+    """Yield the numbers in ranges such as 0-3,7. Invalid parts are skipped."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal() and len(part) <= 2 * MOST_DIGITS:
@@ -70,7 +73,7 @@ def numbers_of(text: str) -> Iterator[int]:
 
 
 def expanded(text: str) -> Iterator[str]:
-    """Yield the names of a list as Slurm writes it, in its order, MOST_NODES at most."""
+    """Yield the names in a Slurm list in order, at most MOST_NODES."""
     return islice(_names(text), MOST_NODES)
 
 

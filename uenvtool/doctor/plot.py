@@ -1,4 +1,4 @@
-"""Shows a run of a test of the network, as a table and as a drawing, beside the figures of the system."""
+"""Table and plot of a network test, compared with the figures of the system."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STYLE = (
     "{svg{background:#14181d;fill:#e6edf3}.axis{stroke:#3a434e}.run{stroke:#8ab4f8}}"
 )
 Shape = tuple[str, dict[str, str], str]
-"""A name of SVG, its attributes and its text."""
+"""An SVG element: its tag, attributes and text."""
 
 
 def table(run: Run, *, whole: bool = False) -> Table:
-    """Return a run as a table, with a bar for each size and a mark where the figure of the system is.
+    """Return a run as a table, with a bar for each size and a mark at the system's figure.
 
-    whole: with the sizes that measure the latency.
+    whole: whether to include the small sizes that measure latency.
     """
     figures = {figure.bytes: figure.busbw for figure in run.figures}
     rows = [row for row in run.rows if whole or row.bytes >= SMALL or row.wrong] or list(run.rows)
@@ -45,11 +45,10 @@ def table(run: Run, *, whole: bool = False) -> Table:
         )
         for row in rows
     ]
-    headings = (run.test or "size", "us", "GB/s", "in place", "has been", "verdict", "")
-    kept = [at for at in range(len(headings)) if at == 0 or any(line[at] for line in cells)]
-    return Table(
-        headings=tuple(headings[at] for at in kept), rows=[[line[at] for at in kept] for line in cells], cut=True
-    )
+    headings = (run.test or "size", "us", "GB/s", "in place", "reference", "verdict", "")
+    columns = [column for column in range(len(headings)) if column == 0 or any(line[column] for line in cells)]
+    rows_of_columns = [[line[column] for column in columns] for line in cells]
+    return Table(headings=tuple(headings[column] for column in columns), rows=rows_of_columns, cut=True)
 
 
 def _bar(part: float, mark: float) -> str:
@@ -60,7 +59,7 @@ def _bar(part: float, mark: float) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Scale:
-    """Where a size and a bandwidth lie: the size by its logarithm."""
+    """The coordinates of sizes (logarithmic) and bandwidths (linear) in the plot."""
 
     sizes: Sequence[int]
     top: float
@@ -77,19 +76,19 @@ def _shapes(run: Run) -> list[Shape]:
     lines = [("run", {row.bytes: row.busbw for row in run.rows}, label(run))]
     if run.figures:
         figures = {figure.bytes: figure.busbw for figure in run.figures}
-        lines.insert(0, ("reference", figures, f"has been: {run.figures[0].source}"))
+        lines.insert(0, ("reference", figures, f"reference: {run.figures[0].source}"))
     sizes = sorted({size for _, points, _ in lines for size in points if size > 0}) or [1]
     most = max(max(points.values()) for _, points, _ in lines) or 1
     step = 10 ** math.floor(math.log10(most)) / 2
     scale = _Scale(sizes=sizes, top=math.ceil(most / step) * step)
-    made = list(_axes(scale))
+    shapes = list(_axes(scale))
     for number, (kind, points, name) in enumerate(lines):
         path = [f"{scale.x(size)},{scale.y(points[size])}" for size in sorted(points) if size > 0]
         y = str(TOP + 8 + 16 * number)
-        made.append(("polyline", {"class": kind, "points": " ".join(path)}, ""))
-        made.append(("line", {"class": kind, "x1": str(LEFT + 8), "x2": str(LEFT + 32), "y1": y, "y2": y}, ""))
-        made.append(("text", {"x": str(LEFT + 38), "y": str(TOP + 12 + 16 * number)}, name))
-    return made
+        shapes.append(("polyline", {"class": kind, "points": " ".join(path)}, ""))
+        shapes.append(("line", {"class": kind, "x1": str(LEFT + 8), "x2": str(LEFT + 32), "y1": y, "y2": y}, ""))
+        shapes.append(("text", {"x": str(LEFT + 38), "y": str(TOP + 12 + 16 * number)}, name))
+    return shapes
 
 
 def _axes(scale: _Scale) -> Iterator[Shape]:
@@ -103,7 +102,7 @@ def _axes(scale: _Scale) -> Iterator[Shape]:
 
 
 def svg(run: Run) -> str:
-    """Return the drawing as a file of its own, light or dark as its reader is."""
+    """Return the plot as an SVG file that follows the reader's light or dark theme."""
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n<style>{STYLE}</style>']
     for tag, attributes, text in _shapes(run):
         given = "".join(f' {name}="{quoting.html(value)}"' for name, value in attributes.items())
@@ -112,16 +111,17 @@ def svg(run: Run) -> str:
 
 
 def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:
-    """Draw the last run, and return what was written.
+    """Write a plot of the last run, and return a note about it.
 
-    Raises BadInput without a test of the network, for a name of another kind, and for a file of somebody else's.
+    Raises BadInput if `runs` is empty, the file name does not end with .svg, or uenvtool did not write the existing
+    file.
     """
     if not runs:
         raise BadInput(
-            "no test of the network is in the log",
-            hint="the tables of nccl-tests, of PyTorch's all_reduce_bench and of OSU's benchmarks are read",
+            "the log contains no network test",
+            hint="pass a log of nccl-tests, PyTorch's all_reduce_bench or the OSU benchmarks",
         )
     if output.suffix != ".svg":
-        raise BadInput(f"-o {output}: it is a drawing of the bandwidth", hint="name it FILE.svg")
+        raise BadInput(f"-o {str(output)!r}: the file name must end with .svg", hint="use a name such as busbw.svg")
     files.write_siblings(output.parent, {output.name: svg(runs[-1])}, force=force)
-    return f"{output}: open it in a browser"
+    return f"wrote {output}; open it in a browser"

@@ -1,4 +1,4 @@
-"""What is wrong with the packages of this shell's Python: those that win and should not, and what no longer fits."""
+"""The checks of the Python packages in this shell: wrong precedence, and packages compiled for other versions."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MOST_SHOWN = 2
 _OF_PYTHON = re.compile(r"/python(3\.\d+)(?:/|\Z)")
 
 
-def wrong_packages(here: Snapshot) -> Iterator[Fault]:
-    """Yield what comes first and should not."""
-    if here.python is None:
+def wrong_packages(snapshot: Snapshot) -> Iterator[Fault]:
+    """Yield the packages that wrongly take precedence, and search paths of another Python."""
+    if snapshot.python is None:
         return
-    yield from _other_python(here, here.python)
-    hidden = list(_hidden(here.python))
+    yield from _other_python(snapshot, snapshot.python)
+    hidden = list(_hidden(snapshot.python))
     if hidden:
         yield Fault("base-hides-overlay", _listed(hidden))
-    torches = here.python.versions("torch")
-    if len({torch.folder for torch in torches}) > 1 and not _is_explained(here.python, hidden):
-        yield Fault("two-torches", " over ".join(f"{torch.version} in {torch.folder}" for torch in torches[:2]))
-    leaking = list(_from_user_site(here.python))
+    torches = snapshot.python.versions("torch")
+    if len({torch.folder for torch in torches}) > 1 and not _is_explained(snapshot.python, hidden):
+        yield Fault("two-torches", " hides ".join(f"{torch.version} in {torch.folder}" for torch in torches[:2]))
+    leaking = list(_from_user_site(snapshot.python))
     if leaking:
         yield Fault("user-site", _listed(leaking))
 
@@ -35,15 +35,15 @@ def _is_explained(python: PythonHere, hidden: list[tuple[PythonPackage, PythonPa
     return "torch" in python.overlay.overrides or any(package.name == "torch" for _, package in hidden)
 
 
-def _other_python(here: Snapshot, python: PythonHere) -> Iterator[Fault]:
-    for entry in here.environ.get("PYTHONPATH", "").split(os.pathsep):
+def _other_python(snapshot: Snapshot, python: PythonHere) -> Iterator[Fault]:
+    for entry in snapshot.environ.get("PYTHONPATH", "").split(os.pathsep):
         match = _OF_PYTHON.search(entry)
         if match and match[1] != python.minor:
-            yield Fault("python-path-other", f"{entry}, and this is Python {python.minor}")
+            yield Fault("python-path-other", f"{entry}, but this is Python {python.minor}")
 
 
 def _hidden(python: PythonHere) -> Iterator[tuple[PythonPackage, PythonPackage]]:
-    """Yield the packages of the environment of which another version comes first: who wins, and what is hidden."""
+    """Yield the environment's packages that another version hides, each after the package that hides it."""
     for package in python.packages:
         if python.its_folder and package.folder == python.its_folder:
             first = python.versions(package.name)[0]
@@ -60,15 +60,18 @@ def _from_user_site(python: PythonHere) -> Iterator[tuple[PythonPackage, PythonP
 
 
 def _listed(pairs: list[tuple[PythonPackage, PythonPackage]]) -> str:
-    words = [f"{one.name} {one.version} of {one.folder} over {other.version} of {other.folder}" for one, other in pairs]
-    return listed(words, MOST_SHOWN)
+    texts = [
+        f"{first.name} {first.version} in {first.folder} hides {hidden.version} in {hidden.folder}"
+        for first, hidden in pairs
+    ]
+    return listed(texts, MOST_SHOWN)
 
 
-def wrong_overlay(here: Snapshot) -> Iterator[Fault]:
-    """Yield an image that is older than its overlay, and what is compiled for another numpy or torch."""
-    if here.python is None:
+def wrong_overlay(snapshot: Snapshot) -> Iterator[Fault]:
+    """Yield a packed overlay older than its directory, and packages compiled for another numpy or torch."""
+    if snapshot.python is None:
         return
-    overlay = here.python.overlay
+    overlay = snapshot.python.overlay
     if overlay.older_image:
         yield Fault("image-older", overlay.older_image, (overlay.repack,))
     yield from (Fault("numpy-abi", text) for text in overlay.for_other_numpy)

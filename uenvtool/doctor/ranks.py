@@ -1,8 +1,9 @@
-"""Every rank of a job looks, one reports: through files in a folder that all nodes share, without a server.
+"""Diagnosis of all ranks of a job, which exchange files in a shared directory and need no server.
 
-A rank says that it has begun, looks, and writes what it saw. Rank 0 waits for all, as long as it may, and reports; all
-others stand by, and one of them reports in its place, so that it does not matter which ranks are dead. The files lie in
-a folder of their own below the one that is named; what another user could write there is data, never a command.
+Each rank writes a file when it begins, examines its shell, and writes its result. Rank 0 waits for all ranks up to a
+timeout and reports. If rank 0 does not report, another rank does, so that it does not matter which ranks are dead. The
+files are in a subdirectory of the given directory. They are only parsed as data, because other users may be able to
+write there.
 """
 
 from __future__ import annotations
@@ -27,31 +28,36 @@ from uenvtool.doctor.nodes import brief_nodes, brief_ranks, expanded
 from uenvtool.knowledge.finding import KnownFinding, load_findings
 from uenvtool.knowledge.secrets import without_secrets
 
-OWN_FOLDER = ".uenvtool-doctor"
-"""Where the ranks write, below the folder that is named; a step of Slurm's has its number behind it."""
+SUBDIRECTORY = ".uenvtool-doctor"
+"""The subdirectory in which the ranks write. In a Slurm step, the job and step IDs are appended."""
 BEGUN, SEEN, REPORTED = "begun", "json", "reported"
 POLL_SECONDS = 0.2
 STANDBY_SECONDS = 10.0
-"""How much longer than rank 0 the others wait before one of them reports."""
-MOST_LOOKS = 500
-"""How often in a second all ranks together look if there is a report: they share a disk."""
+"""The additional time that the other ranks wait for rank 0 before one of them reports."""
+MOST_POLLS = 500
+"""The maximum number of polls per second of all ranks together, because they share a disk."""
 MOST_BYTES = 4_000_000
-"""A larger file is no report."""
+"""The maximum size of a report; larger files are ignored."""
 MOST_DETAILS = 12
-"""A finding with more different details is one with a few of them."""
+"""If a finding has more different details, it is printed once with only a few of them."""
 SILENT, DIFFERS = "rank-silent", "rank-differs"
-SAME = re.compile(
+SHARED_VARIABLES = re.compile(
     r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT"
 )
-"""Variables that have to be the same on all ranks."""
+"""The variables that must have the same value on all ranks."""
 _TASKS = re.compile(r"(\d{1,6})(?:\(x(\d{1,6})\))?")
 _NUMBER = re.compile(r"[0-9]{1,6}\Z")
-"""So many digits the number of a rank has: a larger one is none."""
+"""A valid rank number."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
-    """The rank that this process is, of how many, and the node that each one runs on, if the scheduler says so."""
+class CurrentRank:
+    """The rank of this process.
+
+    size: the number of ranks.
+    node: the node of this process.
+    nodes: the node of each rank, empty if unknown.
+    """
 
     rank: int
     size: int
@@ -61,7 +67,12 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RankReport:
-    """What one rank saw. faults: id and detail. values: what has to be the same everywhere. unseen: what it skipped."""
+    """The result of one rank.
+
+    faults: the ID and detail of each finding.
+    values: the values that must be the same on all ranks.
+    unseen: the checks that it skipped.
+    """
 
     rank: int
     node: str
@@ -70,12 +81,12 @@ class RankReport:
     unseen: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
-        """Return it as data for its file."""
+        """Return the report as JSON data."""
         return {field.name: getattr(self, field.name) for field in fields(self)} | {"values": dict(self.values)}
 
 
 def parsed_report(data: Any) -> RankReport | None:
-    """Return the report in a file's data; None if it is none."""
+    """Return the report in JSON data, or None if the data is not a valid report."""
     try:
         if not _NUMBER.match(str(data["rank"])):
             return None
@@ -90,12 +101,12 @@ def parsed_report(data: Any) -> RankReport | None:
         return None
 
 
-def place(environ: Mapping[str, str]) -> Place | None:
-    """Return the rank that this is, by Slurm's variables, else by torchrun's or Run:ai's; None if it is none."""
+def current_rank(environ: Mapping[str, str]) -> CurrentRank | None:
+    """Return the rank of this process from the variables of Slurm, Run:ai or torchrun, or None outside of a rank."""
     for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "PET_NNODES"), ("RANK", "WORLD_SIZE")):
         if _NUMBER.match(environ.get(rank, "")) and _NUMBER.match(environ.get(size, "")):
             node = environ.get("SLURMD_NODENAME") or platform.node()
-            return Place(rank=int(environ[rank]), size=int(environ[size]), node=node, nodes=_nodes(environ))
+            return CurrentRank(rank=int(environ[rank]), size=int(environ[size]), node=node, nodes=_nodes(environ))
     return None
 
 
@@ -113,102 +124,107 @@ def _nodes(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def examine_ranks(
     environ: Mapping[str, str],
-    folder: Path | None,
+    parent: Path | None,
     *,
     seconds: float,
-    look: Callable[[], Examination],
+    examine: Callable[[], Examination],
     standby: float = STANDBY_SECONDS,
 ) -> Examination | None:
-    """Return what all ranks saw; None on a rank that does not report.
+    """Return the combined result of all ranks, or None on a rank that does not report.
 
-    folder: one that all nodes share, by default the current one. seconds: how long rank 0 waits for the others.
-    standby: how much longer another rank waits. look: what this rank does. Outside of a job what the ranks left there
-    is taken as it is. Raises BadInput if there is neither a job nor a folder.
+    parent: a directory that all nodes share, by default the current directory.
+    seconds: the time that rank 0 waits for the other ranks.
+    examine: the function that examines this rank.
+    standby: the additional time that another rank waits before it reports.
+
+    Outside of a job, the files that the ranks left in `parent` are read.
+
+    Raises BadInput if neither a job nor `parent` is given.
     """
-    here = place(environ)
-    if folder is None and (here is None or not environ.get("SLURM_JOB_ID")):
-        raise BadInput("no job is here whose ranks could look", hint="run it under srun, or name --folder")
-    folder = (folder or Path()).absolute()
-    if here is None:
-        return _collected([path for path in folder.glob(f"{OWN_FOLDER}*") if path.is_dir()] or [folder], None)
+    rank = current_rank(environ)
+    if parent is None and (rank is None or not environ.get("SLURM_JOB_ID")):
+        raise BadInput("--ranks: not inside a Slurm job", hint="run it under srun, or add --folder")
+    parent = (parent or Path()).absolute()
+    if rank is None:
+        return _collected([path for path in parent.glob(f"{SUBDIRECTORY}*") if path.is_dir()] or [parent], None)
     step = _step(environ)
-    own = folder / f"{OWN_FOLDER}{step}"
-    if (own / REPORTED).exists():
-        return None  # it began when all was over
-    own.mkdir(parents=True, exist_ok=True)
-    files.write(own / f"{here.rank}.{BEGUN}", json.dumps({"node": here.node}))
-    seen = cleaned(look())
-    values = {name: without_secrets(value) for name, value in environ.items() if SAME.fullmatch(name)}
-    faults = tuple((finding.known.id, finding.detail) for finding in seen.findings)
-    values.update(seen.facts)
-    report = RankReport(rank=here.rank, node=here.node, faults=faults, values=values, unseen=seen.unseen)
-    if (own / REPORTED).exists() or not own.is_dir():
-        return None  # it looked for so long
-    files.write(own / f"{here.rank}.{SEEN}", json.dumps(report.data()))
-    if not _is_ours(own, here, seconds + (standby if here.rank else 0)):
+    directory = parent / f"{SUBDIRECTORY}{step}"
+    if (directory / REPORTED).exists():
+        return None  # another rank reported before this one began
+    directory.mkdir(parents=True, exist_ok=True)
+    files.write(directory / f"{rank.rank}.{BEGUN}", json.dumps({"node": rank.node}))
+    result = cleaned(examine())
+    values = {name: without_secrets(value) for name, value in environ.items() if SHARED_VARIABLES.fullmatch(name)}
+    faults = tuple((finding.known.id, finding.detail) for finding in result.findings)
+    values.update(result.facts)
+    report = RankReport(rank=rank.rank, node=rank.node, faults=faults, values=values, unseen=result.unseen)
+    if (directory / REPORTED).exists() or not directory.is_dir():
+        return None  # another rank reported in the meantime
+    files.write(directory / f"{rank.rank}.{SEEN}", json.dumps(report.data()))
+    if not _is_reporter(directory, rank, seconds + (standby if rank.rank else 0)):
         return None
-    examination, is_whole = _collected([own], here), len(_names(own, [SEEN])) >= here.size
-    _clear(own, keep_mark=bool(step) and not is_whole)  # by the mark a rank that comes too late sees the report
+    examination, is_whole = _collected([directory], rank), len(_names(directory, [SEEN])) >= rank.size
+    _clear(directory, keep_mark=bool(step) and not is_whole)  # the mark tells a late rank that the report is done
     return examination
 
 
 def _step(environ: Mapping[str, str]) -> str:
-    """Return what tells this run from others in the same folder; empty where nothing does."""
+    """Return a suffix that distinguishes this run from others in the same directory, empty outside of Slurm."""
     names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
     return "".join(f"-{environ.get(name, 0)}" for name in names) if environ.get(names[0]) else ""
 
 
-def _is_ours(own: Path, here: Place, seconds: float) -> bool:
-    """Wait, and tell if this rank is the one that reports: rank 0, or without it the first that notices.
+def _is_reporter(directory: Path, rank: CurrentRank, seconds: float) -> bool:
+    """Wait, and return whether this rank must report: rank 0, or after the standby time the first rank that tries.
 
-    All is over once there is a mark, or what this rank wrote was taken away.
+    Another rank has reported if the mark exists or this rank's file was removed.
     """
-    mark, mine = own / REPORTED, own / f"{here.rank}.{SEEN}"
+    mark, report = directory / REPORTED, directory / f"{rank.rank}.{SEEN}"
     until = time.monotonic() + seconds
-    pause = max(POLL_SECONDS, here.size / MOST_LOOKS) if here.rank else POLL_SECONDS
-    while mine.exists() and not mark.exists() and time.monotonic() < until:
-        if here.rank == 0 and len(_names(own, [SEEN])) >= here.size:
+    pause = max(POLL_SECONDS, rank.size / MOST_POLLS) if rank.rank else POLL_SECONDS
+    while report.exists() and not mark.exists() and time.monotonic() < until:
+        if rank.rank == 0 and len(_names(directory, [SEEN])) >= rank.size:
             break
         time.sleep(min(pause, max(0.0, until - time.monotonic())))
-    if not mine.exists() or not _claimed(mark):
+    if not report.exists() or not _claimed(mark):
         return False
-    if mine.name in os.listdir(own):
+    if report.name in os.listdir(directory):
         return True
-    mark.rmdir()  # another rank had it, and was done in the same moment
+    mark.rmdir()  # another rank reported and removed its mark just before
     return False
 
 
 def _claimed(mark: Path) -> bool:
-    """Make the mark; False if another rank made it before. Of many that try, on any node, one does."""
+    """Create the mark atomically and return True, or False if another rank, on any node, created it first."""
     try:
         mark.mkdir()
-    except (FileExistsError, FileNotFoundError):  # the latter: the folder around it is gone, it is over
+    except (FileExistsError, FileNotFoundError):  # FileNotFoundError: the reporter has removed the directory
         return False
     return True
 
 
-def _names(own: Path, kinds: Iterable[str]) -> list[str]:
-    """Return the names of the ranks' files; none if the folder is gone."""
+def _names(directory: Path, kinds: Iterable[str]) -> list[str]:
+    """Return the names of the ranks' files, empty if the directory no longer exists."""
     try:
-        names = os.listdir(own)
+        names = os.listdir(directory)
     except OSError:
         return []
     return [name for name in names if _NUMBER.match(name.partition(".")[0]) and name.partition(".")[2] in kinds]
 
 
-def _clear(own: Path, *, keep_mark: bool) -> None:
-    for name in _names(own, (BEGUN, SEEN)):
-        (own / name).unlink(missing_ok=True)
+def _clear(directory: Path, *, keep_mark: bool) -> None:
+    for name in _names(directory, (BEGUN, SEEN)):
+        (directory / name).unlink(missing_ok=True)
     if not keep_mark:
-        (own / REPORTED).rmdir()
+        (directory / REPORTED).rmdir()
         with contextlib.suppress(OSError):
-            own.rmdir()
+            directory.rmdir()
 
 
-def _collected(folders: Sequence[Path], here: Place | None) -> Examination:
-    """Return what the files in the folders say together. Raises BadInput if there are none."""
+def _collected(directories: Sequence[Path], rank: CurrentRank | None) -> Examination:
+    """Return the combined result of the files in the directories. Raises BadInput if there are no files."""
     reports, begun = {}, {}
-    for path in (folder / name for folder in folders for name in _names(folder, (BEGUN, SEEN))):
+    for path in (directory / name for directory in directories for name in _names(directory, (BEGUN, SEEN))):
         data = _data(path)
         report = parsed_report(data) if path.suffix == f".{SEEN}" else None
         if report is not None:
@@ -216,15 +232,16 @@ def _collected(folders: Sequence[Path], here: Place | None) -> Examination:
         elif path.suffix == f".{BEGUN}" and isinstance(data, dict):
             begun[int(path.stem)] = str(data.get("node", ""))
     if not reports and not begun:
-        raise BadInput(f"no rank has written to {folders[0]}", hint="name the folder that the ranks were given")
-    size = here.size if here else max([*reports, *begun]) + 1
-    nodes = dict(enumerate(here.nodes)) if here else {}
-    missing = {rank: begun.get(rank) or nodes.get(rank, "") for rank in range(size) if rank not in reports}
-    return together([reports[rank] for rank in sorted(reports)], missing, load_findings().findings)
+        hint = "pass the same --folder as the ranks"
+        raise BadInput(f"no rank has written to {str(directories[0])!r}", hint=hint)
+    size = rank.size if rank else max([*reports, *begun]) + 1
+    nodes = dict(enumerate(rank.nodes)) if rank else {}
+    missing = {number: begun.get(number) or nodes.get(number, "") for number in range(size) if number not in reports}
+    return combined([reports[number] for number in sorted(reports)], missing, load_findings().findings)
 
 
 def _data(path: Path) -> object:
-    """Return a file's data; None if it is not whole, or no file of a sensible size."""
+    """Return the JSON data of a file, or None if it is incomplete, too large, or not a regular file."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES:
             return None
@@ -233,25 +250,28 @@ def _data(path: Path) -> object:
         return None
 
 
-def together(
+def combined(
     reports: Sequence[RankReport], missing: Mapping[int, str], known: Mapping[str, KnownFinding]
 ) -> Examination:
-    """Return what all ranks saw. missing: the ranks that did not report, each with its node, if that is known."""
-    findings = [*_differing(reports, known), *_found(reports, known)]
+    """Return the combined result of all ranks.
+
+    missing: the ranks that did not report, each with its node if known.
+    """
+    findings = [*_differing(reports, known), *_shared_findings(reports, known)]
     if missing:
         nodes, ranks = frozenset(filter(None, missing.values())), frozenset(missing)
         findings.insert(0, Finding(known=known[SILENT], detail=f"rank {brief_ranks(ranks)}", nodes=nodes, ranks=ranks))
     unseen = Counter(line for report in reports for line in report.unseen)
-    seen = f"{len(reports)} of {len(reports) + len(missing)} on {_nodes_of(reports)}"
+    summary = f"{len(reports)} of {len(reports) + len(missing)} on {_nodes_of(reports)}"
     return Examination(
         findings=tuple(worst_first(findings)),
-        facts=(("ranks", seen),) if reports else (),
+        facts=(("ranks", summary),) if reports else (),
         unseen=tuple(line for line, count in unseen.items() if count == len(reports)),
     )
 
 
 def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    """Yield each value that not all ranks have: the fewer ranks are named."""
+    """Yield a finding for each value that differs between ranks, naming the ranks without the most frequent value."""
     by_name: dict[str, dict[str, list[RankReport]]] = defaultdict(lambda: defaultdict(list))
     for report in reports:
         for name, value in report.values.items():
@@ -260,14 +280,15 @@ def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding])
         if sum(map(len, by_value.values())) < len(reports):
             by_value["unset"] += [report for report in reports if name not in report.values]
         if len(by_value) > 1:
-            usual = max(by_value, key=lambda value: len(by_value[value]))
-            others = [value for value in by_value if value != usual]
-            shown = listed([f"{value} {_place_of(by_value[value])}" for value in others], 3)
-            odd = frozenset(report.rank for value in others for report in by_value[value])
-            yield Finding(known=known[DIFFERS], detail=f"{name} is {shown}; elsewhere {usual}", ranks=odd)
+            most_frequent = max(by_value, key=lambda value: len(by_value[value]))
+            others = [value for value in by_value if value != most_frequent]
+            shown = listed([f"{value} {_location(by_value[value])}" for value in others], 3)
+            ranks = frozenset(report.rank for value in others for report in by_value[value])
+            detail = f"{name} is {shown}; elsewhere {most_frequent}"
+            yield Finding(known=known[DIFFERS], detail=detail, ranks=ranks)
 
 
-def _place_of(reports: Sequence[RankReport]) -> str:
+def _location(reports: Sequence[RankReport]) -> str:
     return f"on {_nodes_of(reports)} (rank {brief_ranks([report.rank for report in reports])})"
 
 
@@ -275,8 +296,8 @@ def _nodes_of(reports: Iterable[RankReport]) -> str:
     return brief_nodes({report.node for report in reports})
 
 
-def _found(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    """Yield each finding once, with the nodes that have it if not all have."""
+def _shared_findings(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
+    """Yield each finding of the ranks once, with its nodes unless all ranks have it."""
     by_id: dict[str, dict[str, list[RankReport]]] = defaultdict(lambda: defaultdict(list))
     for report in reports:
         for name, detail in report.faults:
@@ -285,8 +306,8 @@ def _found(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> 
     for name, by_detail in by_id.items():
         groups: Iterable[tuple[str, list[RankReport]]] = by_detail.items()
         if len(by_detail) > MOST_DETAILS:
-            groups = [(listed(list(by_detail), 2), [report for those in by_detail.values() for report in those])]
-        for detail, those in groups:
-            ranks = frozenset(report.rank for report in those)
-            nodes = frozenset(report.node for report in those) if len(ranks) < len(reports) else frozenset()
-            yield Finding(known=known[name], detail=detail, count=len(those), nodes=nodes, ranks=ranks)
+            groups = [(listed(list(by_detail), 2), [report for group in by_detail.values() for report in group])]
+        for detail, group in groups:
+            ranks = frozenset(report.rank for report in group)
+            nodes = frozenset(report.node for report in group) if len(ranks) < len(reports) else frozenset()
+            yield Finding(known=known[name], detail=detail, count=len(group), nodes=nodes, ranks=ranks)

@@ -1,4 +1,4 @@
-"""The answer of doctor: the worst first, a line each; the whole of each if it is wanted; what mends them."""
+"""The output of doctor: one line per finding, all details with --verbose, or the commands of --fix."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from uenvtool.knowledge.tuning import load_all
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
 MOST_LINES, FEWEST_LINES = 17, 6
-"""With the headings, the facts and the notes this fits a screen of 24 lines; fewer beside a test of the network.
-More than the fewest take a line each."""
+"""The maximum number of findings, so that the output fits a screen of 24 lines, also together with a network test.
+If there are more than FEWEST_LINES rows, each is cut to one line."""
 
 
 def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:
-    """Return the answer; the exit code is NO if a finding is more than a note.
+    """Return the output of doctor. The exit code is NO if a finding is more than a note.
 
-    what: what was looked at. notes: what was written.
+    what: a name for the examined input.
+    notes: messages about written files.
     """
-    findings = worst_first(_mended(finding, request.system) for finding in examination.findings)
+    findings = worst_first(_with_commands(finding, request.system) for finding in examination.findings)
     data = {
         "findings": [finding.data() for finding in findings],
         "facts": dict(examination.facts),
@@ -36,7 +37,7 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         "unseen": list(examination.unseen),
         **({"runs": [run.data() for run in examination.runs]} if examination.runs else {}),
     }
-    beside = (*(table(run, whole=request.verbose) for run in examination.runs), *_quoted(examination))
+    extra_tables = (*(table(run, whole=request.verbose) for run in examination.runs), *_quoted(examination))
     code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
     if request.fix:
         notes = () if findings else tuple(_closing(examination, what, False))
@@ -45,55 +46,55 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
     if request.verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
-        return Result(data=data, text=text, tables=beside, notes=(*skipped, *notes), exit_code=code)
-    most = max(MOST_LINES - sum(len(one.rows) + 2 for one in beside), FEWEST_LINES)
+        return Result(data=data, text=text, tables=extra_tables, notes=(*skipped, *notes), exit_code=code)
+    most = max(MOST_LINES - sum(len(extra.rows) + 2 for extra in extra_tables), FEWEST_LINES)
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
     rows[1:1] = [("", "fix", finding.known.fix) for finding in findings[:1]]
-    more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
-    hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
+    more = [f"{len(findings) - most} more findings; --verbose prints all"] if len(findings) > most else []
+    hint = ["--verbose prints reasons and sources; --fix prints commands to paste"] if findings else []
     links = {finding.known.id: finding.known.page for finding in findings}
     shown = Table(headings=HEADINGS, rows=rows, colours=COLOURS, links=links, cut=len(rows) > FEWEST_LINES)
     return Result(
         data=data,
         text="\n".join(head),
-        tables=(*([shown] if findings else []), *beside),
+        tables=(*([shown] if findings else []), *extra_tables),
         notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
 
 
 def _quoted(examination: Examination) -> Iterator[Table]:
-    """Yield the lines of the logs that tell more, with their numbers; of several logs with their names too.
+    """Yield a table of the quoted log lines with their numbers and, if there are several logs, their names.
 
-    Beside a test of the network one is enough for a screen.
+    Together with a network test, only one line is quoted, so that the output fits a screen.
     """
     shown = examination.quotes[:1] if examination.runs else examination.quotes
     places = [(*place.rpartition(":"), text) for place, text in shown]
     is_one = len({log for log, *_ in places}) == 1
     if places:
         rows = [(line if is_one else f"{log}:{line}", text) for log, _, line, text in places]
-        yield Table(headings=("line", "what the log says of it"), rows=rows)
+        yield Table(headings=("line", "text"), rows=rows)
 
 
 def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[str]:
-    """Return the line that says that nothing was found, where that is so, and what was skipped."""
-    read = f" ({examination.looked_at})" if examination.looked_at else ""
+    """Return a line with the skipped checks, which begins with "no problems found" if nothing is wrong."""
+    amount = f" ({examination.looked_at})" if examination.looked_at else ""
     parts = [line.partition(": ") for line in examination.unseen]
-    skipped = ", ".join(f"{what} ({why})" if why else what for what, _, why in parts)
-    nothing = "no failure seen, but warnings" if examination.quotes else "no problems found"
-    opening = [] if is_wrong else [f"{nothing} in {what}{read}"]
+    skipped = ", ".join(f"{check} ({why})" if why else check for check, _, why in parts)
+    nothing = "warnings but no failure found" if examination.quotes else "no problems found"
+    opening = [] if is_wrong else [f"{nothing} in {what}{amount}"]
     line = "; ".join([*opening, *([f"skipped: {skipped}"] if skipped else [])])
     return [line] if line else []
 
 
 def line_of(finding: Finding) -> str:
-    """Return what was found, where, in one line."""
+    """Return a finding and its place in one line."""
     what = f"{finding.known.what}: {finding.detail}" if finding.detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 
 
 def plain_line_of(finding: Finding) -> str:
-    """Return the same with nothing that could end a comment or change a terminal."""
+    """Return a finding in one line without characters that could end a comment or control a terminal."""
     return "".join(filter(str.isprintable, " ".join(line_of(finding).split())))
 
 
@@ -114,7 +115,7 @@ def _whole(finding: Finding) -> str:
 
 
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
-    """Yield what mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
+    """Yield the findings as a shell script: commands where possible, otherwise comments, each command once."""
     given: set[str] = set()
     for finding in findings:
         yield f"# {finding.known.severity}: {plain_line_of(finding)}"
@@ -123,8 +124,8 @@ def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
         yield from commands or [f"# {quoting.comment(finding.known.fix)}"]
 
 
-def _mended(finding: Finding, system: str | None) -> Finding:
-    """Return the finding with the commands that mend it: its own, the known one, or the settings of a workaround."""
+def _with_commands(finding: Finding, system: str | None) -> Finding:
+    """Return a finding with the commands that fix it: its own, the settings of a workaround, or the known command."""
     if finding.commands:
         return finding
     known = finding.known
@@ -137,7 +138,7 @@ def _mended(finding: Finding, system: str | None) -> Finding:
 
 
 def settings_of(known: KnownFinding) -> list[tuple[str, str]]:
-    """Return the variables of the workaround that mends a finding, with their values."""
+    """Return the variables and values of the workaround that fixes a finding."""
     if known.workaround is None:
         return []
     return [(setting.name, setting.value or "") for setting in load_all().workarounds[known.workaround.name].settings]

@@ -1,4 +1,4 @@
-"""What `uenvtool doctor` is asked."""
+"""The arguments and options of `uenvtool doctor`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,34 +12,58 @@ from uenvtool.knowledge.options import ThisSystemName
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DoctorRequest:
-    """A request to look at logs, else at a job that Slurm knows, else at all ranks of this job, else at this shell."""
+    """The arguments and options of one `uenvtool doctor` call.
 
-    files: Annotated[tuple[Path, ...], Argument(metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True)] = ()
+    The first that is given decides the input: logs, a Slurm job, all ranks of this job, or else this shell.
+    """
+
+    files: Annotated[
+        tuple[Path, ...],
+        Argument(metavar="[FILE...]", help="Logs or dump directories; - is standard input.", allow_dash=True),
+    ] = ()
     log: Annotated[
-        tuple[Path, ...], Option("--log", metavar="FILE", help="A job's output, also as gzip.", allow_dash=True)
+        tuple[Path, ...],
+        Option("--log", metavar="FILE", help="A job's output, plain or compressed with gzip.", allow_dash=True),
     ] = ()
     system: ThisSystemName = None
     runtime: Annotated[
         str | None,
         Option(
-            "--runtime", metavar="NAME", help="The runtime; default: what is loaded.", autocompletion=complete.runtimes
+            "--runtime",
+            metavar="NAME",
+            help="The runtime; default: the one that is loaded.",
+            autocompletion=complete.runtimes,
         ),
     ] = None
     recipe: Annotated[
         str | None,
-        Option("--recipe", metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes),
+        Option(
+            "--recipe",
+            metavar="RECIPE",
+            help="The recipe whose package versions select the tuning.",
+            autocompletion=complete.recipes,
+        ),
     ] = None
-    job: Annotated[str | None, Option("--job", metavar="ID", help="What Slurm has of a job: script, output, end.")] = (
-        None
-    )
-    ranks: Annotated[bool, Option("--ranks", help="Under srun: every rank looks, and one reports.")] = False
-    folder: Annotated[Path | None, Option("--folder", metavar="PATH", help="Where the ranks write what they see.")] = (
-        None
-    )
-    wait: Annotated[float, Option("--wait", metavar="SECONDS", min=0, help="How long the ranks are waited for.")] = 60
+    job: Annotated[
+        str | None,
+        Option("--job", metavar="ID", help="Diagnose a Slurm job by ID from its script, output and exit state."),
+    ] = None
+    ranks: Annotated[bool, Option("--ranks", help="Under srun: check every rank and print one report.")] = False
+    folder: Annotated[
+        Path | None,
+        Option("--folder", metavar="PATH", help="A shared directory in which the ranks exchange their results."),
+    ] = None
+    wait: Annotated[
+        float, Option("--wait", metavar="SECONDS", min=0, help="The maximum time to wait for the ranks.")
+    ] = 60
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE.svg", help="Draw the bandwidth of a test of the network.")
+        Path | None,
+        Option(
+            "--output", "-o", metavar="FILE.svg", help="Plot the bandwidth that a network test in the log measured."
+        ),
     ] = None
-    force: Annotated[bool, Option("--force", help="Replace a file of -o that was changed by hand.")] = False
-    fix: Annotated[bool, Option("--fix", help="Print what mends it, ready to paste; nothing is changed.")] = False
-    verbose: Annotated[bool, Option("--verbose", "-v", help="Say all of each finding: why, what to do.")] = False
+    force: Annotated[bool, Option("--force", help="Replace the -o file even if it was edited by hand.")] = False
+    fix: Annotated[bool, Option("--fix", help="Print commands that fix the problems; change nothing.")] = False
+    verbose: Annotated[bool, Option("--verbose", "-v", help="Print the reason, fix and source of each finding.")] = (
+        False
+    )

@@ -1,4 +1,4 @@
-"""What Slurm has of a job: scontrol knows one that is not long gone, the accounting, where there is one, more."""
+"""The data that Slurm keeps about a job: from scontrol for recent jobs, and from sacct if accounting is enabled."""
 
 from __future__ import annotations
 
@@ -26,35 +26,37 @@ COLUMNS = {
     "JobName": "JobName",
     "SubmitLine": "SubmitLine",
 }
-"""The columns of sacct, and the names that scontrol has for them. The last may have any text in it."""
+"""The columns of sacct, and the names of the same facts in scontrol. The last column may contain any text."""
 _RULE = re.compile(r"^-{20,}\n", re.MULTILINE)
 _NEXT = re.compile(r"^(?:Batch Script|Environment used) for ", re.MULTILINE)
 _NONE = "NONE"
-"""What sacct prints for a script or an environment that it has not."""
+"""The text that sacct prints for a script or environment that it does not have."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_PLACE = re.compile(r"%(\d*)(.)")
-_AS_PLACE = {
+_FIELD = re.compile(r"%(\d*)(.)")
+_FIELD_OF = {
     "SLURM_JOB_ID": "%j",
     "SLURM_JOBID": "%j",
     "SLURM_JOB_NAME": "%x",
     "SLURM_ARRAY_JOB_ID": "%A",
     "SLURM_ARRAY_TASK_ID": "%a",
 }
-_VARIABLE = re.compile(rf"\$\{{?({'|'.join(_AS_PLACE)})\}}?")
+_VARIABLE = re.compile(rf"\$\{{?({'|'.join(_FIELD_OF)})\}}?")
 SCONTROL, SACCT = "scontrol", "sacct"
-NO_SCRIPT = "script: Slurm does not have it"
-NO_ENVIRONMENT = "environment: Slurm keeps none of this job (accounting does, with AccountingStoreFlags=job_env)"
-NO_SACCT = "environment: there is no sacct here to ask for it"
+NO_SCRIPT = "script: not kept by Slurm"
+NO_ENVIRONMENT = "environment: not kept by Slurm, needs AccountingStoreFlags=job_env"
+NO_SACCT = "environment: the program sacct is not on PATH"
 MOST_DIGITS = 10
-"""How many digits Slurm fills a number up to (sbatch(1), FILENAME PATTERN)."""
+"""The maximum number of digits to which Slurm pads a number (sbatch(1), FILENAME PATTERN)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRecord:
-    """What Slurm has of a job.
+    """The data that Slurm keeps about a job.
 
-    facts: by the names that scontrol uses. script: the batch script, empty if it is not kept. environment: the
-    variables that the job was submitted with, None if they are not kept. unseen: what could not be looked at.
+    facts: the properties, by scontrol's names.
+    script: the batch script, empty if not kept.
+    environment: the environment variables at submission, None if not kept.
+    unseen: the data that is not available, with the reason.
     """
 
     facts: Mapping[str, str]
@@ -64,25 +66,25 @@ class JobRecord:
 
 
 def shown_facts(answer: str) -> dict[str, str]:
-    """Return the facts in an answer of `scontrol show job`; of an array, those of its first task."""
+    """Return the facts in the output of `scontrol show job`; for a job array, the facts of its first task."""
     first = answer.partition("\n\n")[0]
     lines = {name or other: value or text for name, value, other, text in _OF_LINE.findall(first)}
     user = _USER.search(first)
-    found = {**dict(_OF_WORD.findall(first)), **lines, **({"User": user[1]} if user else {})}
-    return {name: value for name, value in found.items() if value not in ("(null)", "None", "")}
+    facts = {**dict(_OF_WORD.findall(first)), **lines, **({"User": user[1]} if user else {})}
+    return {name: value for name, value in facts.items() if value not in ("(null)", "None", "")}
 
 
 def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
-    """Return the facts in an answer of `sacct --parsable2` with these columns; nothing if it has no row."""
+    """Return the facts in the output of `sacct --parsable2` with the given columns, empty if it has no row."""
     row = answer.strip().splitlines()[:1]
     values = row[0].split("|", len(columns) - 1) if row else []
-    found = {COLUMNS[column]: value for column, value in zip(columns, values, strict=False) if value}
-    array, _, task = found.pop("ArrayId", "").partition("_")
-    return {**found, "ArrayJobId": array, "ArrayTaskId": task} if task.isdecimal() else found
+    facts = {COLUMNS[column]: value for column, value in zip(columns, values, strict=False) if value}
+    array, _, task = facts.pop("ArrayId", "").partition("_")
+    return {**facts, "ArrayJobId": array, "ArrayTaskId": task} if task.isdecimal() else facts
 
 
 def kept_text(answer: str) -> str:
-    """Return the text in an answer of `sacct --batch-script` or `--env-vars`, of the first job; empty if not kept."""
+    """Return the first job's text in the output of `sacct --batch-script` or `--env-vars`, empty if not kept."""
     rule = _RULE.search(answer)
     if rule is None:
         return ""
@@ -92,29 +94,33 @@ def kept_text(answer: str) -> str:
 
 
 def kept_environment(text: str) -> dict[str, str]:
-    """Return the variables in what sacct keeps of them: a line each; a line that names none goes on the one before."""
-    found: dict[str, str] = {}
+    """Return the variables in sacct's text, one per line. A line without an assignment continues the previous value."""
+    variables: dict[str, str] = {}
     name = ""
     for line in text.removesuffix("\n").split("\n"):
         match = _ASSIGNMENT.match(line)
         if match:
-            name, found[match[1]] = match[1], match[2]
+            name, variables[match[1]] = match[1], match[2]
         elif name:
-            found[name] += f"\n{line}"
-    return found
+            variables[name] += f"\n{line}"
+    return variables
 
 
 def output_paths(patterns: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files that a job's output went to, of what names them; by default that of sbatch. See sbatch(1)."""
-    usual = "slurm-%A_%a.out" if facts.get("ArrayTaskId") else "slurm-%j.out"
-    for pattern in patterns or (usual,):
-        path = _PLACE.sub(lambda place: _filled(place, facts), _VARIABLE.sub(lambda seen: _AS_PLACE[seen[1]], pattern))
+    """Yield the output files of a job.
+
+    patterns: file name patterns as in sbatch(1). If empty, sbatch's default pattern is used.
+    """
+    default = "slurm-%A_%a.out" if facts.get("ArrayTaskId") else "slurm-%j.out"
+    for pattern in patterns or (default,):
+        with_fields = _VARIABLE.sub(lambda variable: _FIELD_OF[variable[1]], pattern)
+        path = _FIELD.sub(lambda field: _filled(field, facts), with_fields)
         if path != os.devnull:
             yield os.path.join(facts.get("WorkDir", ""), path)
 
 
-def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
-    """Return what Slurm writes in place of `%j` and its like; what differs in each task is left as it is."""
+def _filled(field: re.Match[str], facts: Mapping[str, str]) -> str:
+    """Return Slurm's replacement for a field such as `%j`. A field that differs per task is unchanged."""
     job = facts.get("JobId", "")
     values = {
         "%": "%",
@@ -128,20 +134,23 @@ def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
         "n": "0",
         "t": "0",
     }
-    value = values.get(place[2], place[0])
-    width = place[1].lstrip("0")
+    value = values.get(field[2], field[0])
+    width = field[1].lstrip("0")
     return value.zfill(min(int(width[:2] or 0), MOST_DIGITS)) if value.isdecimal() else value
 
 
 def job_record(job: str) -> JobRecord:
-    """Return what Slurm has of a job. Raises BadInput for a job that it does not know, ToolMissing without Slurm."""
+    """Return the data that Slurm keeps about a job.
+
+    Raises BadInput if Slurm does not know the job, and ToolMissing if Slurm is not installed.
+    """
     if shutil.which(SCONTROL) is None:
-        raise ToolMissing.not_on_path(SCONTROL, "run it where Slurm is, or name the output with --log")
-    facts = shown_facts(_answer([SCONTROL, "show", "job", job])) or _accounted(job)
+        raise ToolMissing.not_on_path(SCONTROL, "run it on a machine with Slurm, or pass the output with --log")
+    facts = shown_facts(_output([SCONTROL, "show", "job", job])) or _accounted(job)
     if not facts:
-        hint = "Slurm forgets jobs after minutes; name the output with --log"
-        raise BadInput(f"Slurm does not know the job {job}", hint=hint)
-    written = _answer([SCONTROL, "write", "batch_script", job, "-"])
+        hint = "pass the job's output with --log; Slurm forgets jobs minutes after their end"
+        raise BadInput(f"Slurm does not know job {job}", hint=hint)
+    written = _output([SCONTROL, "write", "batch_script", job, "-"])
     script = written if written.startswith("#!") else _kept(job, "--batch-script")
     recorded = _kept(job, "--env-vars")
     why_not = NO_ENVIRONMENT if shutil.which(SACCT) else NO_SACCT
@@ -154,22 +163,22 @@ def job_record(job: str) -> JobRecord:
 
 
 def _accounted(job: str) -> dict[str, str]:
-    """Return what Slurm's accounting says of a job, where there is one; an old one has no SubmitLine."""
+    """Return the facts about a job in Slurm's accounting, also from an old sacct without the SubmitLine column."""
     for columns in (list(COLUMNS), list(COLUMNS)[:-1]):
-        words = [SACCT, "--jobs", job, "--allocations", "--parsable2", "--noheader", f"--format={','.join(columns)}"]
-        facts = accounted_facts(_answer(words), columns)
+        command = [SACCT, "--jobs", job, "--allocations", "--parsable2", "--noheader", f"--format={','.join(columns)}"]
+        facts = accounted_facts(_output(command), columns)
         if facts:
             return facts
     return {}
 
 
 def _kept(job: str, option: str) -> str:
-    return kept_text(_answer([SACCT, "--jobs", job, option]))
+    return kept_text(_output([SACCT, "--jobs", job, option]))
 
 
-def _answer(words: Sequence[str]) -> str:
-    """Return what a command of Slurm's prints; nothing if it is not here, or fails."""
-    if shutil.which(words[0]) is None:
+def _output(command: Sequence[str]) -> str:
+    """Return the output of a Slurm command, empty if it is not installed or fails."""
+    if shutil.which(command[0]) is None:
         return ""
-    answer = processes.run(words)
-    return answer.stdout if answer.code == 0 else ""
+    done = processes.run(command)
+    return done.stdout if done.code == 0 else ""

@@ -1,4 +1,4 @@
-"""What doctor sees of a shell, a job or a rank: gathered once, then only looked at."""
+"""The state of a shell, job or rank, collected once before the checks run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from uenvtool.venv.health import PythonHere
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Folder:
-    """A folder that many ranks may use at once. disk: the kind of its file system. files: how many, if counted."""
+class Directory:
+    """A directory that many ranks may use at the same time.
+
+    disk: the type of its file system.
+    files: the number of files, if counted.
+    """
 
     path: str
     disk: str
@@ -21,22 +25,28 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """The tuning for the system, the runtime and the versions that are really there. again: the command for it.
+    """The tuning for the detected system, runtime and versions.
 
-    guards: the dangers that must be kept away. needs: what a value needs, by variable and value, whoever sets it.
+    command: the shell command that applies it.
+    guards: the dangers against which a setting must guard.
+    needs: the requirement of a value, by variable and value, whoever sets it.
     """
 
     system: str
     runtime: str
     settings: tuple[Setting, ...]
-    again: str
+    command: str
     guards: tuple[Guard, ...] = ()
     needs: Mapping[tuple[str, str], Need] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MpiUser:
-    """A compiled part of a package that needs an MPI. mpi: the name of that. transport: it, or its MPI, has the GTL."""
+    """A compiled file of a Python package that is linked with an MPI library.
+
+    mpi: the file name of the MPI library.
+    transport: whether the file or its MPI library is linked with Cray MPICH's GPU transport layer (GTL).
+    """
 
     path: str
     mpi: str
@@ -45,12 +55,14 @@ class MpiUser:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Libraries:
-    """What the loader finds.
+    """The libraries that the dynamic loader finds.
 
-    found: names such as `libnccl-net` to the files that it would find, in its order. plugin_lacks: libraries that the
-    plugin needs and the loader does not find. mpi_users: what Python loads that needs an MPI. gone: folders of the
-    library path that are not there. providers: the networks that libfabric offers, None if it could not be asked.
-    driver_cuda: the newest CUDA that the driver knows, major version; 0 without one.
+    found: the files that it finds, in its search order, by names such as `libnccl-net`.
+    plugin_lacks: the libraries that the NCCL plugin needs and the loader does not find.
+    mpi_users: the compiled files of Python packages that need an MPI library.
+    gone: the directories in LD_LIBRARY_PATH that do not exist.
+    providers: the providers that libfabric offers, None if unknown.
+    driver_cuda: the major version of the newest CUDA that the driver supports, 0 without a driver.
     """
 
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -63,19 +75,26 @@ class Libraries:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disks:
-    """Folders that many ranks use at once. venv: the virtual environment. caches: by the variable that names each."""
+    """The directories that many ranks use at the same time.
 
-    venv: Folder | None = None
-    caches: Mapping[str, Folder] = field(default_factory=dict)
+    venv: the virtual environment.
+    caches: the caches, by the variable that names each.
+    """
+
+    venv: Directory | None = None
+    caches: Mapping[str, Directory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What is there. What could not be found out is None, or empty.
+    """The state of a shell, job or rank. An unknown value is None or empty.
 
-    absent: variables whose path is not there, with the path. cores: that this process may use. shm: free and whole
-    bytes of /dev/shm. core_limit: bytes that a core dump may have, -1 without limit. listening: ports that are taken.
-    unresolved: host names without an address.
+    cores: the number of cores that this process may use.
+    absent: the paths in variables that do not exist, by variable.
+    shm: the free and total bytes of /dev/shm.
+    core_limit: the maximum bytes of a core dump, -1 without limit.
+    listening: the ports on which a process listens.
+    unresolved: the host names that do not resolve to an address.
     """
 
     environ: Mapping[str, str]
@@ -96,6 +115,6 @@ class Snapshot:
 
     @property
     def is_at_work(self) -> bool:
-        """Tell if trainings run here: in a job, a pod, or a container with torch."""
+        """Return whether training runs here: in a job, a pod, or a container with torch."""
         has_torch = self.python is not None and bool(self.python.versions("torch"))
         return self.job is not None or (self.in_container and has_torch)

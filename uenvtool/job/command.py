@@ -22,8 +22,8 @@ from uenvtool.check.launchers import (
     spelled,
 )
 from uenvtool.check.script import read_script
+from uenvtool.check.shell import commands, spelling
 from uenvtool.check.values import Values
-from uenvtool.check.words import commands, spelling
 from uenvtool.core.errors import Position
 from uenvtool.job.disk import Disk
 from uenvtool.knowledge.launcher import Launcher, Strategy

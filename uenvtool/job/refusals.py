@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from uenvtool.check.launchers import NONE, SRUN, TORCHRUN, alone, has_unknown, launchers, option
+from uenvtool.check.launchers import NONE, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
@@ -254,7 +254,7 @@ def _of_own_launcher(case: Case) -> Iterator[Problem]:
     if asked == SRUN:
         yield Problem(f"--launcher srun would start {name} once for each GPU", hint="leave --launcher out")
     if asked == NONE:
-        reason = alone(launcher, typed.options)
+        reason = isolation_reason(launcher, typed.options)
         if case.plan.nodes > 1 and reason:
             yield Problem(f"{reason}: each node would train by itself", hint=line)
         return
@@ -278,7 +278,7 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
     for one in started:
         if one.name in launchers():
             may_know = has_unknown(one.words) or option(one.words, "config_file") is not None
-            reasons.append("" if asked == NONE and may_know else alone(launchers()[one.name], one.words))
+            reasons.append("" if asked == NONE and may_know else isolation_reason(launchers()[one.name], one.words))
     if case.plan.nodes > 1 and all(reasons):
         hint = f"{whole_line(launchers()[first.name], case.plan.ranks)}, or put it behind -- itself"
         yield Problem(f"{reasons[0]}: each node would train by itself", first.place, hint)

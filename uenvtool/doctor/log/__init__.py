@@ -1,1 +1,1 @@
-"""Reads the output of a job, of any length, for what it says of the run."""
+"""Diagnosis of a job's output of any length."""

@@ -1,7 +1,7 @@
-"""A log as blocks of bytes, in constant memory: plain, compressed with gzip, or cut off.
+"""Reader that splits a plain, gzip-compressed or truncated log into blocks of bytes in constant memory.
 
-Each block begins at the start of a line, or within one that is longer than a block. A place in the log belongs to
-one block alone; what lies behind it, up to AHEAD_BYTES, is in that block too.
+Each block begins at the start of a line, or inside a line that is longer than a block. Each offset in the log belongs
+to exactly one block, which also contains the AHEAD_BYTES after that offset.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from typing import BinaryIO
 
 BLOCK_BYTES = 1 << 22
 AHEAD_BYTES = 1 << 15
-"""What a block holds behind the places that belong to it: a line, and the next ones."""
+"""The number of bytes that a block contains after its own range, for the rest of a line and the following lines."""
 BEFORE_BYTES = 1 << 12
-"""What a block holds before them within a line that is longer than a block."""
+"""The number of bytes that a block contains before its own range, inside a line that is longer than a block."""
 PIECE_BYTES = 1 << 14
 GZIP_MAGIC = b"\x1f\x8b"
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""What colours text and moves the cursor (ECMA-48, 5.4)."""
+"""Matches escape sequences that set colours or move the cursor (ECMA-48, 5.4)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
     """A part of a log.
 
-    line, offset: the number of its first line, and of its first byte. start, end: whose places belong to it. is_cut: it
-    begins within a line.
+    line, offset: the line number and byte offset at which its data begins.
+    start, end: the range in its data that belongs to this block.
+    is_cut: whether it begins inside a line.
     """
 
     data: bytes
@@ -42,9 +43,9 @@ class Block:
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:
-    """Yield the blocks of a log without colour codes.
+    """Yield the blocks of a log without escape sequences.
 
-    Raises EOFError at the end of a gzip file that is cut off, and OSError where no more of a file can be read.
+    Raises EOFError at the end of a truncated gzip file, and OSError if the rest of a file cannot be read.
     """
     data, line, offset, start, is_cut = b"", 1, 0, 0, False
     failure: Exception | None = None
@@ -55,9 +56,9 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
             if end <= start:
                 continue
             yield Block(data=data, line=line, offset=offset, start=start, end=end, is_cut=is_cut)
-            begun = data.rfind(b"\n", 0, end) + 1
-            kept = max(begun, end - BEFORE_BYTES)
-            is_cut = kept > begun
+            line_start = data.rfind(b"\n", 0, end) + 1
+            kept = max(line_start, end - BEFORE_BYTES)
+            is_cut = kept > line_start
             line += data.count(b"\n", 0, kept)
             data, offset, start = data[kept:], offset + kept, end - kept
     except (OSError, EOFError) as error:
@@ -69,16 +70,16 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:
-    """Return what the stream holds, unpacked if it begins as a gzip file does."""
+    """Return the content of the stream in parts, decompressed if it begins like a gzip file."""
     first = stream.read(BLOCK_BYTES)
     parts = itertools.chain([first], iter(functools.partial(stream.read, BLOCK_BYTES), b""))
-    return _unpacked(parts) if first.startswith(GZIP_MAGIC) else parts
+    return _decompressed(parts) if first.startswith(GZIP_MAGIC) else parts
 
 
-def _unpacked(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip file of one member or several; what is behind the last one is left aside.
+def _decompressed(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the content of a gzip file with one or more members, without data after the last member.
 
-    It is unpacked in small pieces: behind each member zlib copies what is left of one.
+    The input is passed in small pieces, because zlib copies the rest of a piece after each member.
     """
     member, data, packed = zlib.decompressobj(wbits=31), b"", b""
     for piece in (part[at : at + PIECE_BYTES] for part in parts for at in range(0, len(part), PIECE_BYTES)):
@@ -102,4 +103,4 @@ def _unpacked(parts: Iterable[bytes]) -> Iterator[bytes]:
                 data = b""
     yield data
     if not member.eof:
-        raise EOFError("the gzip file is cut off")
+        raise EOFError("the gzip file is truncated")

@@ -1,6 +1,7 @@
-"""Searches a log for the lines that are known, all of them in one pass.
+"""Scanner that searches a log for all known lines in one pass.
 
-A text that each known line contains is searched for as bytes; only where one is found is the line itself looked at.
+Each known line contains a fixed text, for which the scanner searches the bytes of the log. A line is examined only if
+it contains one of these texts.
 """
 
 from __future__ import annotations
@@ -15,70 +16,70 @@ from typing import BinaryIO
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
+from uenvtool.doctor.log.classifier import IGNORED, LineClassifier, moment
 from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
 from uenvtool.doctor.log.traceback import CUT_OFF, HEADER, exception_text
-from uenvtool.doctor.log.words import IGNORED, Words, moment
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.knowledge.finding import Known, LogLine
 from uenvtool.knowledge.secrets import without_secrets
 
 AROUND = 1_500
-"""Characters of a line that are looked at before and behind the text that was found in it."""
+"""The number of characters of a line that are examined before and after a known text."""
 NEAR = 4_000
 SHOWN, SHOWN_BEFORE = 300, 60
-MOST_IN_LINE, APART = 10, 256
-"""So many known texts of a line are looked at, and of a long line one more for so many bytes."""
+MOST_IN_LINE, SPACING = 10, 256
+"""The number of known texts examined per line, plus one per SPACING bytes in a long line."""
 MOST_UNENDED = 32
-"""So many tracebacks without an end are read within AHEAD_BYTES of each other: each is looked for in as many bytes."""
-MOST_LOOKS = 100
-"""So many lines of a finding give details; cleaning more of them takes long, and says nothing new."""
+"""The number of tracebacks without an end that are read within AHEAD_BYTES, because each search takes long."""
+MOST_DETAILED = 100
+"""The number of lines per finding that give details. Removing secrets from more lines takes long and adds nothing."""
 MOST_DETAIL = 300
-"""Characters of what a line gives that are kept. A bound in a pattern would make it large, and slow."""
+"""The maximum number of characters of a detail. A limit inside a pattern would make the pattern large and slow."""
 MOST_VARIABLES = 500
 TEST, DEVICES = "test", "devices"
-"""The facts that say which test of the network prints, and a rank of it."""
+"""The facts that name a network test and its ranks."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
-"""How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
+"""The start of a line of NCCL: HOST:PROCESS:THREAD [GPU]."""
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 
 
 Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
-"""Returns which text was found and its place, as number, start and end: by their ends, the longest first of those."""
+"""A function that returns the number, start and end of each text found, sorted by end and then longest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a line says: a finding, a fact, or that a finding is none."""
+    """The meaning of a known line: a finding, a fact, or a line that refutes a finding."""
 
     kind: str
     name: str
     line: LogLine
 
     @property
-    def is_text_alone(self) -> bool:
-        """Tell if the text decides by itself that a line is the one."""
+    def needs_only_text(self) -> bool:
+        """Return whether the fixed text is the only condition for the line."""
         line = self.line
         return line.match is None and line.unless is None and line.near is None and line.not_near is None
 
     @property
-    def says_all(self) -> bool:
-        """Tell if a second line can add nothing, whoever prints it: what the text alone gives or refutes."""
-        return self.is_text_alone and (self.kind == MISSING or (self.kind == FACT and bool(self.line.value)))
+    def is_final(self) -> bool:
+        """Return whether a second line cannot add anything, whoever prints it."""
+        return self.needs_only_text and (self.kind == MISSING or (self.kind == FACT and bool(self.line.value)))
 
 
 class Scanner:
-    """Knows the lines, and reads any number of logs."""
+    """A scanner for the known lines that reads any number of logs."""
 
     def __init__(self, known: Known) -> None:
-        self.words = Words(known.words)
+        self.classifier = LineClassifier(known.words)
         targets: dict[bytes, list[_Target]] = defaultdict(list)
         for target in _targets(known):
             targets[target.line.text.encode()].append(target)
         self._targets = list(targets.values())
-        self._whole = [all(target.is_text_alone for target in found) for found in self._targets]
-        self._once = {number for number, found in enumerate(self._targets) if all(it.says_all for it in found)}
+        self._text_only = [all(target.needs_only_text for target in group) for group in self._targets]
+        self._final = {number for number, group in enumerate(self._targets) if all(it.is_final for it in group)}
         self._texts = list(targets)
         self._header = self._texts.index(HEADER.encode()) if HEADER.encode() in targets else -1
         self._search = functools.lru_cache(maxsize=4)(self._search_without)
@@ -89,18 +90,21 @@ class Scanner:
         return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
-        """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""
+        """Add the matches in a log to `seen`, and a note if the log cannot be read completely.
+
+        shown: the name of the log in the report.
+        """
         seen.logs += 1
         last, bounds = Block(data=b"", line=1, offset=0, start=0, end=0), _Bounds()
         try:
             for last in blocks(stream):
                 self._read(last, shown, seen, bounds)
         except (OSError, EOFError) as error:
-            seen.unread.append(f"{shown} is read in part: {getattr(error, 'strerror', None) or error}")
-        if bounds.passed:
-            why = f"{bounds.passed:,} known texts stand too close together, from line {bounds.first_line} on"
-            seen.unread.append(f"{shown} is looked at in part: {why}")
-        seen.tails.append(Tail.of(shown, last, self.words))
+            seen.unread.append(f"rest of {shown}: {getattr(error, 'strerror', None) or error}")
+        if bounds.skipped:
+            why = f"{bounds.skipped:,} known texts are too close together, starting at line {bounds.first_line}"
+            seen.unread.append(f"parts of {shown}: {why}")
+        seen.tails.append(Tail.of(shown, last, self.classifier))
         whole = last.data.rstrip(b"\n")
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
@@ -113,85 +117,89 @@ class Scanner:
             number = numbers[found_number]
             if number in seen.settled or not max(block.start, quiet) <= start < block.end:
                 continue
-            if not bounds.has_room(start, is_header=number == self._header):
+            if not bounds.allows(start, is_header=number == self._header):
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
-                _pass_over(self._targets[number], block.offset + start, seen)
+                _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
             if number == self._header and _is_ignored(block.data, start):
                 quiet = _end_of_traceback(block.data, end)
                 continue
-            if number in self._once:
+            if number in self._final:
                 seen.settled.add(number)
-            if self._whole[number] and _is_again(block.data, number, start, seen.printed):
+            if self._text_only[number] and _is_repeated(block.data, number, start, seen.printed):
                 for target in self._targets[number]:
                     if target.kind == FINDING:
                         seen.findings[target.name].count += 1
                 continue
-            around = _surroundings(block.data, start, end, floors.get(number, 0))
-            bounds.add(around)
+            context = _context_of(block.data, start, end, floors.get(number, 0))
+            bounds.add(context)
             floors[number] = end
             for target in self._targets[number]:
                 if target.kind == FINDING and target.name in seen.findings and seen.findings[target.name].is_full:
-                    _pass_over([target], block.offset + start, seen)
+                    _record_unexamined([target], block.offset + start, seen)
                     continue
-                found = around.found(target.line)
-                if found is None or (target.kind == FINDING and self.words.is_no_sign(around.line)):
+                match = context.matched(target.line)
+                if match is None or (target.kind == FINDING and self.classifier.is_no_sign(context.line)):
                     continue
-                groups, length = found
-                floors[number] = max(floors[number], around.start + length)
+                groups, length = match
+                floors[number] = max(floors[number], context.start + length)
                 if target.kind == FINDING:
                     sighting = seen.findings[target.name]
-                    if sighting.count < MOST_LOOKS:  # what is shown of a line is without secrets
-                        groups = dict((around.cleaned(target.line).found(target.line) or ({}, 0))[0])
+                    if sighting.count < MOST_DETAILED:  # the report contains only text without secrets
+                        groups = dict((context.cleaned(target.line).matched(target.line) or ({}, 0))[0])
                     elif "detail" in groups:
                         groups = {**groups, "detail": None}
-                    if sighting.is_news(groups, around.moment):
+                    if sighting.is_news(groups, context.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
-                        beside = Tail.around(shown, block, start, line, self.words)
-                        sighting.first = _line(around.cleaned(target.line), groups, (seen.logs, line), beside)
+                        around = Tail.around(shown, block, start, line, self.classifier)
+                        sighting.first = _first_line(context.cleaned(target.line), groups, (seen.logs, line), around)
                     sighting.last[seen.logs] = block.offset + start
-                _note(target, groups, around, seen)
+                _add(target, groups, context, seen)
 
 
-def _pass_over(targets: Iterable[_Target], offset: int, seen: Sightings) -> None:
-    """Note that a text of findings that were seen before stands at a place that is not looked at."""
+def _record_unexamined(targets: Iterable[_Target], offset: int, seen: Sightings) -> None:
+    """Record the offset of a text that is not examined, for findings that were seen before."""
     for target in targets:
         if target.kind == FINDING and target.name in seen.findings:
             seen.findings[target.name].last[seen.logs] = offset
 
 
 class _Bounds:
-    """Bounds how many known texts of a log are looked at where they stand close together."""
+    """Limits on the number of known texts that are examined close to each other.
+
+    skipped: the number of texts that exceeded the limits.
+    first_line: the line of the first one.
+    """
 
     def __init__(self) -> None:
-        self.passed, self.first_line = 0, 0
+        self.skipped, self.first_line = 0, 0
 
     def begin(self, block: Block) -> None:
-        """Go on with the next block."""
+        """Reset the limits for the next block."""
         self._data = block.data
-        self._line, self._end, self._looks = 0, 0, 0
+        self._line, self._end, self._examined = 0, 0, 0
         self._first, self._unended = 0, 0
 
-    def has_room(self, start: int, *, is_header: bool) -> bool:
-        """Tell if a text is looked at; it is passed over, and counted, where too many were just before it."""
+    def allows(self, start: int, *, is_header: bool) -> bool:
+        """Return whether a text may be examined, and count it as skipped if too many texts precede it."""
         if start >= self._end:
-            self._line, self._looks = start, 0
+            self._line, self._examined = start, 0
             self._end = self._data.find(b"\n", start) + 1 or len(self._data)
         if is_header and start - self._first >= AHEAD_BYTES:
             self._first, self._unended = start, 0
-        has_room = self._looks < MOST_IN_LINE + (start - self._line) // APART
-        has_room = has_room and not (is_header and self._unended >= MOST_UNENDED)
-        self._looks += has_room
-        self.passed += not has_room
-        return has_room
+        is_allowed = self._examined < MOST_IN_LINE + (start - self._line) // SPACING
+        is_allowed = is_allowed and not (is_header and self._unended >= MOST_UNENDED)
+        self._examined += is_allowed
+        self.skipped += not is_allowed
+        return is_allowed
 
-    def add(self, around: _Around) -> None:
-        """Count what was looked at and took long."""
-        self._unended += around.text.startswith(CUT_OFF)
+    def add(self, context: _Context) -> None:
+        """Count a traceback without an end."""
+        self._unended += context.text.startswith(CUT_OFF)
 
 
 def _is_ignored(data: bytes, start: int) -> bool:
-    """Tell if Python says above a traceback that it goes on: of what failed in a destructor or at the very end."""
+    """Return whether the line above a traceback says that Python ignores it, as in a destructor or at exit."""
     low = data.rfind(b"\n", 0, start)
     return IGNORED.encode() in data[data.rfind(b"\n", 0, max(low, 0)) + 1 : max(low, 0)]
 
@@ -201,11 +209,8 @@ def _end_of_traceback(data: bytes, start: int) -> int:
     return last.end() if last else len(data)
 
 
-def _is_again(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
-    """Tell if the same process printed the same text before: nothing new can be learned then.
-
-    Such lines are most of what NCCL prints.
-    """
+def _is_repeated(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
+    """Return whether the same process printed the same text before, as in most of NCCL's output."""
     printer = _PRINTER.match(data, data.rfind(b"\n", max(start - AROUND, 0), start) + 1, start)
     if printer is None:
         return False
@@ -224,49 +229,54 @@ def _targets(known: Known) -> Iterator[_Target]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Around:
-    """What stands around a text: before it in its line, the line, where that starts, and what lies behind that.
+class _Context:
+    """A known text and its surroundings in a log.
 
-    below: so many lines further down stands what it says, of a traceback its exception.
+    text: the text itself.
+    before: the part of its line before the text.
+    line: the line.
+    start: the offset of the line.
+    following: the bytes from the start of the line on.
+    below: the number of lines to the line that matters; for a traceback, to its exception.
     """
 
     text: str
     before: str
     line: str
     start: int
-    behind: bytes
+    following: bytes
     below: int = 0
 
     @property
     def moment(self) -> str:
-        """When the line was printed, if it says so."""
+        """Return the time at which the line was printed, if it shows one."""
         return moment(self.before + self.line)
 
-    def cleaned(self, wanted: LogLine) -> _Around:
-        """Return it without secrets; what lies behind the line only if the line that is wanted looks there."""
-        looked_at = self.behind if wanted.near or wanted.not_near else b""
-        behind = without_secrets(looked_at.decode("utf-8", "replace")).encode()
-        return replace(self, line=without_secrets(self.line), behind=behind)
+    def cleaned(self, log_line: LogLine) -> _Context:
+        """Return the context without secrets. The following bytes are kept only if `log_line` needs them."""
+        needed = self.following if log_line.near or log_line.not_near else b""
+        following = without_secrets(needed.decode("utf-8", "replace")).encode()
+        return replace(self, line=without_secrets(self.line), following=following)
 
-    def found(self, wanted: LogLine) -> tuple[dict[str, str | None], int] | None:
-        """Return the groups of the line, and how many of its bytes they need; None if it is another line.
+    def matched(self, log_line: LogLine) -> tuple[dict[str, str | None], int] | None:
+        """Return the groups that a known line matches here and the matched length in bytes, or None if it does not.
 
         The groups `host` and `port` give the detail HOST:PORT.
         """
-        groups: dict[str, str | None] = {"value": wanted.value} if wanted.value else {}
+        groups: dict[str, str | None] = {"value": log_line.value} if log_line.value else {}
         length = 0
-        if wanted.unless is not None and wanted.unless.search(self.line):
+        if log_line.unless is not None and log_line.unless.search(self.line):
             return None
-        if wanted.match is not None:
-            match = wanted.match.search(self.line)
+        if log_line.match is not None:
+            match = log_line.match.search(self.line)
             if match is None:
                 return None
             groups.update(match.groupdict())
             length = len(self.line[: match.end()].encode())
-        if wanted.near is not None or wanted.not_near is not None:
-            next_lines = self.behind.decode("utf-8", "replace")
-            near = wanted.near.search(next_lines) if wanted.near else None
-            if (wanted.near and near is None) or (wanted.not_near and wanted.not_near.search(next_lines)):
+        if log_line.near is not None or log_line.not_near is not None:
+            next_lines = self.following.decode("utf-8", "replace")
+            near = log_line.near.search(next_lines) if log_line.near else None
+            if (log_line.near and near is None) or (log_line.not_near and log_line.not_near.search(next_lines)):
                 return None
             groups.update(near.groupdict() if near else {})
         if host := groups.get("host"):
@@ -276,62 +286,64 @@ class _Around:
         return groups, length
 
 
-def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
-    """Return what stands around a text.
+def _context_of(data: bytes, start: int, end: int, floor: int) -> _Context:
+    """Return the context of a text.
 
-    A line also begins behind a carriage return, with which progress bars go back, and at the floor: behind the same
-    text before, since the lines of two ranks may have come to stand in one. For the header of a traceback stands what
-    that says.
+    floor: the offset after the previous match of the same text. A line begins there at the earliest, because the lines
+    of two ranks may be joined. A line also begins after a carriage return, which progress bars print.
+
+    The summary of a traceback replaces its header line.
     """
     floor = min(max(start - AROUND, floor), start)
     low = max(data.rfind(b"\n", floor, start) + 1, data.rfind(b"\r", floor, start) + 1, floor)
     high = data.find(b"\n", end, end + AROUND)
     high = high if high >= 0 else min(end + AROUND, len(data))
-    before, text = (data[one:other].decode("utf-8", "replace") for one, other in ((low, start), (start, end)))
+    before, text = data[low:start].decode("utf-8", "replace"), data[start:end].decode("utf-8", "replace")
     line = before + data[start:high].decode("utf-8", "replace").rstrip("\r")
     below = 0
     if text == HEADER:
         text, below = exception_text(before, data[low : start + AHEAD_BYTES].decode("utf-8", "replace"))
         line = text
-    return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR], below=below)
+    return _Context(text=text, before=before, line=line, start=low, following=data[low : start + NEAR], below=below)
 
 
-def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int], beside: Tail) -> FirstLine:
-    """Return what is kept of the first line that shows a finding; it is cleaned, and then cut."""
-    whole = " ".join(around.line.split())
-    at = whole.find(" ".join(around.text.split()))
-    first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
+def _first_line(context: _Context, groups: dict[str, str | None], order: tuple[int, int], around: Tail) -> FirstLine:
+    """Return the first line of a finding from a context without secrets, shortened."""
+    whole = " ".join(context.line.split())
+    at = whole.find(" ".join(context.text.split()))
+    first = 0 if len(whole) <= SHOWN or len(context.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
     first = whole.find(" ", first, max(at, first)) + 1 if first else 0
     named = next(numbers_of(groups.get("ranks") or groups.get("rank") or ""), None)
     return FirstLine(
-        place=f"{beside.log}:{order[1]}",
-        order=(order[0], order[1] + around.below),
-        text=shortened(whole[first:], SHOWN) if at >= 0 or len(around.before) < AROUND else "",
+        place=f"{around.log}:{order[1]}",
+        order=(order[0], order[1] + context.below),
+        text=shortened(whole[first:], SHOWN) if at >= 0 or len(context.before) < AROUND else "",
         detail=groups.get("detail") or "",
-        node=groups.get("node") or beside.words.node(around.before),
-        rank=beside.words.rank(around.before) if named is None else named,
-        moment=around.moment,
-        around=beside,
+        node=groups.get("node") or around.classifier.node(context.before),
+        rank=around.classifier.rank(context.before) if named is None else named,
+        moment=context.moment,
+        around=around,
     )
 
 
-def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings) -> None:
-    """Add what a line says to what was seen. What stands in front of it names who printed it."""
+def _add(target: _Target, groups: dict[str, str | None], context: _Context, seen: Sightings) -> None:
+    """Add a matching line to the sightings. The text before the match names the node and rank that printed it."""
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
-    words, node = seen.words, groups.get("node") or seen.words.node(around.before)
+    classifier, node = seen.classifier, groups.get("node") or seen.classifier.node(context.before)
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        seen.findings[target.name].add(node, words.rank(around.before), groups, words.level(around.line))
+        rank, level = classifier.rank(context.before), classifier.level(context.line)
+        seen.findings[target.name].add(node, rank, groups, level)
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
         return
     if "busbw" in groups:
         seen.rows.add(groups)
         return
-    value, rank = groups.get("value") or "", groups.get("rank") or ""
+    value, rank_text = groups.get("value") or "", groups.get("rank") or ""
     if variable := groups.get("variable"):
         if len(seen.variables) < MOST_VARIABLES:
             seen.variables[variable] = value[:MOST_DETAIL]
@@ -343,13 +355,16 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
         seen.rows.ranks = max(seen.rows.ranks, int(value[:9]) + 1)
     if groups.get("group") is None:
         seen.fact(target.name, value, node)
-    elif rank.isdecimal() and value.isdecimal():
-        seen.reached(str(groups["group"]), int(rank[:9]), int(value[:18]))
+    elif rank_text.isdecimal() and value.isdecimal():
+        seen.reached(str(groups["group"]), int(rank_text[:9]), int(value[:18]))
 
 
 def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:
-    """Return what several logs say together, such as one a node: name and stream of each."""
-    seen = Sightings(scanner.words)
+    """Return the matches in several logs, such as one per node.
+
+    logs: the name and stream of each log.
+    """
+    seen = Sightings(scanner.classifier)
     for shown, stream in logs:
         scanner.read(stream, shown, seen)
     return seen

@@ -1,4 +1,4 @@
-"""What was seen in a log, added up: a finding on 4,000 ranks is one, with its nodes and ranks."""
+"""The matches in a log, combined so that a finding on 4,000 ranks is one sighting with its nodes and ranks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
+from uenvtool.doctor.log.classifier import INFORMATION, LineClassifier
 from uenvtool.doctor.log.tail import Tail
-from uenvtool.doctor.log.words import INFORMATION, Words
 from uenvtool.doctor.network import Rows
 from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000
-"""So many nodes or ranks are kept of one finding."""
+"""The maximum number of nodes or ranks that are kept per finding."""
 MOST_LINES = 20_000
-"""So many lines of a finding are looked at."""
+"""The maximum number of lines that are examined per finding."""
 MOST_DETAILS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstLine:
-    """The line that shows a finding first.
+    """The first line that shows a finding.
 
-    order: the number of its log and of the line, of a traceback that of its exception. moment: what it says of the
-    time. around: what stands beside it.
+    place: FILE:LINE.
+    order: the numbers of its log and line; for a traceback, the line of the exception.
+    moment: the time that it shows.
+    around: the lines around it.
     """
 
     place: str = ""
@@ -39,9 +41,14 @@ class FirstLine:
 
 @dataclass(slots=True)
 class Sighting:
-    """A finding in logs: its first line, and of all of them how many, and what they say together.
+    """The matches of one finding in all logs.
 
-    level: the worst one. last: where the last line of each log begins. named: how many ranks its lines named.
+    first: its first line.
+    count: the number of its lines.
+    nodes, ranks, details: the nodes, ranks and details in its lines.
+    level: the worst level of its lines.
+    last: the offset of its last line in each log.
+    named: the total number of ranks that its lines named.
     """
 
     first: FirstLine = field(default_factory=FirstLine)
@@ -55,18 +62,18 @@ class Sighting:
 
     @property
     def is_full(self) -> bool:
-        """Tell if no more lines of it are looked at."""
+        """Return whether enough lines of the finding were examined."""
         return self.count >= MOST_LINES or self.named >= 10 * MOST_NAMES
 
     def is_news(self, groups: Mapping[str, str | None], moment: str) -> bool:
-        """Tell if a line is to be the first: none was yet, none with a detail, or it is the earlier."""
+        """Return whether a line replaces the first line, as the only one or because of its detail or earlier time."""
         if not self.count or (groups.get("detail") and not self.details):
             return True
         has_more = bool(groups.get("detail")) or not self.details
         return has_more and bool(moment) and len(moment) == len(self.first.moment) and moment < self.first.moment
 
     def add(self, node: str, rank: int | None, groups: Mapping[str, str | None], level: int) -> None:
-        """Count one more line."""
+        """Add a line."""
         self.count += 1
         self.level = min(self.level, level)
         node = groups.get("node") or node
@@ -83,16 +90,24 @@ class Sighting:
 
 @dataclass(slots=True)
 class Sightings:
-    """Everything that was seen: findings by id, the values of facts with the nodes that have each, and who is behind.
+    """All matches in the logs.
 
-    collectives: how often each did not end. progress: the last collective that each rank of a group began. rows: of
-    tests of the network. variables: that NCCL says were set. hosts: the nodes that printed a line. refuted: the ids of
-    findings whose `missing` lines were seen.
-    logs, lines: how many were read. tails: the end of each. unread: why a log could not be read to its end. settled,
-    printed: the texts that can say nothing new, of all and of one process.
+    findings: the sightings, by finding ID.
+    facts: the values of each fact, with the nodes that have each value.
+    collectives: the number of times that each collective did not finish.
+    progress: the last collective that each rank of a group began.
+    rows: the results of network tests.
+    variables: the variables that NCCL reported as set.
+    hosts: the nodes that printed a line.
+    refuted: the IDs of findings whose `missing` lines were found.
+    logs, lines: the number of logs and lines that were read.
+    tails: the end of each log.
+    unread: the reasons why logs could not be read completely.
+    settled: the numbers of the texts that can add nothing new.
+    printed: the texts that a process has already printed.
     """
 
-    words: Words
+    classifier: LineClassifier
     findings: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
@@ -109,7 +124,7 @@ class Sightings:
     printed: set[tuple[int, bytes]] = field(default_factory=set)
 
     def fact(self, name: str, value: str, node: str) -> None:
-        """Note the value of a fact on a node."""
+        """Add the value of a fact on a node."""
         values = self.facts.setdefault(name, {})
         if value in values or len(values) < MOST_DETAILS:
             nodes = values.setdefault(value, set())
@@ -117,18 +132,18 @@ class Sightings:
                 nodes.add(node)
 
     def numbers(self, *facts: str) -> Iterator[int]:
-        """Yield the values of facts that are numbers."""
+        """Yield the numeric values of facts."""
         return (int(value) for name in facts for value in self.facts.get(name, ()) if value.isdecimal())
 
     def reached(self, group: str, rank: int, number: int) -> None:
-        """Note how far a rank of a group is; the largest number counts."""
+        """Record the progress of a rank of a group; the largest number is kept."""
         if group in self.progress or len(self.progress) < MOST_DETAILS:
             ranks = self.progress.setdefault(group, {})
             if rank in ranks or len(ranks) < MOST_NAMES:
                 ranks[rank] = max(number, ranks.get(rank, 0))
 
     def behind(self) -> list[int]:
-        """Return the ranks that began fewer collectives than others of their group; of the first group with such."""
+        """Return the ranks that began fewer collectives than other ranks, in the first group that has such ranks."""
         for ranks in self.progress.values():
             last = max(ranks.values())
             late = [rank for rank, number in ranks.items() if number < last]
@@ -137,6 +152,6 @@ class Sightings:
         return []
 
     def collective(self, name: str) -> None:
-        """Note a collective that did not end."""
+        """Count a collective that did not finish."""
         if name in self.collectives or len(self.collectives) < MOST_DETAILS:
             self.collectives[name] = self.collectives.get(name, 0) + 1

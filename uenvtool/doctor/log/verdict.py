@@ -1,4 +1,4 @@
-"""What the lines of a log come to: the findings that hold, and what the run used on which nodes."""
+"""The diagnosis of a log from its matching lines: the findings that apply, and the facts about the run."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.log.classifier import INFORMATION, MANY, PLAIN, WARNING, LineClassifier
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes, warnings
-from uenvtool.doctor.log.words import INFORMATION, MANY, PLAIN, WARNING, Words
+from uenvtool.doctor.log.tail import ENOUGH, Tail, decisive_line, is_shown, kind_of, quotes, warnings
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks, folded
 from uenvtool.knowledge.condition import Condition, Facts
@@ -17,38 +17,45 @@ from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
 from uenvtool.knowledge.system import Bandwidth
 
 WATCHDOG = "watchdog-timeout"
-"""The finding whose detail says who is behind."""
+"""The finding whose detail names the ranks that are behind."""
 EXCEPTION, FAILED, ENDED = SIGNS = ("exception", "failed", "ended")
-"""The findings whose detail says who failed first, the one that says most of it first."""
+"""The general findings whose detail names the first rank that failed, from most to least informative."""
 UNCLEAR, WENT_ON, TIME_LIMIT, STALL = "unclear", "went-on", "time-limit", "stall"
-OWN = ("network", "nodes", "ranks")
-"""The facts that a run has a field for."""
+RUN_FIELDS = ("network", "nodes", "ranks")
+"""The facts that are fields of a Run."""
 COUNTS = ("nodes", "nodes-at-least")
-"""The facts that say how many nodes there are."""
+"""The facts that give the number of nodes."""
 
 
 def examined(
     seen: Sightings, known: Known, reference: Sequence[Bandwidth] = (), gpus: int = 0, nodes: int = 0
 ) -> Examination:
-    """Return the findings of what was seen, the worst and of those the first one first, and the facts.
+    """Return the findings, sorted by severity and then by order in the log, and the facts.
 
-    What the run went on behind stands after what it did not. reference, gpus: how fast the network of
-    the system has been, and how many GPUs a node of it has. nodes: of the job, if the log does not say so.
+    Problems after which the run continued come after the problems that ended it.
+
+    reference: the system's measured bandwidths.
+    gpus: the system's number of GPUs per node.
+    nodes: the number of nodes of the job, used if the log does not show it.
     """
     alternatives = _alternatives(seen)
-    shown = sorted(_shown(seen, known, alternatives), key=lambda one: one.precedence)
-    found = [_finding(_mendable(one.known, alternatives), one.sighting, seen) for one in shown]
-    findings = _as_warned(found, [one.known.id for one in shown if one.is_but_warned], seen)
+    candidates = sorted(_selected(seen, known, alternatives), key=lambda candidate: candidate.precedence)
+    log_findings = [
+        _finding(_applicable(candidate.known, alternatives), candidate.sighting, seen) for candidate in candidates
+    ]
+    warned = [candidate.known.id for candidate in candidates if candidate.is_only_warning]
+    findings = _with_lowered_warnings(log_findings, warned, seen)
     facts = dict(_facts(seen, known))
-    others = {name: facts[name] for name in facts if name not in (known.facts[own].label for own in OWN)}
+    run_labels = [known.facts[name].label for name in RUN_FIELDS]
+    others = {name: facts[name] for name in facts if name not in run_labels}
     runs = tuple(_runs(seen, others, reference, gpus, int(alternatives[0].get("nodes") or 0) or nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
-        wrong = known.findings[name]
-        if {found.known.id for found in findings} & {*wrong.hidden_by}:
+        entry = known.findings[name]
+        if {finding.known.id for finding in findings} & {*entry.hidden_by}:
             continue
-        explained = {name, *SIGNS} if wrong.severity == BROKEN else {name}
-        findings = [found for found in findings if found.known.id not in explained or not found.place]
-        findings.append(Finding(known=wrong, detail=detail))
+        explained = {name, *SIGNS} if entry.severity == BROKEN else {name}
+        findings = [finding for finding in findings if finding.known.id not in explained or not finding.place]
+        findings.append(Finding(known=entry, detail=detail))
     return Examination(
         findings=tuple(worst_first(findings)),
         facts=(*facts.items(), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
@@ -58,56 +65,68 @@ def examined(
     )
 
 
-def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examination:
-    """Return what was found in whole logs, with what these say by themselves of a failure.
+def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Examination:
+    """Return the diagnosis of complete logs with quoted lines that describe a failure.
 
-    Where no finding gives a cause, the line at the end that says most stands for one. Beside findings stand the first
-    one's line and a few more, if they say what no finding does. Without a finding stands of what the log warns.
+    If no finding explains a failure, the decisive line at the end of a log becomes a finding. The line of the first
+    finding, and a few other lines that no finding contains, are quoted. Without a finding, warnings are quoted.
     """
-    found = _with_failure(found, seen, known)
-    if not found.findings and not found.runs:
-        return replace(found, quotes=tuple((one.place, one.text) for one in warnings(seen.tails)))
-    failed = [one for one in found.findings if one.known.severity == BROKEN or one.known.id == UNCLEAR]
+    examination = _with_failure(examination, seen, known)
+    if not examination.findings and not examination.runs:
+        return replace(examination, quotes=tuple((line.place, line.text) for line in warnings(seen.tails)))
+    failed = [
+        finding for finding in examination.findings if finding.known.severity == BROKEN or finding.known.id == UNCLEAR
+    ]
     if not failed:
-        return found
-    kinds = [kind_of(one.detail) for one in found.findings]
-    first = [(one.place, one.text) for one in failed[:1] if one.text and not is_told(one.text, kinds)]
+        return examination
+    kinds = [kind_of(finding.detail) for finding in examination.findings]
+    first = [
+        (finding.place, finding.text) for finding in failed[:1] if finding.text and not is_shown(finding.text, kinds)
+    ]
     kinds += [kind_of(text) for _, text in first]
     sighting = seen.findings.get(failed[0].known.id)
-    before = sighting.first.around if sighting else None  # where the end of its log does not have it
-    is_far = before and sighting and before.offset < seen.tails[sighting.first.order[0] - 1].offset
+    around = sighting.first.around if sighting else None
+    is_before_tail = around and sighting and around.offset < seen.tails[sighting.first.order[0] - 1].offset
     ended = seen.findings.get(ENDED)
     if ended and ended.first.around and failed[0].known.id in (FAILED, ENDED):
-        last = ended.first.around.printed_before(ended.first.order[1])  # often the cause, in words that nobody knows
-        first = [*((one.place, one.text) for one in last if not is_told(one.text, kinds)), *first]
-        kinds += [kind_of(one.text) for one in last]
-    more = quotes([*([before] if before and is_far else []), *seen.tails], kinds)
-    places = dict(first)  # of a long line each shows another part
-    return replace(found, quotes=(*first, *((one.place, one.text) for one in more if one.place not in places)))
+        last = ended.first.around.printed_before(ended.first.order[1])  # often the cause, in an unknown message
+        first = [*((line.place, line.text) for line in last if not is_shown(line.text, kinds)), *first]
+        kinds += [kind_of(line.text) for line in last]
+    more = quotes([*([around] if around and is_before_tail else []), *seen.tails], kinds)
+    places = dict(first)  # a long line may be quoted twice with different parts
+    quoted = (*first, *((line.place, line.text) for line in more if line.place not in places))
+    return replace(examination, quotes=quoted)
 
 
-def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examination:
-    """Return what was found, with the line at the end of a log that says most of a failure that no finding explains.
+def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Examination:
+    """Return the diagnosis with a finding for the decisive line of a log, if no finding explains the failure.
 
-    A plain one stands for FAILED and ENDED that say less; of a run of which nothing else is broken it is FAILED, and a
-    line that may mean nothing is UNCLEAR.
+    The line replaces a FAILED or ENDED finding with less information. It becomes FAILED if it ends the run, and UNCLEAR
+    if it may be harmless.
     """
-    broken = [one for one in found.findings if one.known.severity == BROKEN]
-    if any(one.known.id not in (FAILED, ENDED) or seen.words.weight(one.detail) >= PLAIN for one in broken):
-        return found
-    last = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
-    least = PLAIN if any(one.known.id == FAILED for one in broken) else PLAIN - 1
+    broken = [finding for finding in examination.findings if finding.known.severity == BROKEN]
+    if any(
+        finding.known.id not in (FAILED, ENDED) or seen.classifier.weight(finding.detail) >= PLAIN for finding in broken
+    ):
+        return examination
+    went_on = any(finding.known.id == WENT_ON for finding in examination.findings)
+    last = None if went_on else decisive_line(seen.tails)
+    least = PLAIN if any(finding.known.id == FAILED for finding in broken) else PLAIN - 1
     if last is None or (broken and last.weight <= least):
-        return found
+        return examination
     name = FAILED if broken or last.is_last else UNCLEAR
     added = Finding(known=known.findings[name], detail=last.text, place=last.place)
-    return replace(found, findings=tuple(worst_first([added, *(one for one in found.findings if one not in broken)])))
+    others = (finding for finding in examination.findings if finding not in broken)
+    return replace(examination, findings=tuple(worst_first([added, *others])))
 
 
 def _runs(
     seen: Sightings, facts: Mapping[str, str], reference: Sequence[Bandwidth], gpus: int, nodes: int
 ) -> Iterator[Run]:
-    """Yield each test of the network with its figures; where no line names the nodes, all GPUs of each are taken."""
+    """Yield each network test with its figures.
+
+    If no line shows the number of nodes, the test is assumed to use all GPUs of each node.
+    """
     ranks = max([seen.rows.ranks, *seen.numbers("ranks")])
     nodes = nodes or (ranks // gpus if gpus and ranks % gpus == 0 else 0)
     shared: dict[str, Any] = {"nodes": nodes, "ranks": ranks, "hosts": folded(seen.hosts), "facts": facts}
@@ -119,8 +138,12 @@ def _runs(
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Held:
-    """A finding that the log shows, its lines, the number of the first, and the ends of logs from the last on."""
+class _Candidate:
+    """A finding that lines of the log match and whose condition holds.
+
+    order: the number of the log and line of its first line.
+    ends: for each log with the finding, the end of the log and the offset of the finding's last line.
+    """
 
     known: KnownFinding
     sighting: Sighting
@@ -128,114 +151,119 @@ class _Held:
     ends: Sequence[tuple[Tail, int]]
 
     @property
-    def is_but_warned(self) -> bool:
-        """Tell if all its lines are but warnings, or less; that something waits is information too."""
+    def is_only_warning(self) -> bool:
+        """Return whether all its lines are warnings or information. Information about a stall counts as a failure."""
         level, known = self.sighting.level, self.known
         return (level == WARNING and known.fault != STALL) or (
             level == INFORMATION and not known.fault and not known.ends
         )
 
     def went_on(self, steps: int = ENOUGH) -> bool:
-        """Tell if the run made so many steps behind it."""
-        return all(tail.went_on_after(at, steps) for tail, at in self.ends)
+        """Return whether the run printed at least `steps` progress lines after it."""
+        return all(tail.has_progress_after(offset, steps) for tail, offset in self.ends)
 
-    def is_passed(self, words: Words) -> bool:
-        """Tell if a run went on, and well, behind what could have ended it.
+    def is_survived(self, classifier: LineClassifier) -> bool:
+        """Return whether the run continued normally after a problem that could have ended it.
 
-        A shell goes on by itself behind a command that failed: there many lines of any kind say so.
+        For an error message of a shell, many lines of any kind show this, because a shell continues by itself.
         """
         known = self.known
         if known.ends or not (known.fallback or known.severity == BROKEN):
             return False
-        is_shell = known.id == FAILED or words.has(self.sighting.first.text, "shell")
-        is_weak = (known.fallback and known.id != ENDED) or self.is_but_warned
+        is_shell = known.id == FAILED or classifier.has(self.sighting.first.text, "shell")
+        is_weak = (known.fallback and known.id != ENDED) or self.is_only_warning
         went_on = self.went_on(ENOUGH if is_weak else MANY)
-        went_on = went_on or (is_shell and all(tail.goes_on_after(at) for tail, at in self.ends))
-        return went_on and not any(tail.last_words(at) for tail, at in self.ends)
+        went_on = went_on or (is_shell and all(tail.has_output_after(offset) for tail, offset in self.ends))
+        return went_on and not any(tail.decisive_line(offset) for tail, offset in self.ends)
 
-    def is_hidden_by(self, other: _Held) -> bool:
-        """Tell if it follows from another finding; from a fallback a cause follows only if that came first."""
+    def is_hidden_by(self, other: _Candidate) -> bool:
+        """Return whether another finding explains this one. A fallback must come first to explain a cause."""
         if other.known.id not in self.known.hidden_by or (other.known.fallback and other.went_on(MANY)):
             return False
         return self.known.fallback or not other.known.fallback or other.order < self.order
 
     @property
     def precedence(self) -> tuple[bool, tuple[int, int]]:
-        """The first in the log comes first, but for what a run went on behind."""
+        """Return a sort key: the order in the log, after which come the findings that the run survived."""
         return not self.known.ends and self.went_on(MANY), self.order
 
 
-def _shown(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list[_Held]:
-    """Return the findings that hold and follow from no other one; of fallbacks the first, if any.
+def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list[_Candidate]:
+    """Return the findings that hold and that no other finding explains, with at most one fallback.
 
-    A fallback counts where nothing is broken, or only what was warned of.
-    Where the run went on behind all that failed, WENT_ON stands for it. A rank that failed, and for which the others
-    waited until the time limit, is named beside that.
+    A fallback is used only if nothing is broken except for warnings. If the run survived all failures, WENT_ON replaces
+    them. If a rank failed and the others waited for it until the time limit, both are returned.
     """
-    passed: list[_Held] = []
-    holding: list[_Held] = []
+    survived: list[_Candidate] = []
+    holding: list[_Candidate] = []
     for name, sighting in seen.findings.items():
         if name not in seen.refuted and _holds(known.findings[name].when, alternatives):
             ends = [(seen.tails[log - 1], offset) for log, offset in sighting.last.items()]
-            one = _Held(known=known.findings[name], sighting=sighting, order=sighting.first.order, ends=ends)
-            (passed if one.is_passed(seen.words) else holding).append(one)
-    shown = [one for one in holding if not any(map(one.is_hidden_by, holding))]
-    fallbacks = [one for one in shown if one.known.fallback]
-    causes = [one for one in shown if not one.known.fallback]
-    broken = [one for one in causes if one.known.severity == BROKEN and not one.is_but_warned]
-    if [one.known.id for one in broken] == [TIME_LIMIT]:
-        waited_for = [one for one in fallbacks if one.known.id == EXCEPTION and one.order < broken[0].order]
-        causes += [one for one in waited_for if not one.went_on()]
+            entry = known.findings[name]
+            candidate = _Candidate(known=entry, sighting=sighting, order=sighting.first.order, ends=ends)
+            (survived if candidate.is_survived(seen.classifier) else holding).append(candidate)
+    unexplained = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, holding))]
+    fallbacks = [candidate for candidate in unexplained if candidate.known.fallback]
+    causes = [candidate for candidate in unexplained if not candidate.known.fallback]
+    broken = [cause for cause in causes if cause.known.severity == BROKEN and not cause.is_only_warning]
+    if [cause.known.id for cause in broken] == [TIME_LIMIT]:
+        exceptions = [fallback for fallback in fallbacks if fallback.known.id == EXCEPTION]
+        causes += [one for one in exceptions if one.order < broken[0].order and not one.went_on()]
     if broken:
         return causes
-    if causes:  # a sign that is but a warning too says no more than they do
-        fallbacks = [one for one in fallbacks if not one.is_but_warned]
-    notes = [one for one in passed if one.known.fault != STALL]
+    if causes:  # a fallback that is also only a warning adds nothing to them
+        fallbacks = [fallback for fallback in fallbacks if not fallback.is_only_warning]
+    notes = [candidate for candidate in survived if candidate.known.fault != STALL]
     if fallbacks:
-        causes.append(min(fallbacks, key=lambda one: (one.precedence, one.known.id in SIGNS)))
+        causes.append(min(fallbacks, key=lambda fallback: (fallback.precedence, fallback.known.id in SIGNS)))
     elif notes:
-        causes.append(replace(min(notes, key=lambda one: one.order), known=known.findings[WENT_ON]))
+        causes.append(replace(min(notes, key=lambda note: note.order), known=known.findings[WENT_ON]))
     return causes
 
 
-def _as_warned(findings: list[Finding], warned: Collection[str], seen: Sightings) -> list[Finding]:
-    """Return findings with those lowered to a risk that a program only warned of.
+def _with_lowered_warnings(findings: list[Finding], warned: Collection[str], seen: Sightings) -> list[Finding]:
+    """Return the findings, with severity RISK for problems about which a program only warned.
 
-    They stay where the log shows that it failed, and no other one says why; what does not say why stands behind them.
+    The severity stays if the log shows a failure that no other finding explains. Findings without a cause then come
+    last.
     """
-    broken = [one for one in findings if one.known.severity == BROKEN]
-    others = [one for one in broken if one.known.id not in warned]
-    says_why = any(one.known.id == EXCEPTION for one in others)
+    broken = [finding for finding in findings if finding.known.severity == BROKEN]
+    others = [finding for finding in broken if finding.known.id not in warned]
+    has_exception = any(finding.known.id == EXCEPTION for finding in others)
     if len(others) == len(broken):
         return findings
-    last = last_words(seen.tails)
-    if all(one.known.fallback for one in others) and not says_why and (others or (last and last.is_last)):
-        return [*(one for one in findings if one not in others), *others]
-    lowered = [one for one in broken if one not in others]
-    return [replace(one, known=replace(one.known, severity=RISK)) if one in lowered else one for one in findings]
+    last = decisive_line(seen.tails)
+    is_failed = bool(others) or (last is not None and last.is_last)
+    if all(finding.known.fallback for finding in others) and not has_exception and is_failed:
+        return [*(finding for finding in findings if finding not in others), *others]
+    lowered = [finding for finding in broken if finding not in others]
+    return [
+        replace(finding, known=replace(finding.known, severity=RISK)) if finding in lowered else finding
+        for finding in findings
+    ]
 
 
 def _holds(when: Condition, alternatives: Sequence[Facts]) -> bool:
     return any(when.holds(facts) is True for facts in alternatives)
 
 
-def _mendable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFinding:
-    """Return what is known of a finding without a workaround whose condition the log does not show."""
-    is_mended = known.workaround is None or _holds(known.workaround.when, alternatives)
-    return known if is_mended else replace(known, workaround=None)
+def _applicable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFinding:
+    """Return a known finding without its workaround if the log does not show that the workaround applies."""
+    applies = known.workaround is None or _holds(known.workaround.when, alternatives)
+    return known if applies else replace(known, workaround=None)
 
 
 def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
     first, details = sighting.first, sorted(sighting.details, key=lambda detail: -sighting.details[detail])
-    details = [one for one in details if not any(one != other and one in other for other in details)]
-    detail = ", ".join(" ".join(one.split()) for one in details[:3])
+    details = [text for text in details if not any(text != other and text in other for other in details)]
+    detail = ", ".join(" ".join(text.split()) for text in details[:3])
     is_generic = known.id in SIGNS
     if known.id == WATCHDOG:
         detail = _watchdog_detail(sighting, seen)
     elif is_generic:
         detail = _first_to_fail(sighting)
     elif known.severity == BROKEN:
-        detail = detail or seen.words.without_label(first.text)
+        detail = detail or seen.classifier.without_label(first.text)
     return Finding(
         known=known,
         detail=detail,
@@ -256,7 +284,7 @@ def _first_to_fail(sighting: Sighting) -> str:
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
-    """Return the collective, and who is behind: ranks that began fewer, else those that did not wait with others."""
+    """Return the collective and the ranks that began fewer collectives, or else the ranks that did not wait."""
     parts = sorted(seen.collectives, key=lambda name: -seen.collectives[name])[:3]
     world = max(seen.numbers("ranks"), default=0)
     late = seen.behind()
@@ -271,13 +299,13 @@ def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
 def _unseen(seen: Sightings) -> Iterator[str]:
     for name, sighting in seen.findings.items():
         if sighting.is_full:
-            yield f"{name} is looked at in part: its first {sighting.count:,} lines"
+            yield f"more lines of {name}: only the first {sighting.count:,} were examined"
 
 
 def _alternatives(seen: Sightings) -> list[Facts]:
-    """Return the facts as conditions ask for them: one set for each network that was used.
+    """Return the facts for conditions, as one set for each network that was used.
 
-    nodes: the largest communicator's, else the number of nodes that NCCL printed from.
+    The fact `nodes` is the size of the largest communicator, or else the number of nodes that printed NCCL lines.
     """
     shared: dict[str, str | None] = {name: min(values) for name, values in seen.facts.items() if len(values) == 1}
     counts = list(seen.numbers(*COUNTS))

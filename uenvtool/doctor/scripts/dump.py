@@ -1,8 +1,8 @@
-"""Reads dumps of PyTorch's flight recorder, and prints of each what tells its rank from others, a line of JSON.
+"""Program that reads dumps of PyTorch's flight recorder and prints a summary of each as a line of JSON.
 
-Run as a program of its own, with limited memory: a dump is a pickle that somebody else wrote. Nothing in it is called,
-since no name of a class or function is looked up. The format is that of FlightRecorder.cpp and of its reader,
-torch/distributed/flight_recorder (versions 2.0 to 2.10).
+It runs as a separate process with limited memory, because a dump is a pickle from an untrusted source. Nothing in a
+dump is executed, because the names of classes and functions are not resolved. The format is defined by
+FlightRecorder.cpp and by its reader, torch/distributed/flight_recorder (versions 2.0 to 2.10).
 """
 
 from __future__ import annotations
@@ -19,34 +19,40 @@ from itertools import islice
 from typing import Any
 
 LAST = 32
-"""So many collectives of a group are kept: ranks differ at the end, and a dump has up to thousands."""
+"""The number of last collectives kept per group. A dump has up to thousands, but ranks differ only at the end."""
 MOST_BYTES = 1 << 27
 MOST_RANKS, MOST_GROUPS, MOST_SIZES = 1 << 20, 1 << 12, 16
-"""Letters of the ranks of a group, groups, and sizes of a call: what is printed stays small whatever a dump holds."""
+"""The maximum characters in a group's list of ranks, number of groups, and number of sizes per call.
+
+These limits keep the output small whatever a dump contains.
+"""
 OPEN = "open"
 _PACKAGES = re.compile(r"/(site|dist)-packages/|/torch/|<frozen |/lib/python3\.\d+/")
-"""Where the lines lie that are not the user's own."""
+"""Matches files that are not the user's own."""
 _RANK = re.compile(r"(\d{1,6})(?:\.\w+)?\Z")
-"""The number of the rank at the end of the name of its file."""
+"""The rank number at the end of the file name."""
 
 
-class _DataAlone(pickle.Unpickler):
-    """Reads lists, dicts, texts and numbers; refuses whatever names a class or a function."""
+class _DataUnpickler(pickle.Unpickler):
+    """An unpickler for lists, dicts, strings and numbers that rejects classes and functions."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"it names {module}.{name}")
+        raise pickle.UnpicklingError(f"the dump refers to {module}.{name}, which is not data")
 
 
 def summary(path: str) -> dict[str, Any]:
-    """Return what a dump says of its rank. Raises ValueError, or whatever a damaged pickle leads to."""
-    found = _RANK.search(path)
-    if found is None:
-        raise ValueError("its name does not end with the number of a rank")
+    """Return the summary of a dump.
+
+    Raises ValueError if the dump is invalid, or any exception that a damaged pickle causes.
+    """
+    rank = _RANK.search(path)
+    if rank is None:
+        raise ValueError("the file name does not end with a rank number")
     if os.path.getsize(path) > MOST_BYTES:
-        raise ValueError("it is too large")
+        raise ValueError("the file is too large")
     with open(path, "rb") as stream:
-        written = stream.read()
-    data = json.loads(written) if written.startswith(b"{") else _DataAlone(io.BytesIO(written)).load()
+        content = stream.read()
+    data = json.loads(content) if content.startswith(b"{") else _DataUnpickler(io.BytesIO(content)).load()
     entries = data.get("entries") or []
     groups: dict[str, dict[str, Any]] = {
         _text(name): {"ranks": _text(group["ranks"], MOST_RANKS), "desc": _text(group["desc"]), "calls": {}}
@@ -64,21 +70,24 @@ def summary(path: str) -> dict[str, Any]:
         if number in calls or len(calls) < LAST:
             calls.setdefault(number, []).append(entry)
     for group in groups.values():
-        group["calls"] = [[number, _together(those[::-1])] for number, those in reversed(group["calls"].items())]
+        group["calls"] = [[number, _merged(same[::-1])] for number, same in reversed(group["calls"].items())]
     last = [_text(entries[-1]["process_group"][0]), *_numbered(entries[-1])] if entries else None
     is_whole = not entries or int(entries[0]["record_id"]) == 0
-    return {"rank": int(found[1]), "groups": groups, "waits": waits, "last": last, "is_whole": is_whole}
+    return {"rank": int(rank[1]), "groups": groups, "waits": waits, "last": last, "is_whole": is_whole}
 
 
 def _text(value: object, most: int = 400) -> str:
-    """Return the start of a text, which few bytes of a pickle can make long. Raises ValueError for another value."""
+    """Return the start of a text, because a few bytes of a pickle can expand to a long text.
+
+    Raises ValueError if the value is not a text or number.
+    """
     if isinstance(value, (str, int)):
         return str(value)[:most]
-    raise ValueError("it has a text that is none")
+    raise ValueError(f"expected a text, got {type(value).__name__}")
 
 
 def _unnamed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a group that the dump has no ranks of: gloo writes down those of the group made last, under no name."""
+    """Return a group whose ranks are not in the dump. gloo records only the last created group, without a name."""
     return {"ranks": "", "desc": _text(entry["process_group"][1]), "calls": {}}
 
 
@@ -86,7 +95,7 @@ def _numbered(entry: Mapping[str, Any]) -> list[Any]:
     return [int(entry["p2p_seq_id" if entry["is_p2p"] else "collective_seq_id"]), _operation(entry)]
 
 
-def _together(entries: list[Mapping[str, Any]]) -> list[Any]:
+def _merged(entries: list[Mapping[str, Any]]) -> list[Any]:
     calls = [_operation(entry) for entry in entries[:MOST_SIZES]]
     return [" + ".join(call[0] for call in calls), *calls[-1][1:]] if len(calls) > 1 else calls[0]
 
@@ -104,17 +113,17 @@ def _operation(entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _state(entry: Mapping[str, Any]) -> str:
-    """Return how far a call is; gloo never says that one is completed, and lets go of it also when it failed."""
+    """Return the state of a call: completed, let go or open. gloo only releases calls, also after a failure."""
     return "completed" if entry["state"] == "completed" else "let go" if entry["retired"] else OPEN
 
 
 def _line(frames: Iterable[Mapping[str, Any]]) -> str:
-    """Return the innermost line of the user's own, as FILE:LINE; the innermost of all if none is."""
+    """Return the innermost line in the user's code as FILE:LINE, or else the innermost Python line."""
     innermost: Mapping[str, Any] | None = None
     for frame in frames:
-        is_python, is_own = _kind(frame["filename"])
+        is_python, is_user_code = _kind(frame["filename"])
         innermost = innermost or (frame if is_python else None)
-        if is_own:
+        if is_user_code:
             innermost = frame
             break
     return f"{_text(innermost['filename'])}:{int(innermost['line'])}" if innermost else ""
@@ -122,22 +131,25 @@ def _line(frames: Iterable[Mapping[str, Any]]) -> str:
 
 @cache
 def _kind(filename: object) -> tuple[bool, bool]:
-    """Tell if a frame is one of Python's, and if it is the user's own; a rank has few files and many frames."""
+    """Return whether a frame is in Python code, and whether it is in the user's code.
+
+    The result is cached, because a dump has many frames in few files.
+    """
     is_python = bool(filename) and ":" not in _text(filename)
     return is_python, is_python and not _PACKAGES.search(_text(filename))
 
 
 def summaries(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Yield what each dump says, or why it cannot be read."""
+    """Yield the summary of each dump, or the reason why it cannot be read."""
     for path in paths:
         try:
             yield summary(path)
-        except Exception as error:  # a damaged pickle leads to errors of any kind
+        except Exception as error:  # a damaged pickle can raise any exception
             number = _RANK.search(path)
             why = str(error) or type(error).__name__
             yield {"path": path, "rank": int(number[1]) if number else None, "why": why[:200]}
 
 
 if __name__ == "__main__":
-    for found in summaries(sys.argv[1:]):
-        sys.stdout.write(json.dumps(found) + "\n")
+    for row in summaries(sys.argv[1:]):
+        sys.stdout.write(json.dumps(row) + "\n")

@@ -1,4 +1,4 @@
-"""A shell, a job or a rank as it is now: everything gathered, then looked at."""
+"""Diagnosis of the current shell, job or rank: collect its state, then run all checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.doctor.python import wrong_overlay, wrong_packages
 from uenvtool.doctor.snapshot import Snapshot
-from uenvtool.doctor.variables import absent_paths, left_from_host, tuned_here, wrong_variables
+from uenvtool.doctor.variables import absent_paths, current_tuning, left_from_host, wrong_variables
 from uenvtool.knowledge.finding import Known, load_findings
 from uenvtool.venv.health import PythonHere, python_here
 
@@ -29,24 +29,29 @@ CHECKS = (
     wrong_disks,
     wrong_overlay,
 )
-"""Every check, in the order in which findings of one severity are shown: each a function of what is there."""
+"""All checks, in the order in which findings of the same severity are printed."""
 
 
-def faults(here: Snapshot) -> list[Fault]:
-    """Return what is wrong with what is there."""
-    return [fault for wrong in CHECKS for fault in wrong(here)]
+def faults(snapshot: Snapshot) -> list[Fault]:
+    """Return the faults that all checks find in a snapshot."""
+    return [fault for check in CHECKS for fault in check(snapshot)]
 
 
-def examine_here(
+def examine_shell(
     environ: Mapping[str, str], *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
 ) -> Examination:
-    """Return what is wrong in this shell. Raises BadInput for names that do not exist."""
-    is_rank = "SLURM_PROCID" in environ  # each of many would read the libraries whole
+    """Return the diagnosis of this shell.
+
+    Raises BadInput if the system, runtime or recipe does not exist.
+    """
+    is_rank = "SLURM_PROCID" in environ  # many ranks reading all libraries at once would be slow
     python, printed = python_here(environ, read_libraries=not is_rank)
-    folders, gone = search_path(environ)
+    directories, gone = search_path(environ)
     views = loaded_views(environ)
-    folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]
-    tuned, why_not = tuned_here(environ, system=system, runtime=runtime, recipe=recipe, folders=folders, python=python)
+    directories += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]
+    tuned, why_not = current_tuning(
+        environ, system=system, runtime=runtime, recipe=recipe, directories=directories, python=python
+    )
     names = (node := platform.node(), environ.get("MASTER_ADDR", ""))
     job = current_job(environ)
     snapshot = Snapshot(
@@ -62,7 +67,7 @@ def examine_here(
         core_limit=machine.core_limit(),
         listening=machine.listening(),
         unresolved=machine.unresolved(names if job else ()),
-        libraries=libraries_here(environ, python, folders, gone),
+        libraries=libraries_here(environ, python, directories, gone),
         disks=disks_here(environ, python),
         absent=dict(absent_paths(environ)),
     )
@@ -76,34 +81,34 @@ def examine_here(
 
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
-    """Read what Python prints at its start as a log: an overlay says there what is wrong with its base or image."""
+    """Yield the findings in the messages that Python prints at its start, such as an overlay's about its base."""
     if not printed:
         return
-    found = examined(read_logs([("python", io.BytesIO(printed.encode()))], Scanner(known)), known).findings
-    for finding in found:
+    findings = examined(read_logs([("python", io.BytesIO(printed.encode()))], Scanner(known)), known).findings
+    for finding in findings:
         yield Finding(known=finding.known, detail=finding.detail, text=finding.text)
-    if python is None and not found:
+    if python is None and not findings:
         broken = known.findings["python-broken"]
         yield Finding(known=broken, detail=printed.strip().splitlines()[-1])
 
 
-def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
-    if not here.is_at_work:
+def _facts(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    if not snapshot.is_at_work:
         return
-    if here.tuned:
-        yield "runs on", f"{here.tuned.system}, in {here.tuned.runtime}"
-    if here.python:
-        yield "Python", here.python.version
-        for torch in here.python.versions("torch")[:1]:
+    if snapshot.tuned:
+        yield "runs on", f"{snapshot.tuned.system}, in {snapshot.tuned.runtime}"
+    if snapshot.python:
+        yield "Python", snapshot.python.version
+        for torch in snapshot.python.versions("torch")[:1]:
             yield "torch", f"{torch.version} of {torch.folder}"
-    for plugin in here.libraries.found.get(PLUGIN, ())[:1]:
-        yield "NCCL's plugin", plugin
+    for plugin in snapshot.libraries.found.get(PLUGIN, ())[:1]:
+        yield "NCCL plugin", plugin
 
 
-def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
+def _unseen(why_not: str, snapshot: Snapshot) -> Iterator[str]:
     if why_not:
         yield why_not
-    if here.python is None:
-        yield "packages: no Python on PATH, or it does not start"
-    if not here.is_at_work:
-        yield "network, ports, memory: not in a job"
+    if snapshot.python is None:
+        yield "packages: Python is not on PATH or does not start"
+    if not snapshot.is_at_work:
+        yield "network, ports, memory: not inside a job"

@@ -1,7 +1,7 @@
-"""Splits shell text into commands of words with their places, also if a script has placeholders or errors in it.
+"""Lexer that splits shell text into commands and words with positions, even if it has placeholders or syntax errors.
 
-shlex gives no positions, and bashlex refuses a script that is not yet complete. This reads what the check
-needs: words, quotes, substitutions, heredocs, pipes, and the branches and loops that a command stands in.
+shlex returns no positions, and bashlex rejects incomplete scripts. This module recognises only the syntax that `check`
+needs: words, quotes, substitutions, heredocs, pipes, and the branches and loops around a command.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _TOKEN = re.compile(
 )
 _INSIDE = re.compile(rf"\\.|[${OUTER}]\(|[${OUTER}]\{{|[\"'`(){{}}]", re.DOTALL)
 _ESCAPES = {"double": re.compile(r"\\[$`\"\\\n]"), "escape": re.compile(r"\\.", re.DOTALL)}
-"""What a backslash escapes, by the kind of piece; nothing in the others."""
+"""The escape sequences in each kind of piece; other kinds have none."""
 _MARKS = {
     "double": re.compile(r"\\[$`\"\\\n]|\$"),
     "escape": re.compile(r"\\.", re.DOTALL),
     "plain": re.compile(r"\$"),
     "open": re.compile(r"\$"),
 }
-"""The same, and a `$`."""
+"""The escape sequences and `$` characters in each kind of piece."""
 _OPENING = {'"': ("$(", "${"), "`": ("$(", "${"), "${": ("$(", "${", '"', "`")}
 _OPENING["("] = _OPENING["$("] = ("(", "$(", "${", '"', "`")
-"""What opens a further level, by what is open."""
+"""The delimiters that open a nested level inside each open delimiter."""
 _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
 
 
 def commands(text: str) -> Iterator[ShellCommand]:
-    """Yield the commands of a text in order; comments, redirections and the patterns of `case` are left out."""
+    """Yield the commands of a text in order, without comments, redirections and `case` patterns."""
     position = 0
     blocks = Blocks()
-    here = ShellCommand()
+    command = ShellCommand()
     word: list[Piece] | None = None
     skips = False  # the next word is the file of a redirection
     heredocs: list[tuple[re.Match[str], ShellCommand]] = []
@@ -52,65 +52,65 @@ def commands(text: str) -> Iterator[ShellCommand]:
         if word is None and text[position] == "#":
             position = _line_end(text, position)
             continue
-        found = _TOKEN.match(text, position)
-        if found is None:  # a lone backslash at the very end
+        token = _TOKEN.match(text, position)
+        if token is None:  # a lone backslash at the very end
             break
-        kind, start, position = str(found.lastgroup), found.start(), found.end()
-        if found["heredoc"]:
-            heredocs.append((found, here))
+        kind, start, position = str(token.lastgroup), token.start(), token.end()
+        if token["heredoc"]:
+            heredocs.append((token, command))
             word = None
         elif kind in ("blank", "redirection"):
             word, skips = None, kind == "redirection" or skips
-        elif kind in ("end", "amp") and (end := _array_or_arithmetic(text, start, here, word)):
+        elif kind in ("end", "amp") and (end := _array_or_arithmetic(text, start, command, word)):
             position = end
             if word is not None:
                 word.append(Piece("open", start, end))
         elif kind in ("end", "amp"):
-            here.piped, here.background = found[0] in ("|", "|&"), kind == "amp"
-            if _is_placed(text, here, blocks, found[0], start):
-                yield here
-            here, word, skips = ShellCommand(pipe=here.piped), None, False
-            if found[0] == "\n":
+            command.piped, command.background = token[0] in ("|", "|&"), kind == "amp"
+            if _completed(text, command, blocks, token[0], start):
+                yield command
+            command, word, skips = ShellCommand(pipe=command.piped), None, False
+            if token[0] == "\n":
                 position = _past_heredocs(text, position, heredocs)
         else:
             if kind == "open":
                 position = closing(text, start, position)
-                kind = "double" if found[0] == '"' else "open"
+                kind = "double" if token[0] == '"' else "open"
             if word is None:
                 word = []
                 if not skips:
-                    here.words.append(word)
+                    command.words.append(word)
                 skips = False
             word.append(Piece(kind, start, position))
-    if _is_placed(text, here, blocks, "\n", position):
-        yield here
+    if _completed(text, command, blocks, "\n", position):
+        yield command
 
 
-def _is_placed(text: str, command: ShellCommand, blocks: Blocks, end: str, offset: int) -> bool:
-    """Spell the words and say where the command stands; tell if it is one."""
+def _completed(text: str, command: ShellCommand, blocks: Blocks, end: str, offset: int) -> bool:
+    """Set the spellings and path of a command. Return False if no command remains without its keywords."""
     command.spellings = [spelling(text, word) for word in command.words]
     return blocks.place(command, end, offset)
 
 
-def _array_or_arithmetic(text: str, start: int, here: ShellCommand, word: list[Piece] | None) -> int:
-    """Return the offset behind the list of `name=(...)` or behind `((...))` that starts here; 0 if neither does."""
+def _array_or_arithmetic(text: str, start: int, command: ShellCommand, word: list[Piece] | None) -> int:
+    """Return the end offset of the `(...)` in `name=(...)`, or of `((...))`, that begins at `start`, or 0."""
     if text[start] != "(":
         return 0
     if word and text[word[-1].end - 1] == "=":
         return closing(text, start, start + 1)
-    is_arithmetic = text.startswith("((", start) and (not here.words or spelling(text, here.words[0]) == "for")
+    is_arithmetic = text.startswith("((", start) and (not command.words or spelling(text, command.words[0]) == "for")
     return closing(text, start, start + 1) if is_arithmetic else 0
 
 
 def closing(text: str, start: int, position: int) -> int:
-    """Return the offset behind what was opened at `start`; the end of the text if nothing closes it."""
+    """Return the offset after the delimiter that closes the one at `start`, or the end of the text if none does."""
     stack = [text[start:position].replace(OUTER, "$")]
     while stack:
-        found = _INSIDE.search(text, position)
-        if found is None:
+        match = _INSIDE.search(text, position)
+        if match is None:
             return len(text)
-        position = found.end()
-        top, mark = stack[-1], found[0].replace(OUTER, "$")
+        position = match.end()
+        top, mark = stack[-1], match[0].replace(OUTER, "$")
         if mark == _CLOSING[top]:
             stack.pop()
         elif mark in _OPENING[top]:
@@ -121,55 +121,54 @@ def closing(text: str, start: int, position: int) -> int:
 
 
 def spelling(text: str, word: Sequence[Piece]) -> str:
-    """Return a word as its command gets it; substitutions are left as they are."""
-    found = []
+    """Return a word as its command receives it, with quotes removed and substitutions unchanged."""
+    parts = []
     for piece in word:
-        start, end = _inside(text, piece)
+        start, end = _range_without_quotes(text, piece)
         part = text[start:end]
         escapes = _ESCAPES.get(piece.kind) if "\\" in part else None
-        found.append(escapes.sub(lambda escape: _meant(escape[0]), part) if escapes else part)
-    return "".join(found)
+        parts.append(escapes.sub(lambda escape: _unescaped(escape[0]), part) if escapes else part)
+    return "".join(parts)
 
 
 def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
-    """Return a word that is a script itself, and the offset of each of its characters.
+    """Return the text of a word that is itself a script, and the offset of each of its characters.
 
-    A `$` that the outer shell expands is written as OUTER.
+    OUTER replaces each `$` that the outer shell expands.
     """
-    found: list[str] = []
+    parts: list[str] = []
     offsets: list[int] = []
     for piece in word:
-        position, end = _inside(text, piece)
+        position, end = _range_without_quotes(text, piece)
         marks = _MARKS.get(piece.kind)
         for mark in marks.finditer(text, position, end) if marks else ():
-            meant = OUTER if mark[0] == "$" else _meant(mark[0])
-            found += (text[position : mark.start()], meant)
-            offsets += [*range(position, mark.start()), *[mark.end() - 1] * len(meant)]
+            replacement = OUTER if mark[0] == "$" else _unescaped(mark[0])
+            parts += (text[position : mark.start()], replacement)
+            offsets += [*range(position, mark.start()), *[mark.end() - 1] * len(replacement)]
             position = mark.end()
-        found.append(text[position:end])
+        parts.append(text[position:end])
         offsets += range(position, end)
-    return "".join(found), offsets
+    return "".join(parts), offsets
 
 
-def _inside(text: str, piece: Piece) -> tuple[int, int]:
-    """Return the piece without its quotes."""
+def _range_without_quotes(text: str, piece: Piece) -> tuple[int, int]:
     if piece.kind not in ("single", "double") or text[piece.start] not in "'\"":
         return piece.start, piece.end
     closed = piece.end - piece.start > 1 and text[piece.end - 1] == text[piece.start]
     return piece.start + 1, piece.end - closed
 
 
-def _meant(escape: str) -> str:
+def _unescaped(escape: str) -> str:
     return "" if escape == "\\\n" else escape[1:]
 
 
 def _line_end(text: str, position: int) -> int:
-    found = text.find("\n", position)
-    return len(text) if found < 0 else found
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
 
 
 def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str], ShellCommand]]) -> int:
-    """Give each heredoc that starts here its body; the offset behind them."""
+    """Set the body of each pending heredoc, and return the offset after the last one."""
     for mark, command in heredocs:
         ended = re.compile(rf"^\t*{re.escape(mark['mark'])}$", re.MULTILINE).search(text, position)
         command.body = Piece("quoted" if mark["quote"] else "heredoc", position, ended.start() if ended else len(text))

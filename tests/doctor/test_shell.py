@@ -1,4 +1,4 @@
-"""doctor in a shell: real Pythons and overlays, a laptop, absurd environments."""
+"""Diagnosis of a shell with real Pythons and overlays, on a laptop, and with absurd environments."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ from tests.support.programs import program
 from tests.venv.test_numpy_abi import FOR_1, compiled
 from tests.venv.test_torch_abi import BYE, HELLO, library
 from uenvtool.doctor import disks, libraries, machine
-from uenvtool.doctor.here import examine_here
-from uenvtool.doctor.variables import tuned_here
+from uenvtool.doctor.shell import examine_shell
+from uenvtool.doctor.variables import current_tuning
 
 
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell in no job and no environment."""
+    """Set up a shell outside of jobs and environments."""
     for name in list(os.environ):
         if name.startswith(("SLURM", "NCCL", "FI_", "MPICH", "OMP_", "MASTER", "KUBERNETES", "PYTHON", "VIRTUAL_ENV")):
             monkeypatch.delenv(name)
 
 
 def found(cli: Cli, *options: str) -> dict[str, str]:
-    """The findings by id with their details."""
+    """Return the detail of each finding, by ID."""
     answer = cli("doctor", "--json", *options)
     assert answer.code in (0, 1), answer.stderr
     return {finding["id"]: finding["detail"] for finding in json.loads(answer.stdout)["findings"]}
 
 
 def mounted_as(root: Path, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have this table of mounts looked at in place of the machine's."""
+    """Replace the machine's mount table."""
     (root / "proc/self").mkdir(parents=True)
     (root / "proc/self/mountinfo").write_text(table)
     monkeypatch.setenv("UENVTOOL_ROOT", str(root))
 
 
 def fill(base: BaseHere, folder: Path) -> None:
-    """Give a base a torch and a tool."""
+    """Install a torch and a tool into a base."""
     packages = [wheel(folder, "torch", "2.6.0"), wheel(folder, "tool", "1.0")]
     install(base.site, *packages)
 
 
-def test_a_laptop_is_told_in_one_line_what_was_skipped(cli: Cli) -> None:
+def test_skipped_checks_are_listed_in_one_line(cli: Cli) -> None:
     answer = cli("doctor")
 
     assert (answer.code, answer.stderr) == (0, "")
     assert answer.stdout == (
-        "no problems found in this shell; skipped: variables (unrecognised machine, --system names it), "
-        "network, ports, memory (not in a job)\n"
+        "no problems found in this shell; skipped: variables (this machine is not a known system; pass --system), "
+        "network, ports, memory (not inside a job)\n"
     )
 
 
-def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
+def test_new_overlay_is_healthy_and_each_fault_is_found(
     cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = loaded("pythonpath")
@@ -97,7 +97,7 @@ def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
     assert found(cli) == session
 
     install(own, wheel(place / "other", "torch", "2.9.0"))  # as `uv pip install torch` does
-    assert found(cli) == {**session, "two-torches": f"2.9.0 in {own} over 2.6.0 in {base.site}"}
+    assert found(cli) == {**session, "two-torches": f"2.9.0 in {own} hides 2.6.0 in {base.site}"}
 
     install(base.site, wheel(wheels, "more", "1.0"))
     assert "overlay-base-missing" in found(cli)
@@ -106,7 +106,7 @@ def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
     assert "overlay-base-missing" in found(cli)
 
 
-def test_a_plain_venv_behind_pythonpath_is_hidden_by_the_base(
+def test_venv_after_pythonpath_is_hidden_by_the_base(
     cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = loaded("pythonpath")
@@ -116,12 +116,10 @@ def test_a_plain_venv_behind_pythonpath_is_hidden_by_the_base(
     install(own, wheel(wheels, "tool", "2.0"))
     monkeypatch.setenv("PATH", f"{place}/v/bin:{os.environ['PATH']}")
 
-    assert found(cli)["base-hides-overlay"] == f"tool 1.0 of {base.site} over tool 2.0 of {own}".replace(
-        "over tool", "over"
-    )
+    assert found(cli)["base-hides-overlay"] == f"tool 1.0 in {base.site} hides 2.0 in {own}"
 
 
-def test_an_image_that_is_older_than_its_overlay_is_found(
+def test_packed_overlay_older_than_its_directory_is_found(
     cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = loaded("pythonpath")
@@ -145,22 +143,20 @@ def test_a_python_that_does_not_start_is_a_finding(cli: Cli, place: Path, monkey
     assert found(cli)["python-broken"] == "libpython3.12.so: cannot open"
 
 
-def test_libfabric_is_asked_for_the_network_that_is_named(
-    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_provider_that_libfabric_lacks_is_found(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fi_info = program(place / "bin/fi_info", "printf 'tcp:\\n    version: 204.0\\nshm:\\n    version: 204.0\\n'")
     monkeypatch.setenv("PATH", f"{fi_info.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("FI_PROVIDER", "cxi")
 
-    assert found(cli)["provider-missing"] == "FI_PROVIDER=cxi, and libfabric offers shm, tcp"
+    assert found(cli)["provider-missing"] == "FI_PROVIDER=cxi, but libfabric offers shm, tcp"
     monkeypatch.setenv("FI_PROVIDER", "tcp;ofi_rxm")
     assert "provider-missing" not in found(cli)
 
 
 @pytest.fixture
 def with_mpi4py(place: Path, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives the Python of a job a mpi4py whose real library needs Cray MPICH's, and what else is named."""
+    """Install an mpi4py linked with Cray MPICH, or the given MPI library, into the Python of a job."""
     base = loaded("pythonpath")
     mpi = library(place / "mpich" / "libmpi_gnu_123.so.12", "int mpi;")
     install(base.site, wheel(place / "w", "mpi4py", "4.0.1"))
@@ -175,7 +171,7 @@ def with_mpi4py(place: Path, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) ->
     return link
 
 
-def test_a_program_of_mpi_without_the_gpu_transport_layer_is_found(
+def test_mpi_program_without_gtl_is_found(
     cli: Cli, with_mpi4py: Callable[..., None], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     layer = library(place / "mpich" / "libmpi_gtl_cuda.so.0", "int layer;")
@@ -196,9 +192,7 @@ def test_a_program_of_mpi_without_the_gpu_transport_layer_is_found(
     assert "gtl-not-linked" not in found(cli)
 
 
-def test_an_mpi_of_another_kind_than_the_one_that_python_needs_is_found(
-    cli: Cli, with_mpi4py: Callable[..., None], place: Path
-) -> None:
+def test_two_kinds_of_mpi_are_found(cli: Cli, with_mpi4py: Callable[..., None], place: Path) -> None:
     with_mpi4py()
     for name in ("libmpi.so.12.2.0", "libmpi.so.12", "libmpi.so"):  # the names of one library
         library(place / "mpich" / name, "int mpi;")
@@ -209,10 +203,10 @@ def test_an_mpi_of_another_kind_than_the_one_that_python_needs_is_found(
     assert "two-mpis" not in found(cli)
 
     with_mpi4py(mpi=library(other, "int mpi;"))
-    assert "libmpi.so.40 that " in found(cli)["two-mpis"]
+    assert "libmpi.so.40 needed by " in found(cli)["two-mpis"]
 
 
-def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
+def test_hub_cache_on_a_shared_disk_is_counted(
     cli: Cli, loaded: Loaded, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = loaded("pythonpath")
@@ -230,14 +224,14 @@ def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
 
     (hub / "hub" / "one-more").touch()
     monkeypatch.setenv("HF_HUB_CACHE", str(hub / "hub"))
-    assert found(cli)["hub-cache-on-shared-disk"] == f"HF_HOME {hub}, 2000 files or more on lustre"
+    assert found(cli)["hub-cache-on-shared-disk"] == f"HF_HOME {hub}, at least 2000 files on lustre"
     assert f"\nmksquashfs {hub} hub.squashfs\n" in cli("doctor", "--fix").stdout
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv("HF_HOME", str(place / "elsewhere"))
     assert "hub-cache-on-shared-disk" not in found(cli)
 
 
-def test_variables_that_name_paths_of_the_host_are_found_in_a_container(
+def test_host_paths_in_variables_are_found_in_a_container(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
@@ -248,7 +242,7 @@ def test_variables_that_name_paths_of_the_host_are_found_in_a_container(
 
     monkeypatch.setenv("APPTAINER_CONTAINER", "/x.sif")
     assert found(cli)["host-variable-left"] == (
-        f"VIRTUAL_ENV={place}/of-the-host, UENV_MOUNT_LIST=/user-gone is not there"
+        f"VIRTUAL_ENV={place}/of-the-host, UENV_MOUNT_LIST=/user-gone do not exist here"
     )
     fix = cli("doctor", "--fix").stdout
     assert "\nunset VIRTUAL_ENV UENV_MOUNT_LIST\n" in fix
@@ -266,7 +260,7 @@ def test_a_job_of_one_node_on_olivia_does_not_lack_the_network(cli: Cli, monkeyp
     assert ["NCCL_NET, " in answer or "NCCL_NET " in answer for answer in answers] == [False, True]
 
 
-def test_the_commands_of_fix_end_what_they_mend(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fix_commands_resolve_their_findings(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {
         "CLUSTER_NAME": "clariden",
         "UENV_VIEW": "/u:pytorch:default",
@@ -286,7 +280,7 @@ def test_the_commands_of_fix_end_what_they_mend(cli: Cli, monkeypatch: pytest.Mo
     assert not left & {"variable-missing", "variable-wrong", "threads-over-cores"}, ran.stdout
 
 
-def test_secrets_of_the_environment_stay_out_of_every_report(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_the_environment_are_hidden(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hf_abcdefghijklmnop"
     for name in ("HF_TOKEN", "WANDB_API_KEY", "MASTER_ADDR"):
         monkeypatch.setenv(name, secret)
@@ -298,7 +292,7 @@ def test_secrets_of_the_environment_stay_out_of_every_report(cli: Cli, monkeypat
         assert secret not in answer.stdout + answer.stderr
 
 
-def test_what_the_machine_says_is_read() -> None:
+def test_machine_properties_are_read() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -311,19 +305,17 @@ def test_what_the_machine_says_is_read() -> None:
     assert machine.unresolved(["localhost", "no.such.host.invalid"]) == ("no.such.host.invalid",)
 
 
-def test_the_disk_of_a_folder_is_that_of_the_mount_that_is_nearest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_of_a_directory_is_its_nearest_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = f"2 1 0:2 / {tmp_path} rw,relatime shared:1 - lustre fs rw"
     mounted_as(tmp_path / "root", f"1 0 0:1 / / rw - ext4 /dev/sda rw\nrubbish\n{shared}\n", monkeypatch)
     mounts = disks.mounts(os.environ)
 
-    assert disks.folder(str(tmp_path / "v"), mounts).disk == "lustre"
-    assert disks.folder(str(tmp_path), mounts).files == 1
-    assert disks.folder("/usr", mounts).disk == "ext4"
+    assert disks.directory_at(str(tmp_path / "v"), mounts).disk == "lustre"
+    assert disks.directory_at(str(tmp_path), mounts).files == 1
+    assert disks.directory_at("/usr", mounts).disk == "ext4"
 
 
-def test_libraries_are_found_in_the_loaders_order(tmp_path: Path) -> None:
+def test_libraries_are_found_in_loader_order(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "libnccl-net.so").touch()
@@ -359,18 +351,18 @@ ODD = [
         | st.sampled_from(ODD),
     )
 )  # fmt: skip
-def test_no_environment_makes_doctor_fail(environ: dict[str, str]) -> None:
-    examine_here(environ)
+def test_any_environment_is_handled(environ: dict[str, str]) -> None:
+    examine_shell(environ)
 
 
-def test_a_uenv_in_a_container_that_is_the_machine_is_a_uenv(tmp_path: Path) -> None:
+def test_uenv_mounted_in_a_container_is_recognised(tmp_path: Path) -> None:
     view = tmp_path / "u" / "env" / "default"
     view.mkdir(parents=True)
     (tmp_path / ".dockerenv").touch()
     environ = {"UENVTOOL_ROOT": str(tmp_path), "UENV_VIEW": f"{tmp_path}/u:pytorch:default"}
 
     def runtime(environ: dict[str, str]) -> str:
-        tuned, _ = tuned_here(environ, system="clariden", runtime=None, recipe=None, folders=(), python=None)
+        tuned, _ = current_tuning(environ, system="clariden", runtime=None, recipe=None, directories=(), python=None)
         return tuned.runtime if tuned else ""
 
     assert runtime(environ) == "uenv"

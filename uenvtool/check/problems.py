@@ -1,4 +1,4 @@
-"""Finds the flaws of a batch script or EDF: each rule against the parts of the file."""
+"""The problems in a batch script or EDF, found by applying each rule to the parts of the file."""
 
 from __future__ import annotations
 
@@ -21,18 +21,21 @@ from uenvtool.knowledge.secrets import HIDDEN
 
 IGNORE = "uenvtool: ignore"
 _MEANT = re.compile(r"[ \t]*#.*(?i:\b(do not|don'?t) (remove|delete|change|unset)\b)")
-"""Who wrote a script says above a line that it has to stay: another site's workaround is not known here."""
+"""A comment that asks to keep a line, which may be a site's workaround. A problem there is reported as a hint."""
 _IGNORED = re.compile(r"uenvtool: ignore[= ]([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
 _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Flaw:
-    """A flaw at its place.
+class Problem:
+    """A problem in a file.
 
-    severity: the rule's, or that of a hint where it is not known if the rule holds. detail: what was found there, if
-    the rule alone does not say it. line: the script's line; width: of what was found in it. fix: a line to paste, or
-    what to do. edits: offset, end and new text of what --fix changes.
+    severity: the rule's severity, or HINT if it is uncertain whether the rule applies.
+    line: the script's line.
+    width: the number of matched characters in the line.
+    fix: a line to paste, or an instruction.
+    detail: an explanation, if the rule's text is not enough.
+    edits: the changes that --fix makes, as offset, end and new text.
     """
 
     rule: Rule
@@ -46,18 +49,18 @@ class Flaw:
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong, with what was found."""
+        """Return the rule's text, with the detail if there is one."""
         return f"{self.rule.what}: {self.detail}" if self.detail else self.rule.what
 
     @property
     def named(self) -> str:
-        """Return what was found, in a line without the script beside it; never a secret."""
+        """Return the detail or the matched text for output that does not show the script; never a secret."""
         start = self.position.column - 1
-        words = "" if self.rule.secret or self.rule.missing else self.line[start : start + self.width]
-        return self.detail or shorten(words, 60, placeholder=" ...")
+        matched_text = "" if self.rule.secret or self.rule.missing else self.line[start : start + self.width]
+        return self.detail or shorten(matched_text, 60, placeholder=" ...")
 
     def data(self) -> dict[str, object]:
-        """Return it as data for --json."""
+        """Return the problem as JSON data."""
         return {
             "file": self.position.file,
             "line": self.position.line,
@@ -76,16 +79,16 @@ class Flaw:
 
 
 def read_source(text: str, shown: str) -> CheckedFile:
-    """Return a file as an EDF if it is named `.toml` or is of that form, else as a batch script."""
+    """Parse a file as an EDF if its suffix is `.toml` or its content looks like one, or else as a batch script."""
     looks_like_edf = not text.startswith("#!") and "#SBATCH" not in text and _EDF.search(text) is not None
     is_edf = PurePath(shown).suffix == ".toml" or looks_like_edf
     return read_edf(text.replace("\r\n", "\n"), shown) if is_edf else read_script(text, shown)
 
 
-def findings(context: Context, rules: Iterable[Rule]) -> list[Flaw]:
-    """Return the flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
+def problems_of(context: Context, rules: Iterable[Rule]) -> list[Problem]:
+    """Return the problems in a file, in file order, without those disabled by `# uenvtool: ignore=RULE`."""
     source = context.source
-    found = [
+    hits = [
         (rule, hit)
         for rule in rules
         if not rule.for_ or rule.for_ & source.kinds
@@ -93,100 +96,111 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Flaw]:
     ]
     lines = lines_of(source.text)
     ignored = _ignored(source.text)
-    shown = [_finding(rule, hit, lines, context) for rule, hit in found]
-    return [hit for hit in _apart(shown) if not {hit.rule.id, "all"} & ignored.get(hit.position.line, set())]
+    problems = _without_overlaps(_problem(rule, hit, lines, context) for rule, hit in hits)
+    return [problem for problem in problems if not {problem.rule.id, "all"} & ignored.get(problem.position.line, set())]
 
 
-def _apart(found: Iterable[Flaw]) -> list[Flaw]:
-    """Return the findings in the order of the file; of those of one rule at one place the first."""
+def _without_overlaps(problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems in file order, with only the first of the overlapping problems of a rule."""
     ends: dict[tuple[str, int], int] = {}
     kept = []
-    for hit in sorted(found, key=lambda hit: (hit.position, hit.rule.id)):
-        place = (hit.rule.id, hit.position.line)
-        if hit.position.column >= ends.get(place, 0):
-            ends[place] = hit.position.column + hit.width
-            kept.append(hit)
+    for problem in sorted(problems, key=lambda problem: (problem.position, problem.rule.id)):
+        place = (problem.rule.id, problem.position.line)
+        if problem.position.column >= ends.get(place, 0):
+            ends[place] = problem.position.column + problem.width
+            kept.append(problem)
     return kept
 
 
-def _finding(rule: Rule, found: Hit, lines: Lines, context: Context) -> Flaw:
-    line, column = lines(found.offset)
+def _problem(rule: Rule, hit: Hit, lines: Lines, context: Context) -> Problem:
+    line, column = lines(hit.offset)
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
-    edits = found.edits or _edits(rule, found.offset, found.end, context.source.text)
+    edits = hit.edits or _edits(rule, hit.offset, hit.end, context.source.text)
     above = lines.line(line - 1) if line > 1 else ""
     is_meant = bool(_MEANT.search(text) or _MEANT.match(above)) and rule.severity == WARNING
-    severity = rule.severity if holds and found.is_certain and not is_meant else HINT
-    edited = _edited_line(context.source.text, edits, found.offset) if edits and not rule.secret else ""
-    fix = edited if edited not in ("", text.strip()) else found.fix or rule.fix
-    return Flaw(
+    severity = rule.severity if holds and hit.is_certain and not is_meant else HINT
+    edited = _edited_line(context.source.text, edits, hit.offset) if edits and not rule.secret else ""
+    fix = edited if edited not in ("", text.strip()) else hit.fix or rule.fix
+    return Problem(
         rule=rule,
         severity=severity,
         position=Position(context.source.shown, line, column),
         line=text,
-        width=max(min(found.end - found.offset, len(text) - column + 1), 1),
+        width=max(min(hit.end - hit.offset, len(text) - column + 1), 1),
         fix=fix,
-        detail=found.detail.replace(OUTER, "$"),
+        detail=hit.detail.replace(OUTER, "$"),
         edits=edits,
     )
 
 
-def secrets(text: str, found: Iterable[Flaw]) -> set[str]:
-    """Return the secrets of a file that the findings name: the value of `NAME=VALUE`, or the last word."""
+def secrets(text: str, problems: Iterable[Problem]) -> set[str]:
+    """Return the secrets that the problems mark in a file: the value of `NAME=VALUE`, or the last word."""
     lines = lines_of(text)
-    marked = [lines.line(hit.position.line)[hit.position.column - 1 :][: hit.width] for hit in found if hit.rule.secret]
-    values = {re.split(r"[=\s]", words.rstrip("\"'"))[-1].strip("\"'") for words in marked}
+    marked = [
+        lines.line(problem.position.line)[problem.position.column - 1 :][: problem.width]
+        for problem in problems
+        if problem.rule.secret
+    ]
+    values = {re.split(r"[=\s]", excerpt.rstrip("\"'"))[-1].strip("\"'") for excerpt in marked}
     return {value for value in values if len(value) >= 8}
 
 
-def without(hidden: Iterable[str], text: str) -> str:
-    """Return the text with each secret hidden."""
+def hide(hidden: Iterable[str], text: str) -> str:
+    """Return the text with each secret replaced."""
     for secret in hidden:
         text = text.replace(secret, HIDDEN)
     return text
 
 
-def without_secrets(text: str, found: Iterable[Flaw]) -> list[Flaw]:
-    """Return the findings of a file with its secrets hidden."""
-    found = list(found)
-    hidden = secrets(text, found)
+def without_secrets(text: str, problems: Iterable[Problem]) -> list[Problem]:
+    """Return the problems in a file with the file's secrets hidden."""
+    problems = list(problems)
+    hidden = secrets(text, problems)
     return [
-        replace(hit, line=without(hidden, hit.line), fix=without(hidden, hit.fix), detail=without(hidden, hit.detail))
-        for hit in found
+        replace(
+            problem,
+            line=hide(hidden, problem.line),
+            fix=hide(hidden, problem.fix),
+            detail=hide(hidden, problem.detail),
+        )
+        for problem in problems
     ]
 
 
-def fixed(text: str, found: Iterable[Flaw]) -> str:
-    """Return a script with the edits of its findings; of edits that overlap the first counts."""
+def fixed(text: str, problems: Iterable[Problem]) -> str:
+    """Return a script with the edits of its problems applied. If edits overlap, only the first is applied."""
     position = 0
     new: list[str] = []
-    for start, end, replacement in _made(found):
+    for start, end, replacement in _applied_edits(problems):
         new += (text[position:start], replacement)
         position = end
     return "".join(new) + text[position:]
 
 
-def _made(found: Iterable[Flaw]) -> Iterator[tuple[int, int, str]]:
+def _applied_edits(problems: Iterable[Problem]) -> Iterator[tuple[int, int, str]]:
     position = 0
-    for edit in sorted({edit for finding in found for edit in finding.edits}):
+    for edit in sorted({edit for problem in problems for edit in problem.edits}):
         if edit[0] >= position:
             yield edit
             position = edit[1]
 
 
-def mendable(text: str, found: Sequence[Flaw], again: Callable[[str, Iterable[Rule]], Iterable[Flaw]]) -> list[Flaw]:
-    """Return the findings of a file without the edits that leave their flaw in its line.
+def with_working_edits(
+    text: str, problems: Sequence[Problem], recheck: Callable[[str, Iterable[Rule]], Iterable[Problem]]
+) -> list[Problem]:
+    """Return the problems in a file, without the edits that do not remove their problem.
 
-    again: gives the findings of some rules in what the edits make of the text.
+    recheck: a function that returns the problems that some rules find in the edited text.
     """
-    rules = {finding.rule.id: finding.rule for finding in found if finding.edits}
+    rules = {problem.rule.id: problem.rule for problem in problems if problem.edits}
     if not rules:
-        return list(found)
-    left = {(finding.rule.id, finding.position.line) for finding in again(fixed(text, found), rules.values())}
+        return list(problems)
+    remaining = {(problem.rule.id, problem.position.line) for problem in recheck(fixed(text, problems), rules.values())}
     starts = lines_of(text).starts
-    moving = [edit for edit in _made(found) if "\n" in edit[2] or "\n" in text[edit[0] : edit[1]]]
+    moving = [edit for edit in _applied_edits(problems) if "\n" in edit[2] or "\n" in text[edit[0] : edit[1]]]
 
-    def line_then(line: int) -> int:
+    def edited_line(line: int) -> int:
         above = starts[line - 1]
         moved = (
             new.count("\n") - text.count("\n", start, min(end, above)) for start, end, new in moving if start < above
@@ -194,10 +208,10 @@ def mendable(text: str, found: Sequence[Flaw], again: Callable[[str, Iterable[Ru
         return line + sum(moved)
 
     return [
-        replace(finding, edits=(), fix=finding.rule.fix)
-        if finding.edits and (finding.rule.id, line_then(finding.position.line)) in left
-        else finding
-        for finding in found
+        replace(problem, edits=(), fix=problem.rule.fix)
+        if problem.edits and (problem.rule.id, edited_line(problem.position.line)) in remaining
+        else problem
+        for problem in problems
     ]
 
 
@@ -226,7 +240,7 @@ def _of_rule(rule: Rule, context: Context) -> Iterator[Hit]:
     if not all(_has(look, context) for look in rule.with_) or any(_has(look, context) for look in rule.without):
         return
     is_unsure = any(_has(look, context) for look in rule.unsure)
-    for hit in _looked_for(rule, context):
+    for hit in _hits(rule, context):
         yield replace(hit, is_certain=False) if is_unsure else hit
 
 
@@ -234,7 +248,7 @@ def _has(look: Look, context: Context) -> bool:
     return next(_matching(look, context), None) is not None
 
 
-def _looked_for(rule: Rule, context: Context) -> Iterator[Hit]:
+def _hits(rule: Rule, context: Context) -> Iterator[Hit]:
     if rule.finder:
         yield from FINDERS[rule.finder](context)
     if rule.missing:
@@ -244,17 +258,17 @@ def _looked_for(rule: Rule, context: Context) -> Iterator[Hit]:
         parts = [(part, look) for look in rule.look for part in _matching(look, context)]
         starts = sorted(part.offset for part, _ in parts)
         for part, look in parts:
-            if not _holds_another(part, starts):
+            if not _starts_another_match(part, starts):
                 yield _matched(part, look, rule, context)
 
 
 def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
-    """Return a part that was looked for: of a line the words, of raw text its first group."""
+    """Return the hit for a part: the matched text of a line, the first group of a `raw` pattern, or the whole part."""
     start, end = part.offset, part.end
-    words = look.name.search(part.text) if part.kind == "line" else None
+    in_line = look.name.search(part.text) if part.kind == "line" else None
     raw = look.raw.search(context.source.text[start:end]) if look.raw else None
-    if words:
-        start, end = start + words.start(), start + words.end()
+    if in_line:
+        start, end = start + in_line.start(), start + in_line.end()
     elif raw and raw.lastindex:
         start, end = start + raw.start(1), start + raw.end(1)
     facts = {"name": part.name, "text": part.text, "found": context.source.text[start:end]}
@@ -264,7 +278,7 @@ def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
 
 
 def _matching(look: Look, context: Context) -> Iterator[Part]:
-    if not all(_has(one, context) for one in look.beside) or any(_has(one, context) for one in look.apart):
+    if not all(_has(other, context) for other in look.beside) or any(_has(other, context) for other in look.apart):
         return
     for part in context.parts(look.kind):
         if (
@@ -280,23 +294,23 @@ def _matching(look: Look, context: Context) -> Iterator[Part]:
             yield part
 
 
-def _holds_another(part: Part, starts: Sequence[int]) -> bool:
-    """Tell if a command starts another one that was found too: the inner one is the place to mend.
+def _starts_another_match(part: Part, starts: Sequence[int]) -> bool:
+    """Return whether a command contains another matching command, which is then the one to report.
 
-    starts: the offsets of all that was found, sorted.
+    starts: the sorted offsets of all matches.
     """
     following = bisect.bisect_right(starts, part.offset)
     return part.kind == "command" and following < len(starts) and starts[following] < part.end
 
 
 def _ignored(text: str) -> dict[int, set[str]]:
-    """Return each line with the rules that a comment on it, or alone on the line before, switches off."""
-    found: dict[int, set[str]] = {}
+    """Return the rules that are disabled on each line by a comment on it, or by a comment line before it."""
+    rules_by_line: dict[int, set[str]] = {}
     for number, line in enumerate(text.splitlines(), 1) if IGNORE in text else ():
         comment = _IGNORED.search(line) if IGNORE in line and "#" in line.partition(IGNORE)[0] else None
         if comment:
             names = set(re.split(r"[ ,]+", comment[1]))
-            found.setdefault(number, set()).update(names)
+            rules_by_line.setdefault(number, set()).update(names)
             if line.lstrip().startswith("#"):
-                found.setdefault(number + 1, set()).update(names)
-    return found
+                rules_by_line.setdefault(number + 1, set()).update(names)
+    return rules_by_line
