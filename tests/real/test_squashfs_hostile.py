@@ -67,7 +67,7 @@ HOSTILE = {
     "no JSON": ("{", None, UNREADABLE),
     "no UTF-8": ("\udcff", None, UNREADABLE),
     "a number without end": ("1" * 10_000, None, UNREADABLE),
-    "a list": ("[]", None, "not written by uenvtool: it must be a table"),
+    "a list": ("[]", None, "not written by uenvtool: uenvtool.json must be a table"),
     "packages that are none": ('{"packages": 5}', None, "not written by uenvtool: format must be 1"),
     "a symlink out of it": (Path("/etc/passwd"), None, "is not an image that uenvtool packed"),
     "cut in its first bytes": ("{}", 10, CUT),

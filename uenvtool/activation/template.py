@@ -23,7 +23,7 @@ def sections(template: Path) -> dict[str, str]:
 
 @cache
 def rank_program() -> str:
-    """Return the program for sh that sets the rank of a task of srun, as a few long lines."""
+    """Return the sh program that sets the rank of an srun task, with its lines joined into a few long ones."""
     lines: list[str] = []
     text = RANK.read_text(encoding="utf-8")
     for line in filled(

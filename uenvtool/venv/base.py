@@ -73,7 +73,7 @@ class Base:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether the base is a bare interpreter, without site packages of its own."""
+        """Return whether the base is a plain interpreter whose packages the overlay does not use."""
         return self.found_base.kind == PLAIN
 
     @property

@@ -57,7 +57,7 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
 
 
 def shown(uses: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Yield the lines of each use for printing, and each caveat once, after the last use that has it."""
+    """Yield each use as lines to print. A caveat that several uses share is printed once, after the last of them."""
     for number, use in enumerate(uses):
         yield "\n".join([f"{use['use']}:", *(f"  {line}" for line in use["text"].split("\n"))])
         if use["caveat"] and all(use["caveat"] != later["caveat"] for later in uses[number + 1 :]):

@@ -156,7 +156,7 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 def _by_directory(names: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Yield names, but for a directory that contains no known file, only the directory's name with a slash."""
+    """Yield the names, except that a directory without known files is yielded once, as its name with a slash."""
     directories = map(Path, {os.path.dirname(name) for name in known})
     known_directories = {str(parent) for directory in directories for parent in (directory, *directory.parents)}
     reported: set[str] = set()

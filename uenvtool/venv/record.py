@@ -145,13 +145,13 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     position = Position(shown)
     try:
         data = json.loads(text)
-        _check(data, {}, "it")
+        _check(data, {}, RECORD)
         version = data.get("format")
         if version != FORMAT and isinstance(version, int):
             raise BadInput(f"unknown format {version} of the record", position, "use a newer version of uenvtool")
         if version != FORMAT:
             raise TypeError(f"format must be {FORMAT}")
-        _check(data, _SHAPE, "it")
+        _check(data, _SHAPE, RECORD)
         base = {name: value for name, value in data["base"].items() if name != "in_container"}
         _check(base, {name: [str] if name == "folders" else str for name in base}, "base")
         if data.get("made_from"):
@@ -168,14 +168,14 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 
 
-def _check(data: Any, shape: Any, what: str) -> None:
+def _check(data: Any, shape: Any, place: str) -> None:
     """Raise TypeError if data does not match a shape: a type, a list of one shape, or a table of shapes."""
     kind: Any = shape if isinstance(shape, type) else type(shape)
     if type(data) is not kind or (kind is str and "\0" in data):
-        raise TypeError(f"{what} must be {_KINDS[kind]}")
+        raise TypeError(f"{place} must be {_KINDS[kind]}")
     if isinstance(shape, list):
         for item in data:
-            _check(item, shape[0], f"each of {what}")
+            _check(item, shape[0], f"each of {place}")
     elif isinstance(shape, dict):
         for name, inner in shape.items():
-            _check(data.get(name, _DEFAULTS.get(name)), inner, f"{name} of {what}" if what != "it" else name)
+            _check(data.get(name, _DEFAULTS.get(name)), inner, f"{name} of {place}" if place != RECORD else name)

@@ -89,7 +89,7 @@ def _built_from_source(plan: OverlayPlan) -> set[str]:
 
 
 def _newest_named(plan: OverlayPlan, question: Question, versions: Mapping[str, str]) -> frozenset[str]:
-    """Return the named packages whose newest version must be looked up: not pinned ones and not unchanged ones."""
+    """Return the named packages whose newest version must be looked up, which excludes pinned and unchanged ones."""
     return frozenset(
         requirement.name
         for requirement in plan.requested.requirements

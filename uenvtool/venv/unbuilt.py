@@ -86,7 +86,7 @@ def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
 
 
 def without_sources(settings: UvSettings) -> UvSettings:
-    """Return the settings without the options that build packages from source, which `Unbuilt` replaces."""
+    """Return the settings without the options that request builds from source; `Unbuilt` passes its own options."""
     pairs = itertools.pairwise(("", *settings.arguments))
     kept = (argument for option, argument in pairs if NO_BINARY not in (option, argument))
     env = {name: value for name, value in settings.environment.items() if name != "UV_NO_BINARY_PACKAGE"}

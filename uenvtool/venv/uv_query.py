@@ -38,7 +38,7 @@ class Question:
         fill(
             self.directory,
             {
-                # With the requirers, uv respects their requirements and can name them.
+                # The base's requirers are listed so that uv respects their requirements and names them in errors.
                 WANTED: _lines([*plan.requested.lines, *texts, *plan.overrides, *requirers]),
                 "pins.txt": _lines(pin for name, pin in self.pins.items() if name not in forced),
                 "overrides.txt": _lines(pin for name, pin in self.pins.items() if name in forced),
