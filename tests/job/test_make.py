@@ -894,4 +894,7 @@ def test_a_packed_venv_of_this_machine_s_python_is_refused_over_a_uenv(cli: Cli,
 
     assert answer.code == 2
     assert "--venv mine.squashfs: its Python " in answer.stderr
-    assert "hint: create one on the uenv: `uenvtool venv NEW PACKAGE... --uenv pytorch/v2.6.0:v1" in answer.stderr
+    assert (
+        "hint: create the environment on the uenv: `uenvtool venv NEW PACKAGE... --uenv pytorch/v2.6.0:v1"
+        in answer.stderr
+    )

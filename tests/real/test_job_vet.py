@@ -41,7 +41,7 @@ def run(site: Site, *options: str, python: str = "exit 3", **env: str) -> tuple[
 BAD = {
     "a GPU is missing": ("n2", "GPUs 3 of 4", {"FEWER_GPUS": "n2"}),
     "a GPU is full, where the job's script runs": ("n1", "MiB_free_on_a_GPU 1000 of 90000", {"FULL_GPU": "n1"}),
-    "it reaches no other, whose partner is used": ("n2", "it does not reach another node, see", {"python": PYTHON}),
+    "it reaches no other, whose partner is used": ("n2", "it cannot connect to another node, see", {"python": PYTHON}),
     "it is silent": ("n2", "no response within 60 s", {"SILENT": "n2", "VET_SECONDS": "60"}),
 }
 
@@ -56,7 +56,7 @@ def test_a_node_that_fails_its_vetting_is_not_used(site: Site, case: str) -> Non
     assert code == 0, output
     assert f"vet: {node} is excluded: {why}" in output
     assert f"vet: the training runs on {' '.join(good)}, which pass" in output
-    assert ("but not for the network: there is no torch" in output) == ("python" not in given)
+    assert ("but torch is not installed and the network is untested" in output) == ("python" not in given)
     assert [env["SLURMD_NODENAME"] for env in said(output)] == [good[0]] * 4 + [good[1]] * 4
     assert {env["sum"] for env in said(output)} == {str(sum(range(RANKS)))}
 

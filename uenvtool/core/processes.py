@@ -47,7 +47,7 @@ class _Interruption:
     has_come: bool = False
     is_starting: bool = False
     is_late: bool = False
-    is_told: bool = False
+    is_printed: bool = False
 
 
 _state = _Interruption()
@@ -154,9 +154,9 @@ def is_interrupted() -> bool:
 
 def tell_interrupted() -> None:
     """Print once that the command was interrupted; for long work also its step and the command that continues it."""
-    if _state.is_told:
+    if _state.is_printed:
         return
-    _state.is_told = True
+    _state.is_printed = True
     text = "interrupted\n"
     if doing:
         again = f"{os.environ.get(STARTED_BY, '')} {shlex.join(['uenvtool', *sys.argv[1:]])}".strip()

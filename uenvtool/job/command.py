@@ -51,12 +51,12 @@ class JobCommand:
     program: tuple[str, ...] = ()
 
     @property
-    def once_a_node(self) -> bool:
+    def once_per_node(self) -> bool:
         """Return whether the command runs once per node and starts the ranks of the node itself."""
         return self.launcher != SRUN
 
     @property
-    def told_ranks(self) -> tuple[str, int]:
+    def ranks_option(self) -> tuple[str, int]:
         """Return the option that sets the number of ranks per node, and this number; "" and 0 without an option."""
         launcher = launcher_named(self.launcher)
         for name in launcher.ranks if launcher else ():

@@ -96,7 +96,7 @@ def _planned(
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = through_its_python(_command(request, system, runtime, typed), disk)
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
-    tasks = 1 if command.once_a_node else ranks
+    tasks = 1 if command.once_per_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)

@@ -57,7 +57,7 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     elif plan.opens_shell:
         starts = "the shell"
     of_rank = "one rank for each GPU" if plan.gpus else "the ranks, which connect through gloo because there is no GPU"
-    yield Explained(TASKS, str(plan.tasks), starts if plan.command.once_a_node else of_rank)
+    yield Explained(TASKS, str(plan.tasks), starts if plan.command.once_per_node else of_rank)
     if plan.cores:
         yield Explained(CORES, str(plan.cores))
     yield from _gpus(plan)
@@ -75,7 +75,7 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
 def _gpus(plan: JobPlan) -> Iterator[Explained]:
     if not plan.gpus:
         return
-    if not plan.own_gpu:
+    if not plan.one_gpu_per_rank:
         yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all GPUs and uses device LOCAL_RANK")
         return
     closest = plan.binding.gpus if plan.binding else ""

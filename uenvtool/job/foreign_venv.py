@@ -28,20 +28,21 @@ def not_over_base(plan: JobPlan, disk: Disk, mount: str) -> Iterator[Problem]:
         return
     in_uenv = is_within(other.home, mount)
     if use == UENV:
-        hint = f"create one on the uenv: `uenvtool venv NEW PACKAGE... --uenv {plan.image} --view {plan.request.view}`"
+        command = f"uenvtool venv NEW PACKAGE... --uenv {plan.image} --view {plan.request.view}"
+        hint = f"create the environment on the uenv: `{command}`"
         if not in_uenv:
             yield Problem(f"--venv {path}: its Python {other.python} is not that of the uenv", hint=hint)
     elif in_uenv:
-        hint = f"create one in the base of {plan.runtime.name}: {IN_BASE}"
+        hint = f"create the environment in the base of {plan.runtime.name}: {IN_BASE}"
         yield Problem(f"--venv {path}: its Python {other.python} belongs to a uenv", hint=hint)
     elif use == CONTAINER:
-        hint = f"create one in the container: {IN_BASE}"
+        hint = f"create the environment in the container: {IN_BASE}"
         is_here = disk.exists(other.python) or is_within(other.home, disk.home)
         if is_here and not disk.in_container:
             yield Problem(f"--venv {path}: its Python {other.python} belongs to this machine", hint=hint)
     elif use == ENVIRONMENT and plan.image and not plan.image.endswith(ARCHIVES):
         folder = os.path.abspath(plan.image)
-        hint = f"create one there: {IN_BASE}, after `conda activate {plan.image}`"
+        hint = f"create the environment there: {IN_BASE}, after `conda activate {plan.image}`"
         if not is_within(other.home, folder):
             yield Problem(f"--venv {path}: its Python {other.python} is not in {plan.image}", hint=hint)
     if use in (UENV, CONTAINER) and not other.sees_base and TORCH not in other.packages:

@@ -56,7 +56,7 @@ def make(request: JobRequest) -> Result:
     write_siblings(Path(main).parent, texts, force=request.force)
     notes: tuple[str, ...] = ()
     if plan.use.scheduler not in (HERE, KUBERNETES) and not plan.opens_shell:
-        unit = "node" if plan.command.once_a_node else "rank"
+        unit = "node" if plan.command.once_per_node else "rank"
         logs = f"logs/{plan.name}-JOB/ contains one file per {unit}"
         notes = (f"output: slurm-{plan.name}-JOB.log contains all of it, {logs}",)
     if not request.submit:

@@ -120,7 +120,7 @@ class JobPlan:
         return self.cores * self.tasks // self.ranks
 
     @property
-    def own_gpu(self) -> bool:
+    def one_gpu_per_rank(self) -> bool:
         """Return whether each rank sees only its own GPU."""
         return self.request.gpu_per_rank or bool(self.binding and self.binding.gpus)
 

@@ -212,7 +212,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
             f"--gpu-per-rank: {command.launcher} starts all ranks of a node, so each rank sees all GPUs",
             hint="use --launcher srun, or call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in the program",
         )
-    ranks_option, ranks = command.told_ranks
+    ranks_option, ranks = command.ranks_option
     if most and ranks > plan.ranks:
         yield Problem(
             f"{ranks_option} {ranks}: {command.launcher} would start more ranks than the {plan.ranks} GPUs of a node",

@@ -52,7 +52,7 @@ def _batch_script(plan: JobPlan) -> str:
     if plan.request.vets:
         vet = f"passed=() # the next line sets it to the nodes that pass\n. {submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
-    bound = plan.binding.value if plan.binding and not plan.command.once_a_node else ""
+    bound = plan.binding.value if plan.binding and not plan.command.once_per_node else ""
     in_file = plan.use.variables == "edf"
     why = "contains the variables of the container, because srun would pass variables from here into it"
     shown = f"# {quoting.sh_word(plan.edf_file)} {why}.\n"
@@ -71,13 +71,13 @@ def _batch_script(plan: JobPlan) -> str:
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
         NODES=nodes,
         CORES=cores_option(plan),
-        BIND=bound or ("none" if plan.command.once_a_node else "cores"),
+        BIND=bound or ("none" if plan.command.once_per_node else "cores"),
         BINDING=f"# {quoting.comment(f'--cpu-bind: {plan.binding.reason}')}\n" if plan.binding and bound else "",
         OPTIONS=srun_options(plan),
         STEP=container_step(plan),
         INSIDE=inside(plan),
         LAUNCH=_launch(plan).removesuffix("\n"),
-        NAME=plan.command.launcher if plan.command.once_a_node else "rank",
+        NAME=plan.command.launcher if plan.command.once_per_node else "rank",
         AFTER=_after(plan).removesuffix("\n"),
     )
 
@@ -94,7 +94,7 @@ def _vetting(plan: JobPlan) -> str:
         AGAIN=quoting.comment(plan.again),
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
-        GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
+        GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.one_gpu_per_rank else "",
         ADDRESS=quoting.sh_inside(address(plan)),
         CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
         OPTIONS=srun_options(plan),

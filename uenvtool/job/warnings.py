@@ -56,7 +56,7 @@ def warnings(case: Case) -> Iterator[str]:
 
 def _of_idle_gpus(case: Case) -> Iterator[str]:
     plan = case.plan
-    option, ranks = plan.command.told_ranks
+    option, ranks = plan.command.ranks_option
     if ranks and plan.gpu and ranks < plan.ranks:
         yield f"{option} {ranks}: the job requests {plan.ranks} GPUs per node; use --gpus {ranks} to request fewer"
     assigned = (*plan.command.program, *plan.command.words, *plan.request.env)

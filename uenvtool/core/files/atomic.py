@@ -199,7 +199,7 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         holder = next((number for number in _lock_holders(descriptor) if number > 0), 0)
-        who = f"process {holder} on this node (`ps -fp {holder}`)" if holder else "another uenvtool, here or on a node,"
+        who = f"process {holder} on this node (`ps -fp {holder}`)" if holder else "another uenvtool, on any node,"
         hint = f"{who} is writing there: wait until it ends, or name another path"
         raise ToolFailed(f"{shown} is in use", hint=hint) from error
     except OSError as error:
