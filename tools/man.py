@@ -53,7 +53,7 @@ def _about(name: str, found: dict[str, Any]) -> str:
     from uenvtool.cli import COMMANDS
 
     words = name.split()
-    listed = COMMANDS[words[1]].sentence if len(words) == 2 else ""
+    listed = COMMANDS[words[1]].summary if len(words) == 2 else ""
     return " ".join((listed or (found[name].command.help or "").partition("\n\n")[0]).split()).rstrip(".")
 
 

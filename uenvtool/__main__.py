@@ -8,9 +8,9 @@ import sys
 
 
 def main() -> None:
-    """Run `uenvtool` and leave with its exit code."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, and stays so
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the next lines are done, Ctrl-C ends this silently
+    """Run `uenvtool` and end this process with its exit code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a signal that is ignored stays ignored
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until end_on_signals, Ctrl-C ends this process silently
     _open_standard_streams()
     _own_packages_first()
     from uenvtool.core import processes
@@ -27,20 +27,21 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Let closed standard streams lead nowhere: a file that is opened later would take their place."""
+    """Open closed standard streams as /dev/null, because a file that is opened later would get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+            os.open(os.devnull, os.O_RDWR)  # uses the lowest free number, which is this one
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
 
 def _own_packages_first() -> None:
-    """Look for packages in this tool's own place before PYTHONPATH, which is a uenv's, for another Python.
+    """Search uenvtool's own packages before PYTHONPATH, which a uenv sets for another Python.
 
-    An empty entry is the current folder, which may be gone. What the tool starts still gets the variable.
+    Programs that uenvtool starts still get the variable. Skipped if the current directory no longer exists, because an
+    empty entry of PYTHONPATH means the current directory.
     """
     paths = os.environ.get("PYTHONPATH")
     if paths and os.path.exists(os.curdir):

@@ -1,4 +1,4 @@
-"""The table of commands: who needs each one, and the room whose `cli.py` has it."""
+"""The table of commands: the readers of each one, and the package whose `cli.py` defines it."""
 
 from __future__ import annotations
 
@@ -15,46 +15,46 @@ from uenvtool import __version__
 from uenvtool.core.errors import BadInput
 
 COMPLETION = "_UENVTOOL_COMPLETE"
-"""The variable with which a shell's completion calls the program."""
+"""The variable that a shell's completion sets when it calls uenvtool."""
 MOVED = {
     "job check": "check",
     "job attach": "attach",
     "venv info": "show",
     "container tag": "container --tag",
 }
-"""What was a word behind a command, and what it is now; an overlay of the name `info` is `./info`."""
+"""Former subcommands and their replacements. An overlay called `info` must be written as `./info`."""
 
 
 class Command(NamedTuple):
-    """The room that has the command in its `cli.py`, and the sentence that `--help` shows."""
+    """The package that defines a command in its `cli.py`, and the summary in `--help`."""
 
-    room: str
-    sentence: str
+    package: str
+    summary: str
 
 
 READERS = {
     "To run a job (if you know sbatch)": {
-        "venv": Command("venv", "Lay Python packages of your own over a uenv or container."),
-        "shell": Command("venv", "Open a shell in an overlay on its base."),
-        "kernel": Command("venv", "Start an overlay from Jupyter."),
+        "venv": Command("venv", "Install Python packages on top of a uenv or container."),
+        "shell": Command("venv", "Open a shell in an overlay and its base."),
+        "kernel": Command("venv", "Use an overlay as a Jupyter kernel."),
         "job": Command("job", "Write and submit a tuned multi-node job."),
-        "check": Command("check", "Find the flaws of any batch script."),
-        "attach": Command("job", "Open a shell beside a rank of a running job."),
-        "activate": Command("activation", "Set the network and the libraries up in a shell or a job."),
-        "explain": Command("activation", "Say what a variable is set to, why, and who says so."),
-        "doctor": Command("doctor", "Say what is slow or wrong, in a shell or a job's output."),
+        "check": Command("check", "Find problems in any batch script."),
+        "attach": Command("job", "Open a shell next to a running rank."),
+        "activate": Command("activation", "Print a script that sets network and library variables."),
+        "explain": Command("activation", "Explain the value of a variable, with its reason and source."),
+        "doctor": Command("doctor", "Diagnose slow or failing jobs from a shell, a log or a job ID."),
     },
     "To build an image (if you run a site)": {
-        "build": Command("env", "Write the Spack environment of a recipe and resolve it."),
-        "new": Command("knowledge", "Write a commented recipe or system of your own."),
-        "edit": Command("env", "Add, remove and pin packages in a recipe of your own."),
-        "validate": Command("env", "Find everything that is wrong in recipes and systems."),
-        "image": Command("image", "Build images; show and check what is in them."),
-        "container": Command("container", "Write the Containerfile, EDF and pipeline of an image."),
+        "build": Command("env", "Write the Spack environment of a recipe, and resolve it."),
+        "new": Command("knowledge", "Write a new recipe or system file with comments."),
+        "edit": Command("env", "Add, remove and pin packages in your own recipe."),
+        "validate": Command("env", "Find all problems in recipes and systems."),
+        "image": Command("image", "Build images; show and check their contents."),
+        "container": Command("container", "Write the Containerfile, EDF and CI pipeline of an image."),
     },
     "To look around": {
-        "list": Command("knowledge", "List the recipes and systems, or what else has a name."),
-        "show": Command("venv", "Show a recipe or system, and where each value is from; or an overlay."),
+        "list": Command("knowledge", "List recipes, systems and other named items."),
+        "show": Command("venv", "Show a recipe or system with its sources, or an overlay."),
         "diff": Command("image", "Compare recipes, environments, locks or images."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },
@@ -62,31 +62,31 @@ READERS = {
 COMMANDS = {name: command for commands in READERS.values() for name, command in commands.items()}
 
 
-class Rooms(TyperGroup):
-    """The group of all commands: it lists them without their rooms, and loads the one that is called."""
+class LazyCommands(TyperGroup):
+    """The group of all commands, which imports the package of a command only when the command is called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the words name, as its room has it, and the words behind it."""
+        """Return the name of the called command, the command itself from its package, and its arguments."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(name) if name else None, rest
 
 
 @functools.cache
 def load(name: str) -> Any:
-    """Return a command, or a group of commands, from its room."""
-    room = importlib.import_module(f"uenvtool.{COMMANDS[name].room}.cli")
-    return typer.main.get_group(room.app).commands[name]
+    """Return a command, or a group of commands, from its package."""
+    module = importlib.import_module(f"uenvtool.{COMMANDS[name].package}.cli")
+    return typer.main.get_group(module.app).commands[name]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
+    """Run one command and return its exit code. Every error is printed on stderr."""
     from uenvtool.core import console, processes
 
     try:
         try:
             code = call(arguments)
         finally:
-            console.flush()  # of what Typer printed, such as the text of --help
+            console.flush()  # Typer prints some text itself, such as that of --help
     except KeyboardInterrupt:
         code = processes.INTERRUPTED
     except Exception as error:
@@ -97,15 +97,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def call(arguments: Sequence[str]) -> int:
-    """Run one command; its exit code. Raises BadInput for a command line that is none."""
+    """Run one command and return its exit code. Raises BadInput if the command line is invalid."""
     if moved := MOVED.get(" ".join(arguments[:2])):
-        raise BadInput(f"there is no `uenvtool {' '.join(arguments[:2])}`", hint=f"it is `uenvtool {moved}`")
+        raise BadInput(f"`uenvtool {' '.join(arguments[:2])}` does not exist", hint=f"use `uenvtool {moved}` instead")
     try:
         return int(_program()(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
     except typer.TyperException as error:
         raise _bad_input(error, arguments) from error
     except SystemExit as stop:
-        if stop.code == 1 and COMPLETION not in os.environ:  # Typer ends so if the reader of --help has left
+        if stop.code == 1 and COMPLETION not in os.environ:  # Typer exits with 1 if the pipe of --help is closed
             return 0
         raise
 
@@ -117,23 +117,22 @@ def _program() -> Any:
 
 
 def _bad_input(error: Any, arguments: Sequence[str]) -> BadInput:
-    """Return what is wrong with a command line, and the way out."""
+    """Return the error for an invalid command line, with a hint."""
     context = getattr(error, "ctx", None)
-    named = [word for word in arguments[:1] if word in COMMANDS]
-    command = context.command_path if context else " ".join(["uenvtool", *named])
+    command_name = [word for word in arguments[:1] if word in COMMANDS]
+    command = context.command_path if context else " ".join(["uenvtool", *command_name])
     message = error.format_message().rstrip(".")
-    hint = f"`{command} --help` shows what it takes"
+    hint = f"run `{command} --help` to see its arguments and options"
     if message.endswith("is not readable"):
         hint = "check its permissions: `ls -l`"
     elif command == "uenvtool job" and message.startswith(("Got unexpected", "No such option")):
-        hint = f"a program and its options stand behind `--`: `uenvtool job -- python train.py --lr 1`; {hint}"
+        hint = f"put the program and its options after `--`: `uenvtool job -- python train.py --lr 1`; or {hint}"
     elif message.startswith("Missing argument") and "RECIPE" in message:
-        hint = f"`uenvtool list recipes` shows them; {hint}"
+        hint = f"name one of `uenvtool list recipes`; or {hint}"
     return BadInput(message, hint=hint)
 
 
 def _tell(error: Exception, arguments: Sequence[str]) -> int:
-    """Tell the user of an error; the exit code."""
     from uenvtool.core import console
     from uenvtool.failure import failure
 
@@ -141,13 +140,13 @@ def _tell(error: Exception, arguments: Sequence[str]) -> int:
         import traceback
 
         console.note("".join(traceback.format_exception(error)))
-    told = failure(error)
-    console.note(str(told))
-    return int(told.exit_code)
+    shown_error = failure(error)
+    console.note(str(shown_error))
+    return int(shown_error.exit_code)
 
 
 def contexts() -> Iterator[typer.Context]:
-    """Yield the context of the program and of each command below it, from which manual pages and tests are made."""
+    """Yield the contexts of the program and of all its commands, for manual pages and tests."""
     context = typer.Context(_program(), info_name="uenvtool")
     yield context
     for name in COMMANDS:
@@ -157,12 +156,12 @@ def contexts() -> Iterator[typer.Context]:
 def _contexts(command: Any, parent: typer.Context, name: str) -> Iterator[typer.Context]:
     context = typer.Context(command, info_name=name, parent=parent)
     yield context
-    for below, found in getattr(command, "commands", {}).items():
-        yield from _contexts(found, context, below)
+    for subcommand_name, subcommand in getattr(command, "commands", {}).items():
+        yield from _contexts(subcommand, context, subcommand_name)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_given: bool) -> None:
+    if is_given:
         from uenvtool.core import console
         from uenvtool.core.result import Result
 
@@ -170,9 +169,9 @@ def _version(wanted: bool) -> None:
 
 
 app = typer.Typer(
-    cls=Rooms,
-    help="From nothing to a tuned PyTorch job on an HPC system.",
-    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
+    cls=LazyCommands,
+    help="Install packages on a site's PyTorch, write Slurm jobs, and diagnose them.",
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is not installed, "
     "4 an external program failed, 130 interrupted.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -186,7 +185,7 @@ def main(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Say where to begin, if no command is named."""
+    """Print the next steps if no command is named."""
     if context.invoked_subcommand is None:
         from uenvtool import start
         from uenvtool.core import console
@@ -195,9 +194,9 @@ def main(
 
 
 def _listed() -> None:
-    """Stand in the list of commands for one that is loaded when it is called."""
+    """Do nothing: the list of commands shows this placeholder until the command is loaded."""
 
 
 for panel, commands in READERS.items():
-    for command, (_, sentence) in commands.items():
-        app.command(command, help=sentence, rich_help_panel=panel)(_listed)
+    for command, (_, summary) in commands.items():
+        app.command(command, help=summary, rich_help_panel=panel)(_listed)

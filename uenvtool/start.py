@@ -1,4 +1,4 @@
-"""Where to begin, by what is loaded in this shell."""
+"""The next steps for a user, which depend on the uenv or container in this shell."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from uenvtool.knowledge.recognise import recognised
 
 
 def start(environ: Mapping[str, str]) -> Result:
-    """Return what is here, and the command for each thing that a user can do next."""
+    """Return the uenv or container and the system of this shell, and the commands to run next."""
     known = recognised(environ)
     system = known[0] if known else None
     commands = {
-        "your packages": _venv(environ),
-        "a tuned job": _job(system, environ),
-        "flaws of a job": "uenvtool check train.sh",
-        "an environment": "uenvtool build pytorch-2.6",
+        "add packages": _venv(environ),
+        "write a job": _job(system, environ),
+        "check a job": "uenvtool check train.sh",
+        "build an image": "uenvtool build pytorch-2.6",
         "all commands": "uenvtool --help",
     }
     rows = [f"  {name:16}{command}" for name, command in commands.items()]
@@ -33,11 +33,13 @@ def _loaded(environ: Mapping[str, str]) -> str:
         return f"This is {f'the container {name}' if name else 'a container'}."
     if _has_uenv(environ):
         return "No uenv is loaded."
-    return "For your packages, first load the module, or start the container, that has your PyTorch."
+    return "To install packages, first load the module or start the container that contains your PyTorch."
 
 
 def _machine(system: str | None) -> str:
-    return f"This machine is {system}." if system else "This machine is none of `uenvtool list systems`."
+    return (
+        f"This machine is {system}." if system else "This machine is not a known system (see `uenvtool list systems`)."
+    )
 
 
 def _venv(environ: Mapping[str, str]) -> str:

@@ -124,7 +124,13 @@ class TestCommittedScripts:
         answer = cli("activate", "--check")
 
         assert answer.code == 1
-        for told in ("32768", "/clariden.sh", "/gone.sh is left over", "/rcp.sh", "hint: `uenvtool activate --write`"):
+        for told in (
+            "32768",
+            "/clariden.sh",
+            "/gone.sh is left over from an earlier run",
+            "/rcp.sh",
+            "hint: generate it again with `uenvtool activate --write`",
+        ):
             assert told in answer.stderr
 
     def test_they_are_written_where_one_says(self, cli: Cli, place: Path) -> None:

@@ -49,10 +49,10 @@ CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.sp
 
 
 WAYS_OUT = {
-    "build": "`uenvtool list recipes` shows them",
+    "build": "name one of `uenvtool list recipes`",
     "container --tag": "`uenvtool list containers` shows the recipes",
-    "job check list.yaml": "it is `uenvtool check`",
-    "venv info v": "it is `uenvtool show`",
+    "job check list.yaml": "use `uenvtool check` instead",
+    "venv info v": "use `uenvtool show` instead",
     "build env": "to use the path of that name, write ./env",
     "build nul.yaml": "delete the control character, or save the file as text",
     "build open.yaml": "close the `[` or `{` above",
@@ -65,8 +65,8 @@ WAYS_OUT = {
     "image build mine --post-install gone": "check the name",
     "image sbom empty/spack.lock": "run `uenvtool build RECIPE` to create it again",
     "container --from a:b --pip a==": "--pip metatrain",
-    "job python train.py": "a program and its options stand behind `--`",
-    "job --lr 3 -- python train.py": "a program and its options stand behind `--`",
+    "job python train.py": "put the program and its options after `--`",
+    "job --lr 3 -- python train.py": "put the program and its options after `--`",
     "check empty.lock": "pass the path of a batch script or EDF",
     "check --select x list.yaml": "`uenvtool list rules` lists them",
     "doctor env": "pass the logs in it",
@@ -75,7 +75,7 @@ WAYS_OUT = {
     "venv v --view v": "--uenv IMAGE",
     "venv v --no-base ./deep.lock": "name a wheel, an archive or the directory of a project",
     "venv v --no-base -r nul.yaml": "name another file",
-    "venv v --no-base --squash deep.lock/v.squashfs": "name another place, or move it out of the way",
+    "venv v --no-base --squash deep.lock/v.squashfs": "name another path, or move deep.lock away",
 }
 
 

@@ -23,7 +23,7 @@ def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypa
 
     words = " ".join(" ".join(lines).replace("\N{BOX DRAWINGS LIGHT VERTICAL}", " ").split())
     assert all(f"\N{BOX DRAWINGS LIGHT HORIZONTAL} {reader} " in words for reader in READERS)
-    assert [name for name, command in COMMANDS.items() if f" {name} {command.sentence}" not in words] == []
+    assert [name for name, command in COMMANDS.items() if f" {name} {command.summary}" not in words] == []
     assert max(map(len, lines)) <= 80
 
 
@@ -58,9 +58,9 @@ def test_the_help_of_job_has_groups_and_first_what_everybody_needs(cli: Cli) -> 
     ("environment", "first", "second"),
     [
         ({"UENV_VIEW": "/user-environment:pytorch:default"}, "The uenv pytorch is loaded", "uenvtool list systems"),
-        ({"CLUSTER_NAME": "clariden"}, "that has your PyTorch", "This machine is clariden"),
-        ({"APPTAINER_CONTAINER": "/images/a.sif"}, "the container /images/a.sif", "none of"),
-        ({}, "that has your PyTorch", "none of"),
+        ({"CLUSTER_NAME": "clariden"}, "that contains your PyTorch", "This machine is clariden"),
+        ({"APPTAINER_CONTAINER": "/images/a.sif"}, "the container /images/a.sif", "not a known system"),
+        ({}, "that contains your PyTorch", "not a known system"),
     ],
 )
 def test_alone_it_says_what_is_here_and_the_command_for_each_thing_to_do(

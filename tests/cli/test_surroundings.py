@@ -92,7 +92,7 @@ def test_a_folder_that_is_gone_or_may_not_be_entered_is_told_where_it_is_needed(
     gone = answers(tmp_path / "gone", running(commands), GONE=str(tmp_path / "gone"))
     forbidden = answers(tmp_path, enters + running(commands[1:2]))
 
-    assert gone.count("error: the current folder is gone\nhint: go to one that exists") == len(commands), gone
+    assert gone.count("error: the current directory does not exist\nhint: change to") == len(commands), gone
     assert gone.endswith(f"{[2] * len(commands)}\n")
     told = f"error: no permission to enter the current directory, {tmp_path}/here\nhint: change to a directory that you"
     assert told in forbidden

@@ -38,7 +38,7 @@ def test_a_changed_file_is_a_drift_and_is_replaced_with_force_alone(cli: Cli, wr
 
     assert checked.code == 1
     assert "-RUN true" in checked.stderr
-    assert "hint: `uenvtool container mine" in checked.stderr
+    assert "hint: generate it again with `uenvtool container mine" in checked.stderr
     assert refused.code == 2
     assert "was changed since uenvtool wrote it" in refused.stderr
     assert forced.code == 0
@@ -53,7 +53,10 @@ def test_the_hint_of_a_drift_makes_the_files_where_they_lie(
     cli("container", "mine", *option)
     write("recipes/mine/container.yaml", recipe(pip=["metatrain"]))
 
-    assert f"hint: `uenvtool container mine{named}`" in cli("container", "mine", *option, "--check").stderr
+    assert (
+        f"hint: generate it again with `uenvtool container mine{named}`"
+        in cli("container", "mine", *option, "--check").stderr
+    )
 
 
 def test_a_folder_of_downloads_beside_the_files_stays(cli: Cli, write: Write) -> None:

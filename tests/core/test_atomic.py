@@ -94,7 +94,9 @@ def test_names_that_a_disk_refuses_are_said_and_the_record_stays(place: Path) ->
     (place / "b").mkdir()
 
     for last in ("new", None):
-        with pytest.raises(ToolFailed, match=r"cannot write .*/b: Is a directory\nhint: some of the files may be new"):
+        with pytest.raises(
+            ToolFailed, match=r"cannot write .*/b: Is a directory\nhint: some files may already be replaced"
+        ):
             write_all(place, [*BEFORE, ("a", str(last)), ("b", last), *AFTER])
 
     assert {path.name: path.read_text() for path in place.iterdir() if path.is_file()} == {
@@ -184,7 +186,7 @@ def test_what_is_no_folder_cannot_be_locked(place: Path) -> None:
     (place / "link").symlink_to("nowhere")
 
     for name in ("file", "link"):
-        with pytest.raises(BadInput, match="is not a folder"), locked(place / name):
+        with pytest.raises(BadInput, match="is not a directory"), locked(place / name):
             pass
 
 

@@ -27,10 +27,10 @@ def test_few_names_are_all_listed_and_of_many_the_nearest_or_how_to_list_them() 
 def test_a_folder_that_may_not_be_entered_is_shown_by_a_command() -> None:
     told = str(failure(PermissionError(13, "Permission denied", "/data/my set/x")))
 
-    assert "hint: `namei -l '/data/my set/x'` shows which folder" in told
+    assert "hint: run `namei -l '/data/my set/x'` to see which directory" in told
 
 
 @pytest.mark.parametrize("error", [MemoryError(), ImportError("libtorch.so: failed to map segment from shared object")])
 def test_a_limit_of_memory_is_told_and_not_to_be_reported(error: Exception) -> None:
-    assert "error: there is not enough memory\nhint: `ulimit -v`" in str(failure(error))
+    assert "error: there is not enough memory\nhint: raise this shell's limit (`ulimit -v`)" in str(failure(error))
     assert "please report" in str(failure(ImportError("libtorch.so: cannot open shared object file")))

@@ -38,7 +38,7 @@ def test_a_name_that_leaves_the_folder_is_refused(place: Path, name: str) -> Non
     victim.write_text("x")
     (folder / RECORD).write_text(json.dumps({"files": {name: digest("x")}}))
 
-    with pytest.raises(BadInput, match="cannot be read"):
+    with pytest.raises(BadInput, match="not a valid record"):
         generate(folder, {"b": "1"}, force=True)
 
     assert victim.read_text() == "x"
@@ -114,7 +114,7 @@ WRONG_RECORDS = (
 def test_a_record_of_wrong_types_is_bad_input_with_its_place(place: Path, text: str) -> None:
     (place / RECORD).write_text(text)
 
-    with pytest.raises(BadInput, match="cannot be read") as found:
+    with pytest.raises(BadInput, match="not a valid record") as found:
         generate(place, {"a": "1"})
 
     assert found.value.problems[0].position is not None
@@ -144,7 +144,7 @@ def test_the_same_bytes_are_no_drift_and_a_run_that_did_not_end_is_told(tmp_path
 
     check_generated(tmp_path, {"a": "one\n"}, again="make it")
     (tmp_path / RECORD).write_text(Record(writing={"a": digest("one\n")}).text())
-    with pytest.raises(AnswerIsNo, match="a run that wrote here did not end"):
+    with pytest.raises(AnswerIsNo, match="an earlier run that wrote here did not finish"):
         check_generated(tmp_path, {"a": "one\n"}, again="make it")
 
 
@@ -158,9 +158,9 @@ def test_a_drift_is_a_diff_with_what_makes_it_anew(tmp_path: Path) -> None:
     assert "+two\n" in said
     assert f"--- /dev/null\n+++ {tmp_path}/b/c (from its inputs)\n" in said
     assert "the lock is old\n" in said
-    assert f"{tmp_path}/old is left over" in said
-    assert said.endswith("hint: `make it` makes it anew")
-    assert drift(tmp_path / "none") == f"error: {tmp_path}/none is not there\nhint: `make it` makes it"
+    assert f"{tmp_path}/old is left over from an earlier run" in said
+    assert said.endswith("hint: generate it again with `make it`")
+    assert drift(tmp_path / "none") == f"error: {tmp_path}/none does not exist\nhint: create it with `make it`"
 
 
 @pytest.mark.parametrize("content", [b"one\ntwo", b"one\r\ntwo\r\n", b"\xff", b""])

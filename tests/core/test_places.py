@@ -46,8 +46,8 @@ def test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left(
     else:
         work.chmod(0o777 if of == "all" else 0o775)
 
-    told = r"\.ov\.uenvtool-work is in the way: it is there already and "
-    with pytest.raises(BadInput, match=told), files.workplace(place / "ov"):
+    error = r"\.ov\.uenvtool-work already exists and "
+    with pytest.raises(BadInput, match=error), files.workplace(place / "ov"):
         pass
 
     assert not (place / "ov").exists()
@@ -60,7 +60,7 @@ def test_what_is_no_folder_is_in_the_way_of_the_work(place: Path, kind: str) -> 
     work.symlink_to(place) if kind == "link" else work.write_text("mine")
 
     with (
-        pytest.raises(BadInput, match="is in the way: it is there already and is no folder"),
+        pytest.raises(BadInput, match="already exists and is not a directory"),
         files.workplace(place / "ov"),
     ):
         pass

@@ -217,7 +217,7 @@ def test_of_interrupted_work_it_says_how_far_it_came_and_what_goes_on_with_it(st
 
     assert done.stderr.splitlines()[-3:] == [
         "interrupted: overlay my env: installing",
-        "hint: nothing is half written; this goes on:",
+        "hint: no file is incomplete; to continue, run:",
         f"  {before}uenvtool venv 'my env' six",
     ]
 

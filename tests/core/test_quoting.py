@@ -22,7 +22,7 @@ VALUES = st.one_of(AWKWARD, TEXT, st.text("\"'\\$#, a,", max_size=6))
 @example(value='a "b" \\c#d')
 def test_sbatch_splits_a_line_into_the_values_again(value: str) -> None:
     if not value.isprintable():
-        with pytest.raises(BadInput, match="cannot hold the value of job-name"):
+        with pytest.raises(BadInput, match="cannot contain the value of job-name"):
             quoting.sbatch("job-name", value)
         return
 
@@ -37,7 +37,7 @@ def test_sbatch_splits_a_line_into_the_values_again(value: str) -> None:
 @example(value='"$HOME"\\')
 def test_a_dockerfile_ends_no_value_early_and_expands_nothing(value: str) -> None:
     if "\n" in value or "\r" in value:
-        with pytest.raises(BadInput, match="cannot hold the value of V"):
+        with pytest.raises(BadInput, match="cannot contain the value of V"):
             quoting.docker("V", value)
         return
 

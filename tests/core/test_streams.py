@@ -38,9 +38,7 @@ def test_an_answer_that_cannot_be_written_is_an_error(place: Path, words: str) -
     done = sh(f"$UENVTOOL {words} > /dev/full", place)
 
     assert done.returncode == 4
-    assert done.stderr.startswith(
-        b"error: the answer cannot be written to standard output: No space left on device\nhint: "
-    )
+    assert done.stderr.startswith(b"error: cannot write the result to standard output: No space left on device\nhint: ")
 
 
 @pytest.mark.parametrize(

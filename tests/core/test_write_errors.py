@@ -25,7 +25,7 @@ def test_a_source_that_cannot_be_read_is_not_called_unwritable(place: Path) -> N
     told = str(write_error(place / "target/v", raised.value))
 
     assert f"cannot read {place}/source/gone: No such file" in told
-    assert "name another place" not in told
+    assert "name another path" not in told
 
 
 def test_the_current_folder_is_named_by_its_path(place: Path) -> None:
@@ -50,14 +50,16 @@ def test_a_file_where_a_folder_must_be_is_bad_input(place: Path, name: str) -> N
     with pytest.raises(BadInput) as raised:
         write_all(place / name, [("x", "text")])
 
-    assert str(raised.value).startswith(f"error: {place}/{name.partition('/')[0]} is not a folder\nhint: name another")
+    assert str(raised.value).startswith(
+        f"error: {place}/{name.partition('/')[0]} is not a directory\nhint: name another"
+    )
 
 
 def test_a_read_only_disk_is_named_where_a_record_is_kept(place: Path) -> None:
     with small_disk(place / "disk", "500k") as disk:
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
-        with pytest.raises(ToolFailed, match="is mounted read-only: name another place"):
+        with pytest.raises(ToolFailed, match="is mounted read-only: name another path"):
             write_all(disk, [("r", "w"), ("a", "a"), ("r", "d")])
 
 

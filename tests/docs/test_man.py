@@ -45,12 +45,12 @@ def test_man_shows_what_the_options_are_as_they_are_typed(pages: Path) -> None:
     text = read(pages / "uenvtool-job.1", "-l")
 
     assert "NAME uenvtool-job - Write and submit a tuned multi-node job" in text
-    assert "-N, --nodes N Nodes, or pods." in text
+    assert "-N, --nodes N The number of nodes or pods." in text
     assert "SEE ALSO uenvtool(1)" in text
 
 
 def test_man_finds_a_page_by_its_name_beside_the_program(pages: Path) -> None:
-    assert "uenvtool-venv(1) Lay Python packages of your own" in read("uenvtool", MANPATH=str(pages.parent))
+    assert "uenvtool-venv(1) Install Python packages on top of a uenv" in read("uenvtool", MANPATH=str(pages.parent))
 
 
 def test_mandoc_has_no_complaint(pages: Path) -> None:

@@ -213,7 +213,7 @@ def is_refused(name: str, folder: Path, env: Mapping[str, str] | None = None) ->
     assert_told(done, 0, 4)
     if done.returncode == 0:
         return False
-    told = "nothing was changed" if files(folder) == before else "some of the files may be new or gone"
+    told = "nothing was changed" if files(folder) == before else "some files may already be replaced or removed"
     assert f"hint: {told}" in done.stderr, (done.stderr, {*before} ^ {*files(folder)})
     return True
 

@@ -211,7 +211,7 @@ LINES = {
     ),
     "tasks as asked": (
         CPUS % "", (*ON_CPUS, "--launcher", "srun", "--option=--ntasks-per-node=8"),
-        ["#SBATCH --ntasks-per-node=8 ", "cpus-per-task=16\n", "meet by gloo"], NO_GPUS,
+        ["#SBATCH --ntasks-per-node=8 ", "cpus-per-task=16\n", "connect through gloo"], NO_GPUS,
     ),
     "cores as asked": (
         CPUS % ", defaults: {cpus-per-task: 32}", (*ON_CPUS, "--launcher", "srun"),
@@ -426,7 +426,7 @@ def test_an_overlay_that_an_edf_mounts_is_first_in_its_job(cli: Cli, place: Path
     words = ("-s", "clariden", "-A", "g1", "--image", "x.toml", "--venv", "mine.squashfs", *TRAIN)
 
     refused = cli("job", *words)
-    hint = re.findall(r'write "(.*?)" into', refused.stderr)[0]
+    hint = re.findall(r'add "(.*?)" to', refused.stderr)[0]
     edf.write_text('image = "a/b:1"\nworkdir = "${PWD}"\n' + mounts % f', "{hint}"')
 
     assert refused.code == 2
@@ -493,7 +493,7 @@ ANY = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
 def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
     """The array of a job, as bash reads it, is the words of the command line."""
     text = script(cli, *UENV, "--", "prog", *words)
-    array = text[text.index("command=(") : text.index("\n# Made by")]
+    array = text[text.index("command=(") : text.index("\n# Written by")]
 
     ran = subprocess.run(
         ["bash", "-c", f"{array}\nprintf '%s\\0' \"${{command[@]}}\""], capture_output=True, check=True
@@ -709,15 +709,19 @@ def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, write: Wri
 
 TOLD = [
     ("-- CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 python train.py", "", ""),
-    ("-- CUDA_VISIBLE_DEVICES=4,5,6,7 python train.py", "", "a rank sees 0 of the 4 GPUs"),
-    ("-- torchrun --nproc-per-node 2 train.py", "", "--nproc-per-node 2: the job asks for 4 GPUs of a node; --gpus 2"),
-    ("-- python train.py", "import a\n\n    mp.spawn(run, nprocs=8)\n", "train.py:3 starts processes of its own"),
-    ("-- python -m train", "import submitit\n", "train.py:1 submits jobs itself"),
+    ("-- CUDA_VISIBLE_DEVICES=4,5,6,7 python train.py", "", "a rank sees only 0 of the 4 GPUs"),
+    (
+        "-- torchrun --nproc-per-node 2 train.py",
+        "",
+        "--nproc-per-node 2: the job requests 4 GPUs per node; use --gpus 2",
+    ),
+    ("-- python train.py", "import a\n\n    mp.spawn(run, nprocs=8)\n", "train.py:3 starts processes itself"),
+    ("-- python -m train", "import submitit\n", "train.py:1 submits jobs with submitit"),
     ("-- python train.py", "# mp.spawn(run, nprocs=8)\n", ""),
-    ("-- python other.py", "", "other.py is not here"),
-    ("-- uv run train.py", "", "uv run starts the Python of an environment of its own"),
-    ("-- python -m pkg.train", "", "-m pkg.train: pkg is not here"),
-    ("--workdir /a/w -- python other.py", "", "it is looked for in /a/w"),
+    ("-- python other.py", "", "file not found: 'other.py'"),
+    ("-- uv run train.py", "", "uv run starts the Python of its own environment"),
+    ("-- python -m pkg.train", "", "-m pkg.train: pkg was not found here"),
+    ("--workdir /a/w -- python other.py", "", "the job looks for it in /a/w"),
 ]
 
 
@@ -822,26 +826,26 @@ OVERLAYS = {
     "for another CPU": (
         {"platform": "linux-x86_64"},
         UENV,
-        "was made for linux-x86_64, and the nodes of clariden are aarch64",
+        "was created for linux-x86_64, but the nodes of clariden are aarch64",
     ),
     "on a uenv": (
         {"kind": "uenv", "name": "pytorch"},
         CE,
-        "was made on the uenv pytorch: a container has another Python",
+        "was created on the uenv pytorch, but the container has another Python",
     ),
     "on another tag": (
         {"kind": "uenv", "image": "pytorch/v2.6.0:v1@clariden"},
         (*UENV[:-2], "--image", "pytorch/v2.6.0:v2"),
-        "mine.squashfs was made on pytorch/v2.6.0:v1@clariden, another build than pytorch/v2.6.0:v2 "
-        "(the job runs pytorch/v2.6.0:v2): make it anew on that",
+        "mine.squashfs was created on pytorch/v2.6.0:v1@clariden, which is another build than pytorch/v2.6.0:v2 "
+        "(the job runs pytorch/v2.6.0:v2); create the overlay again on pytorch/v2.6.0:v2",
     ),
     "on another tag than the recipe's": (
         {"kind": "uenv", "image": "pytorch/v2.6.0:v0"},
         UENV,
         "another build than pytorch/v2.6.0:v1 (the job runs pytorch/v2.6.0:v0)",
     ),
-    "in a container": ({"in_container": "yes"}, UENV, "was made in a container: uenv has another Python"),
-    "stale": ({}, UENV, "/mine: pack it again with `uenvtool venv "),
+    "in a container": ({"in_container": "yes"}, UENV, "was created in a container, but uenv has another Python"),
+    "stale": ({}, UENV, "/mine; pack it again with `uenvtool venv "),
 }
 
 
@@ -879,7 +883,7 @@ def test_an_overlay_on_another_image_is_refused(
     answer = cli("job", *words, "--venv", "mine.squashfs", *TRAIN)
 
     assert answer.code == code, answer.stderr
-    assert ("was made on" in answer.stderr) == bool(code)
+    assert ("was created on" in answer.stderr) == bool(code)
 
 
 def test_a_packed_venv_of_this_machine_s_python_is_refused_over_a_uenv(cli: Cli, place: Path) -> None:
@@ -889,5 +893,8 @@ def test_a_packed_venv_of_this_machine_s_python_is_refused_over_a_uenv(cli: Cli,
     answer = cli("job", *UENV, "--venv", "mine.squashfs", *TRAIN)
 
     assert answer.code == 2
-    assert "--venv mine.squashfs: its Python is " in answer.stderr
-    assert "hint: make one on the uenv: `uenvtool venv NEW PACKAGE... --uenv pytorch/v2.6.0:v1" in answer.stderr
+    assert "--venv mine.squashfs: its Python " in answer.stderr
+    assert (
+        "hint: create the environment on the uenv: `uenvtool venv NEW PACKAGE... --uenv pytorch/v2.6.0:v1"
+        in answer.stderr
+    )

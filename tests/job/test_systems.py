@@ -44,7 +44,7 @@ class TestFrontier:
         text = job(cli, "-s", "frontier", "-A", "a", "--image", str(tmp_path / "env"))
 
         assert "sbcast" not in text
-        lines = text[text.index("environment=") : text.index("# If you set")]
+        lines = text[text.index("environment=") : text.index("# Lines with")]
         ran = subprocess.run(["bash", "-ec", f"{lines}\npython"], capture_output=True, text=True, check=True)
         assert ran.stdout == "of the environment\n"
 
@@ -90,5 +90,5 @@ def test_a_packed_overlay_is_refused_where_nothing_mounts_it(cli: Cli, place: Pa
     answer = cli("job", "-s", *words, "--venv", "mine.squashfs", *TRAIN)
 
     assert answer.code == 2
-    assert "mounts no image" in answer.stderr
-    assert "unsquashfs -d FOLDER mine.squashfs" in answer.stderr
+    assert "cannot mount a packed overlay" in answer.stderr
+    assert "unsquashfs -d DIR mine.squashfs" in answer.stderr

@@ -167,7 +167,7 @@ def test_a_system_without_its_cores_says_what_its_jobs_lack(cli: Cli) -> None:
     lacking = cli("job", "--system", "mine", *OWN_PYTHON)
     whole = cli("job", "--system", "ours", *OWN_PYTHON)
 
-    assert "mine does not say how many cores a node has" in lacking.stderr
+    assert "the file of mine does not contain the cores of a node" in lacking.stderr
     assert "# cores: 64" in Path("systems/mine.yaml").read_text()
     assert "--cpus-per-task=16" in whole.stdout
     assert "cores a node" not in whole.stderr

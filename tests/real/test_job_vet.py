@@ -41,8 +41,8 @@ def run(site: Site, *options: str, python: str = "exit 3", **env: str) -> tuple[
 BAD = {
     "a GPU is missing": ("n2", "GPUs 3 of 4", {"FEWER_GPUS": "n2"}),
     "a GPU is full, where the job's script runs": ("n1", "MiB_free_on_a_GPU 1000 of 90000", {"FULL_GPU": "n1"}),
-    "it reaches no other, whose partner is used": ("n2", "it does not reach another node, see", {"python": PYTHON}),
-    "it is silent": ("n2", "it said nothing in 60 s", {"SILENT": "n2", "VET_SECONDS": "60"}),
+    "it reaches no other, whose partner is used": ("n2", "it cannot connect to another node, see", {"python": PYTHON}),
+    "it is silent": ("n2", "no response within 60 s", {"SILENT": "n2", "VET_SECONDS": "60"}),
 }
 
 
@@ -54,9 +54,9 @@ def test_a_node_that_fails_its_vetting_is_not_used(site: Site, case: str) -> Non
 
     good = sorted({"n1", "n2", "n3"} - {node})
     assert code == 0, output
-    assert f"vet: {node} is left out: {why}" in output
-    assert f"vet: training runs on {' '.join(good)}, which pass" in output
-    assert ("but not for the network: there is no torch" in output) == ("python" not in given)
+    assert f"vet: {node} is excluded: {why}" in output
+    assert f"vet: the training runs on {' '.join(good)}, which pass" in output
+    assert ("but torch is not installed and the network is untested" in output) == ("python" not in given)
     assert [env["SLURMD_NODENAME"] for env in said(output)] == [good[0]] * 4 + [good[1]] * 4
     assert {env["sum"] for env in said(output)} == {str(sum(range(RANKS)))}
 
@@ -65,7 +65,7 @@ def test_a_job_ends_before_training_if_too_few_nodes_pass(site: Site) -> None:
     code, output = run(site, "--vet", "--nodes", "3", FEWER_GPUS="n3")
 
     assert code == 1, output
-    assert "vet: 2 of 3 nodes pass, and training needs 3" in output
+    assert "vet: 2 of 3 nodes pass, but the training needs 3" in output
     assert not said(output)
 
 
@@ -88,7 +88,7 @@ def test_a_node_whose_all_reduce_hangs_is_not_used_with_a_real_torch(site: Site,
     code, output = site.run(path, env=env)
 
     assert code == 0, output
-    assert "vet: n2 is left out: it does not reach another node" in output
-    assert "vet: training runs on n1 n3, which pass\n" in output
+    assert "vet: n2 is excluded: it cannot connect to another node" in output
+    assert "vet: the training runs on n1 n3, which pass\n" in output
     assert {env["SLURMD_NODENAME"] for env in said(output)} == {"n1", "n3"}
     assert {env["sum"] for env in said(output)} == {str(sum(range(RANKS)))}

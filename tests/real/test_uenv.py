@@ -202,7 +202,7 @@ def test_an_image_that_is_older_than_its_overlay_says_so_where_it_is_started(
 
     after = stack.run(*loaded, "import subprocess, sys; subprocess.run([sys.executable, '-c', ''])")
 
-    assert "mine.squashfs is older than mine: pack it again" in added.stderr
+    assert "mine.squashfs is older than mine; pack it again" in added.stderr
     assert before.stderr == ""
     assert after.stderr.count(f"uenvtool: {overlay} is older than {overlay.with_suffix('')}") == 1
 

@@ -63,8 +63,8 @@ def test_constraints_by_url_count(
         slow("r.txt", 2, "{web}/sub/hashed.txt:2:1: small has no --hash"),
         ("{web}/wrong.txt", 2, "{web}/wrong.txt:3:1: invalid requirement 'numpy=1'"),
         slow("{web}/option.txt", 2, "{web}/option.txt:2:1"),
-        ("{web}/gone.txt", 4, "{web}/gone.txt:1:1: it cannot be fetched: "),
-        slow("gone.txt", 4, "gone.txt:2:1: {web}/gone.txt: it cannot be fetched: "),
+        ("{web}/gone.txt", 4, "{web}/gone.txt:1:1: the download failed: "),
+        slow("gone.txt", 4, "gone.txt:2:1: {web}/gone.txt: the download failed: "),
     ],
 )
 def test_what_is_wrong_in_it_is_told_with_its_place(

@@ -1,1 +1,1 @@
-"""What every part uses: errors, results, the console, and the doors for processes, files and quoting."""
+"""Code that every other package uses: errors, results, the console, external programs, files and quoting."""

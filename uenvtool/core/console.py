@@ -1,9 +1,9 @@
-"""What a user sees: the answer on stdout, everything else on stderr, colour and bars on terminals.
+"""Terminal output: the result on stdout, everything else on stderr, with colours and progress bars on terminals.
 
-This is the one door to the terminal, and it keeps two promises. Text that was read from an image, a
-recipe or a program cannot control the terminal: what that obeys or hides is shown as escapes. An
-output that nobody can take (a closed pipe, another encoding) does not undo the work: the exit code
-says if the work is done. On a pipe text is plain and whole; a terminal gets it laid out by rich.
+This is the only module that prints. Text from an image, a recipe or a program cannot control the terminal, because
+this module escapes every character that a terminal would obey or hide. An output that cannot be delivered (a closed
+pipe, another encoding) does not undo the work, and the exit code still reports whether the work is done. A pipe
+receives plain, unwrapped text. A terminal receives text that rich lays out.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 USUAL_COLUMNS = 80
 LEAST_COLUMN = 30
-"""With less room for the last column of a table, all of its columns get narrower."""
+"""Columns that the last column of a table needs. With fewer, all columns of the table become narrower."""
 BEGINNINGS = {"error:": "red", "warning:": "yellow", "hint:": "dim"}
-"""The first words of what is told on stderr, and their styles."""
+"""The first words of messages on stderr, and their styles."""
 
 _UNSHOWN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""The categories of Unicode that a terminal obeys or hides in place of showing them: controls, formats (changes of the
-writing direction, no width, tags), the bytes of a name that is not UTF-8 (PEP 383), ends of lines."""
+"""The Unicode categories that a terminal obeys or hides instead of showing them: controls, formats (writing direction,
+zero width, tags), the bytes of a name that is not UTF-8 (PEP 383), and line ends."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
-"""What is between the columns of a line."""
+"""The space between two columns of a line."""
 _QUOTED = re.compile(r" +[^ (]|@@ |\+|-(?!-\w|: )")
-"""How the lines of commands and of differences begin in what is told; remarks and those with an option do not."""
+"""The start of a line that is a command or part of a diff. Prose and lines that start with an option do not match."""
 
 
 def show(result: Result, *, as_json: bool = False) -> int:
-    """Print a result: the answer on stdout, everything else on stderr. Gives its exit code.
+    """Print a result, with the answer on stdout and everything else on stderr, and return its exit code.
 
-    Raises ToolFailed if stdout cannot take the answer, as on a full disk; a reader that has left is no error.
+    Raises ToolFailed if the answer cannot be written to stdout, as on a full disk. A closed pipe is not an error.
     """
     _write_stdout(_json(result.data) if as_json else _answer(result))
     for problem in result.problems:
@@ -58,7 +58,7 @@ def show(result: Result, *, as_json: bool = False) -> int:
 
 
 def note(text: str = "") -> None:
-    """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole."""
+    """Print a message on stderr. Indented lines are commands or quotations and are not wrapped."""
     lines = printable(text).split("\n")
     if columns := _columns(sys.stderr):
         fitted = "\n".join(line if _QUOTED.match(line) else _fitted(line, columns) for line in lines)
@@ -68,24 +68,24 @@ def note(text: str = "") -> None:
 
 
 def warn(text: str) -> None:
-    """Tell the user something that they should act on."""
+    """Print a warning on stderr, which the user should act on."""
     note(f"warning: {text}")
 
 
 def printable(text: str) -> str:
-    """Return the text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
+    """Return the text with an escape such as `\\x1b` for each character that a terminal would obey or hide."""
     return _escaped(text, _escape)
 
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Step]:
-    """Show that work goes on: a live line with the elapsed time on a terminal, plain lines elsewhere.
+    """Show the progress of long work: a live line with the elapsed time on a terminal, plain lines elsewhere.
 
-    Yields a function that takes what is being done now.
+    Yields a function that shows the current step.
     """
 
     def kept(step: str) -> str:
-        """Return what is done, and keep it for who interrupts the work."""
+        """Return the title and the step, and store them for the message after an interruption."""
         processes.doing[:] = [printable(text) for text in (title, step) if text]
         return ": ".join(processes.doing)
 
@@ -100,7 +100,9 @@ def progress(title: str) -> Iterator[Step]:
 
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     shown = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False, table_column=rest))
-    terminal = Console(stderr=True, width=_columns(sys.stderr) - len("^C "))  # which a terminal adds: a full line stays
+    terminal = Console(
+        stderr=True, width=_columns(sys.stderr) - len("^C ")
+    )  # the terminal prints ^C, which must not wrap a full line
     with Progress(*shown, console=terminal, transient=True, expand=True) as bar:
         task = bar.add_task(beginning)
 
@@ -113,14 +115,13 @@ def progress(title: str) -> Iterator[Step]:
 
 
 def flush() -> None:
-    """Hand on what other code has printed, such as the text of --help, as `show` does."""
+    """Write what other code has printed, such as the text of --help, with the error handling of `show`."""
     _write_stdout(b"")
 
 
 def _answer(result: Result) -> bytes:
-    """Return what goes to stdout. A file's text stays as it is, for `>` and eval; a terminal gets it printable."""
     columns = _columns(sys.stdout)
-    if result.file:
+    if result.file:  # unchanged for `>` and eval; only a terminal gets escapes
         text = printable(result.file) if columns else result.file
         return _ended(text).encode("utf-8", "surrogateescape")
     report = list(result.report(columns)) if result.report else []
@@ -128,11 +129,11 @@ def _answer(result: Result) -> bytes:
         lines = [_fitted(line, columns) for line in printable(result.text).split("\n")]
         drawn = ["\n".join(lines), *(_drawn([table], columns) for table in result.tables), _drawn(report, columns)]
     else:
-        told = (
+        plain_parts = (
             _aligned(part) if isinstance(part, Table) else "".join(printable(text) for text, *_ in part)
             for part in report
         )
-        drawn = [printable(result.text), *map(_aligned, result.tables), "\n".join(told)]
+        drawn = [printable(result.text), *map(_aligned, result.tables), "\n".join(plain_parts)]
     text = "\n\n".join(part.rstrip("\n") for part in drawn if part)
     return _ended(text).encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
@@ -150,14 +151,13 @@ def _cells(table: Table) -> list[list[str]]:
 
 
 def _aligned(table: Table) -> str:
-    """Return rows as aligned columns under their headings."""
     lines = _cells(table)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def _drawn(parts: Iterable[Line | Table], columns: int) -> str:
-    """Return what a terminal of so many columns gets, in colours if it shows them (https://no-color.org)."""
+    """Return the text for a terminal with this number of columns, in colour if it allows (https://no-color.org)."""
     from rich.console import Console
     from rich.text import Text
 
@@ -174,7 +174,7 @@ def _drawn(parts: Iterable[Line | Table], columns: int) -> str:
 
 
 def _grid(table: Table, columns: int) -> Grid:
-    """Return rich's table: its last column has what the others leave, and goes on below itself or is cut."""
+    """Return a table for rich whose last column fills the rest of the line, and is wrapped or cut there."""
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -187,7 +187,7 @@ def _grid(table: Table, columns: int) -> Grid:
     if has_room:
         last = grid.columns[-1]
         last.ratio, last.no_wrap = 1, table.cut
-    elif widths[0] <= columns // 2:  # what a row is about stays whole
+    elif widths[0] <= columns // 2:  # do not break the name of a row
         grid.columns[0].no_wrap = True
     for row in rows:
         styles = [table.colours.get(row[0], ""), *[""] * (len(row) - 1)]
@@ -197,20 +197,19 @@ def _grid(table: Table, columns: int) -> Grid:
 
 
 def _look(style: str, address: str = "") -> str:
-    """Return a style of rich's, with a link where it leads to an address."""
+    """Return a style for rich, with a link if there is an address."""
     return f"{style} link {printable(address)}".strip() if address else style
 
 
 def _begun(line: str) -> Line:
-    """Return a line that is told, its first word in its colour."""
     word = line.partition(" ")[0]
     return [(word, BEGINNINGS.get(word, "")), (line.removeprefix(word), "")] if line else []
 
 
 def _fitted(line: str, columns: int) -> str:
-    """Return a line for a terminal of so many columns: it goes on below its last column or itself.
+    """Return a line for a terminal with this number of columns; the rest of a long line is indented below it.
 
-    rich would break a path, or a command that is there to be copied, see `wrapped`.
+    rich would break paths and commands that a user wants to copy, and `wrapped` does not.
     """
     if len(line) <= columns:
         return line
@@ -220,9 +219,8 @@ def _fitted(line: str, columns: int) -> str:
 
 
 def _escaped(text: str, escape: Callable[[str], str]) -> str:
-    """Return the text with each character but tab and newline that a terminal does not show as its escape."""
     return re.sub(
-        r"[^\t\n -~]", lambda one: escape(one[0]) if unicodedata.category(one[0]) in _UNSHOWN else one[0], text
+        r"[^\t\n -~]", lambda match: escape(match[0]) if unicodedata.category(match[0]) in _UNSHOWN else match[0], text
     )
 
 
@@ -240,12 +238,12 @@ def _write_stdout(data: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has what it wants, as with `| head`
+    except BrokenPipeError:  # the reader needs no more, as with `| head`
         _silence(sys.stdout)
     except OSError as error:
         _silence(sys.stdout)
-        why = f"the answer cannot be written to standard output: {error.strerror or error}"
-        raise ToolFailed(why, hint="the work before it is done; send the output elsewhere") from error
+        why = f"cannot write the result to standard output: {error.strerror or error}"
+        raise ToolFailed(why, hint="redirect the output elsewhere; the command itself has completed") from error
 
 
 def _write_stderr(text: str) -> None:
@@ -257,7 +255,7 @@ def _write_stderr(text: str) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Let a stream that takes nothing any more lead nowhere, so that its buffer raises no second time."""
+    """Redirect a stream that accepts no more output to /dev/null, so that flushing its buffer does not fail again."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -269,7 +267,6 @@ def _ended(text: str) -> str:
 
 
 def _columns(stream: TextIO) -> int:
-    """Return how wide the terminal of a stream is, 0 if it is none."""
     if not stream.isatty():
         return 0
     columns = 0

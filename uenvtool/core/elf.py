@@ -1,6 +1,7 @@
-"""Reads of an ELF file of 64 bits what the dynamic loader goes by (gABI, chapters 4 and 5).
+"""Reads the fields of a 64-bit ELF file that the dynamic loader uses (gABI, chapters 4 and 5).
 
-pyelftools reads more, and makes an object of each symbol of a library such as libtorch, which `venv` compares.
+pyelftools would read more than that. It creates an object for each symbol, which is slow for libraries such as
+libtorch, whose symbols `venv` compares.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ _WEAK = 2
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a library or program needs and gives.
+    """The dependencies and the symbols of a library or program.
 
-    libraries: the names of those that are loaded with it. folders: where they are looked for first. soname: its own
-    name for the loader. defined: the symbols that it gives; undefined: those that it takes from others and cannot do
-    without. Symbols are bytes, as the loader compares them.
+    libraries: the names of the libraries that the loader loads with it. folders: the directories that the loader
+    searches first for them. soname: its name for the loader. defined: the symbols that it defines. undefined: the
+    symbols that it requires from other libraries, without weak ones. Symbols are bytes, as the loader compares them.
     """
 
     libraries: tuple[str, ...] = ()
@@ -35,19 +36,19 @@ class Needs:
 
 
 def needs_of(path: str, *, symbols: bool = False) -> Needs:
-    """Read a file, and of it only what says so; nothing if it is no ELF file that can be read.
+    """Return the dependencies of a file; empty if it is not a readable ELF file.
 
-    symbols: the names of its symbols too.
+    symbols: also read the names of its symbols. Only the parts of the file that are needed are read.
     """
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return needs(content, symbols=symbols)
-    except (OSError, ValueError):  # ValueError: it is empty
+    except (OSError, ValueError):  # ValueError: the file is empty
         return Needs()
 
 
 def needs(content: Content, *, symbols: bool = False) -> Needs:
-    """Read the content of an ELF file of 64 bits; nothing if it is another file, or damaged."""
+    """Return the dependencies in the content of a 64-bit ELF file; empty if it is another file or damaged."""
     try:
         return _needs(content, symbols) if content[:5] == MAGIC + b"\2" else Needs()
     except (struct.error, ValueError, IndexError, OverflowError):
@@ -55,7 +56,10 @@ def needs(content: Content, *, symbols: bool = False) -> Needs:
 
 
 class _Texts:
-    """The texts of a string table, each read once; all together are no larger than the file, as in an honest one."""
+    """The texts of a string table, each read once.
+
+    Their total size is limited to the size of the file, which only a malicious file exceeds.
+    """
 
     def __init__(self, content: Content, start: int) -> None:
         self._content, self._start, self._left = content, start, len(content)
@@ -66,7 +70,7 @@ class _Texts:
             start = self._start + offset
             end = self._content.find(b"\0", start, start + self._left)
             if end < 0:
-                raise ValueError("a text has no end, or the texts are larger than the file")
+                raise ValueError("a text is not terminated, or the texts are larger than the file")
             self._known[offset] = bytes(self._content[start:end])
             self._left -= end - start
         return self._known[offset]
@@ -81,9 +85,9 @@ def _needs(content: Content, symbols: bool) -> Needs:
     values = list(_dynamic(content, order, *dynamic))
     texts = _Texts(content, sum(_offset(segments, value) for tag, value in values if tag == _STRTAB))
 
-    def named(wanted: int) -> list[str]:
-        found = dict.fromkeys(value for tag, value in values if tag == wanted)
-        return [texts.at(value).decode("utf-8", "surrogateescape") for value in found]
+    def named(wanted_tag: int) -> list[str]:
+        offsets = dict.fromkeys(value for tag, value in values if tag == wanted_tag)
+        return [texts.at(offset).decode("utf-8", "surrogateescape") for offset in offsets]
 
     paths = named(_RUNPATH) or named(_RPATH)
     defined, undefined = _symbols(content, order, texts) if symbols else (frozenset(), frozenset())
@@ -129,8 +133,8 @@ def _symbols(content: Content, order: str, texts: _Texts) -> tuple[frozenset[byt
 
 
 def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int:
-    """Find where in the file an address lies. Raises ValueError if no segment has it."""
+    """Return the offset in the file of an address. Raises ValueError if no segment contains the address."""
     for kind, offset, start, size in segments:
         if kind == _LOAD and start <= address < start + size:
             return offset + address - start
-    raise ValueError(f"no segment has the address {address}")
+    raise ValueError(f"no segment contains the address {address}")

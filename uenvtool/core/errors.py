@@ -1,4 +1,4 @@
-"""What can go wrong, as values: a message, its place, what to do about it, and the exit code."""
+"""Errors as values: a message, its position in a file, a hint and the exit code."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from enum import IntEnum
 from typing import NamedTuple
 
 _LONG = re.compile(r"[^\s/]{500,}")
-"""A word that is no path, and that nobody reads to its end."""
+"""A word that is not a path and is too long to read."""
 
 
 class ExitCode(IntEnum):
     """The exit codes of every command."""
 
     DONE = 0
-    NO = 1  # the answer is no: a check found problems, a drift, a conflict
+    NO = 1  # the answer is no: a check found problems, outdated files or a conflict
     USAGE = 2  # bad input or usage
     MISSING = 3  # an external program is missing
-    FAILED = 4  # an external program failed, or the machine did (disk, permission)
+    FAILED = 4  # an external program or the machine (disk, permissions) failed
 
 
 class Position(NamedTuple):
-    """A place in a file that a person edits; line and column count from 1."""
+    """A position in a file that a person edits; lines and columns start at 1."""
 
     file: str
     line: int = 1
@@ -35,7 +35,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: what it is, its place in a file if it has one, and what to do about it."""
+    """One problem: the message, its position if it is in a file, and a hint that solves it."""
 
     message: str
     position: Position | None = None
@@ -48,7 +48,7 @@ class Problem:
 
 
 class UenvtoolError(Exception):
-    """The base of every error that a user sees; it carries one problem or several."""
+    """The base class of all errors that a user sees; it contains one or more problems."""
 
     problems: tuple[Problem, ...]
     exit_code = ExitCode.FAILED
@@ -71,9 +71,9 @@ class UenvtoolError(Exception):
     @classmethod
     def raise_any(cls, problems: Iterable[Problem]) -> None:
         """Raise the error with all of these problems, if there are any."""
-        found = tuple(problems)
-        if found:
-            raise cls(found)
+        all_problems = tuple(problems)
+        if all_problems:
+            raise cls(all_problems)
 
 
 class AnswerIsNo(UenvtoolError):
@@ -83,19 +83,19 @@ class AnswerIsNo(UenvtoolError):
 
 
 class BadInput(UenvtoolError):
-    """A file or an argument of the user's is wrong."""
+    """A file or an argument from the user is wrong."""
 
     exit_code = ExitCode.USAGE
 
 
 class ToolMissing(UenvtoolError):
-    """An external program that the command needs is not installed here."""
+    """An external program that the command needs is not installed."""
 
     exit_code = ExitCode.MISSING
 
     @classmethod
     def not_on_path(cls, program: str, hint: str) -> ToolMissing:
-        """Return the error for a program that PATH does not have; the hint says how to get it."""
+        """Return the error for a program that is not on PATH. hint: how to get it."""
         return cls(f"the program {program} is not on PATH", hint=hint)
 
 
@@ -104,13 +104,13 @@ class ToolFailed(UenvtoolError):
 
 
 MAX_LISTED = 12
-"""More names than these are not listed in a hint: nobody reads them."""
+"""The largest number of names that a hint lists."""
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """Return the question that names the known names most like `name`, whatever their case, the most similar first.
+    """Return a question with the known names that are most similar to `name`, ignoring case; empty if none is similar.
 
-    count: at most so many of them. An empty text if none is near.
+    count: the largest number of names in the question. The most similar name is first.
     """
     import difflib
 
@@ -126,9 +126,10 @@ def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
 def unknown(
     what: str, name: str, known: Iterable[str], position: Position | None = None, *, listed_by: str = ""
 ) -> Problem:
-    """Return the problem of a name that nobody knows: the nearest name and all of them, or three if there are many.
+    """Return the problem for an unknown name, with a hint that shows the most similar name and all known names.
 
-    listed_by: the command that lists them if there are many; without one they are all told where none is near.
+    If there are many known names, the hint shows at most three similar ones. listed_by: the command that lists all
+    known names if there are many. Without this command, the hint lists all of them if none is similar.
     """
     names = sorted(known)
     is_many = len(names) > MAX_LISTED
@@ -143,5 +144,5 @@ def unknown(
 def require_known(
     what: str, names: Iterable[str], known: Collection[str], position: Position | None = None, *, listed_by: str = ""
 ) -> None:
-    """Raise BadInput, with the problem of `unknown`, for each of the names that is none of those known."""
+    """Raise BadInput with one problem of `unknown` for each name that is not known."""
     BadInput.raise_any(unknown(what, name, known, position, listed_by=listed_by) for name in names if name not in known)

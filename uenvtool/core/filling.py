@@ -1,4 +1,4 @@
-"""Fills the `@NAME@` marks of a text that is otherwise a script of its own language."""
+"""Replaces the `@NAME@` marks of a template, which is otherwise valid text in its own language."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _MARK = re.compile(r"@([A-Z][A-Z0-9_]*)@")
 def filled(text: str, **values: str) -> str:
     """Return the text with every `@NAME@` replaced by the value of that name, in one pass.
 
-    A value is never read again, so a value that looks like a mark stays as it is. Raises ValueError for a
-    mark that has no value and for a value that has no mark: a misspelt name must not drop a line silently.
+    Values are not searched for marks, so a value that looks like a mark does not change. Raises ValueError if a mark
+    has no value or a value has no mark, because a misspelt name must not drop a line silently.
     """
     names = set(_MARK.findall(text))
     if names != set(values):
@@ -22,5 +22,5 @@ def filled(text: str, **values: str) -> str:
 
 
 def filled_where_marked(text: str, **values: str) -> str:
-    """Return the text of a file of knowledge with the marks that it has filled; what has no value here stays."""
+    """Return a text from a knowledge file with its marks replaced; marks without a value remain."""
     return _MARK.sub(lambda mark: values.get(mark[1], mark[0]), text)

@@ -1,4 +1,4 @@
-"""Makes a Typer command of a request: a dataclass whose fields say their options as a function's parameters would.
+"""Creates a Typer command from a request, a dataclass whose fields define the options of the command.
 
     @dataclass(frozen=True, kw_only=True, slots=True)
     class Order:
@@ -8,7 +8,7 @@
     @command(Order)
     def order(request: Order) -> Result: ...
 
-A field without an option is none of the command's.
+A field without an option or argument is not part of the command line.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 WORDS = "words"
-"""The field of a request that takes the words behind `--`; see `WithProgram`."""
+"""The field of a request that contains the arguments after `--`; see `WithProgram`."""
 
 Request = TypeVar("Request", bound="DataclassInstance")
 Run = Callable[[Request], "Result | None"]
 
 
 def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Request]], Callable[..., int]]:
-    """Return a decorator: the command whose arguments fill a request, and which prints the result of the function.
+    """Return a decorator that turns a function of a request into a command, which prints the result of the function.
 
-    The function's docstring is the command's help. json: with the option --json. No result prints nothing.
+    The docstring of the function is the help of the command. json: add the option --json. If the function returns
+    None, the command prints nothing.
     """
 
     def decorate(function: Run[Request]) -> Callable[..., int]:
@@ -57,7 +58,7 @@ def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Reque
         if json:
             parameters.append(_parameter("json_", Json, default=False))
         shown: Any = run
-        shown.__signature__ = inspect.Signature(parameters)  # which inspect reads (PEP 362)
+        shown.__signature__ = inspect.Signature(parameters)  # Typer reads it through inspect (PEP 362)
         run.__name__, run.__doc__ = function.__name__, function.__doc__
         return run
 
@@ -65,9 +66,9 @@ def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Reque
 
 
 def given(request: DataclassInstance) -> Iterator[str]:
-    """Yield the options and arguments of a request that are not at their defaults, as words that give them again.
+    """Yield the options and arguments of a request that differ from their defaults, as typed on a command line.
 
-    What stands behind `--` is not among them.
+    The arguments after `--` are not included.
     """
     for field, hint in _options(type(request)):
         value = getattr(request, field.name)
@@ -79,7 +80,7 @@ def given(request: DataclassInstance) -> Iterator[str]:
             yield from values
             continue
         option = _long_name(info)
-        if isinstance(value, bool):  # of a switch, `--this/--that`
+        if isinstance(value, bool):  # a switch may be declared as `--this/--that`
             yield option.split("/")[0 if value else -1]
         else:
             for item in values:
@@ -87,10 +88,10 @@ def given(request: DataclassInstance) -> Iterator[str]:
 
 
 class WithProgram(TyperCommand):
-    """A command that starts a program of the user's, whose words stand behind `--`: its last argument, `words`."""
+    """A command that starts the user's own program, which follows `--` and fills the last argument, `words`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take what stands behind `--` word by word, and refuse a program that stands before it."""
+        """Store the arguments after `--` unchanged, and reject a program before `--`."""
         end = args.index("--") if "--" in args else len(args)
         rest = super().parse_args(ctx, args[:end])
         if before := ctx.params[WORDS]:
@@ -100,7 +101,6 @@ class WithProgram(TyperCommand):
 
 
 def _options(request: type[DataclassInstance]) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
-    """Yield the fields that are options or arguments, each with its annotation."""
     hints = typing.get_type_hints(request, include_extras=True)
     for field in dataclasses.fields(request):
         if any(isinstance(mark, ParameterInfo) for mark in typing.get_args(hints[field.name])):
@@ -108,12 +108,13 @@ def _options(request: type[DataclassInstance]) -> Iterator[tuple[dataclasses.Fie
 
 
 def _of_typer(hint: Any) -> Any:
-    """Return an annotation as Typer takes it: with a list in place of a tuple of any length."""
     kind, info = typing.get_args(hint)
     if typing.get_origin(kind) is not tuple:
         return hint
     item, _ = typing.get_args(kind)
-    marked: Any = Annotated  # of a type that is known when it runs
+    marked: Any = (
+        Annotated  # mypy does not accept a type that is known only at run time; Typer needs a list, not a tuple
+    )
     return marked[types.GenericAlias(list, (item,)), info]
 
 
@@ -123,5 +124,5 @@ def _parameter(name: str, annotation: Any, *, default: Any) -> inspect.Parameter
 
 
 def _long_name(info: OptionInfo) -> str:
-    """Return an option's name as `--name`, or `--this/--that`; Typer keeps the first of its names as `default`."""
+    """Return an option's name as `--name` or `--this/--that`; Typer stores the first declared name in `default`."""
     return next(str(name) for name in (info.default, *(info.param_decls or ())) if str(name).startswith("--"))

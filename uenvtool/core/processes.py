@@ -1,8 +1,8 @@
-"""The one door through which external programs start, argument lists and never a shell; and how all of them end.
+"""Starts and ends external programs; no other module does. Programs are started without a shell.
 
-Ctrl-C, SIGTERM and SIGHUP ask every program that runs to end, and raise KeyboardInterrupt, so that what is half done
-is removed. Programs that go on after GRACE_SECONDS are killed. A second signal ends this process whatever it is doing,
-and so do LIMIT_SECONDS; what it could not remove, the next run removes.
+On Ctrl-C, SIGTERM or SIGHUP, this module asks every running program to end and raises KeyboardInterrupt, so that
+unfinished files are removed. It kills programs that are still running after GRACE_SECONDS. A second signal ends this
+process immediately, and LIMIT_SECONDS after the first one do the same. The next run removes any files that remain.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from uenvtool.core.session import STARTED_BY
 
 LineHandler = Callable[[str], None]
 INTERRUPTED = 130
-"""The exit code of a command that a signal ended, as shells count Ctrl-C."""
+"""The exit code of an interrupted command, the same as shells report after Ctrl-C."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_SECONDS = 0.5
-"""How long a program may take to end after a signal."""
+"""Seconds that a program has to end after a signal."""
 LIMIT_SECONDS = 5
-"""How long this process may take after a signal, and a program after an error of ours."""
+"""Seconds that this process has to end after a signal, and a program after an error in this process."""
 PIPE_BYTES = 1 << 20
 
 doing: list[str] = []
-"""What long work is at, its title and its step: who interrupts it is told."""
+"""The title and the current step of long work, which the message after an interruption shows."""
 _groups: set[int] = set()
-"""The process groups of the programs that run now."""
+"""The process groups of the running programs."""
 
 
 @dataclass
 class _Interruption:
-    """How far a signal has come. is_late: it waits until the main thread has started its program."""
+    """The state of an interruption. is_late: its handling waits until the main thread has started a program."""
 
     has_come: bool = False
     is_starting: bool = False
     is_late: bool = False
-    is_told: bool = False
+    is_printed: bool = False
 
 
 _state = _Interruption()
@@ -55,7 +55,7 @@ _state = _Interruption()
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A program that ran to its end: what was started, its exit code, and what it printed."""
+    """A program that has ended, with its arguments, exit code and output."""
 
     argv: tuple[str, ...]
     code: int
@@ -69,7 +69,7 @@ class Completed:
 
     @property
     def reason(self) -> str:
-        """Return what it said last, most likely why it failed: a line of its errors, else of its output."""
+        """Return the last line of its stderr, or else of its stdout, which is most likely the cause of a failure."""
         return (self.stderr.strip() or self.stdout.strip() or f"exit code {self.code}").splitlines()[-1]
 
 
@@ -80,13 +80,13 @@ def run(
     on_line: LineHandler | None = None,
     memory_bytes: int | None = None,
 ) -> Completed:
-    """Run a program to its end and give back what it printed; `on_line` sees each line as it comes.
+    """Run a program to its end and return its output.
 
-    memory_bytes: the most memory that the program may reserve, for one that reads what others wrote.
+    on_line: called with each line of output when the program prints it. memory_bytes: the most memory that the program
+    may reserve; use it for a program that reads untrusted files.
 
-    The program gets its own process group, so that when this process is interrupted or dies of an
-    exception, all that it started dies too. Raises ToolFailed if it cannot be started; its own exit
-    code is the caller's to judge.
+    The program has its own process group, so that it ends with all its children when this process is interrupted or
+    fails. Raises ToolFailed if the program cannot be started. The caller checks its exit code.
     """
     words = tuple(map(str, argv))
     one_at_a_time = threading.Lock()
@@ -98,7 +98,7 @@ def run(
 
     stdout: list[str] = []
     with _started(words, env, memory_bytes) as process:
-        with _read_beside(process.stderr, tell) as stderr:
+        with _read_in_thread(process.stderr, tell) as stderr:
             _read_lines(process.stdout, stdout, tell)
         process.wait()
     return Completed(words, process.returncode, "".join(stdout), "".join(stderr))
@@ -108,39 +108,39 @@ def run(
 def reading(
     argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, memory_bytes: int | None = None
 ) -> Iterator[BinaryIO]:
-    """Start a program and give what it prints as bytes, as it comes; it is stopped at the end.
+    """Start a program and yield its output as a stream of bytes; the program is stopped at the end.
 
-    memory_bytes: as in `run`. Raises ToolFailed if it cannot be started, or if it was read to its end
-    and its exit code says that it failed.
+    memory_bytes: as in `run`. Raises ToolFailed if the program cannot be started, or if its output was read to the end
+    and its exit code is not 0.
     """
     words = tuple(map(str, argv))
     with _started(words, env, memory_bytes) as process:
-        with _read_beside(process.stderr) as errors, _pipe(process.stdout) as stream:
-            with contextlib.suppress(OSError):  # a large pipe: fewer changes between both programs
+        with _read_in_thread(process.stderr) as errors, _pipe(process.stdout) as stream:
+            with contextlib.suppress(OSError):  # with a larger pipe, the system switches less between both programs
                 fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             yield stream
         process.wait()
     if process.returncode != 0:
-        last_line = ("".join(errors).strip() or "it printed no reason").splitlines()[-1]
+        last_line = ("".join(errors).strip() or "it printed no error message").splitlines()[-1]
         raise ToolFailed(f"{os.path.basename(words[0])} failed: {last_line}")
 
 
 def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> NoReturn:
-    """Go on as another program, with this terminal and this process: the rest of the work is its.
+    """Replace this process by another program, which keeps its terminal.
 
-    Raises ToolFailed if it cannot be started.
+    Raises ToolFailed if the program cannot be started.
     """
     words = [str(word) for word in argv]
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        os.execvpe(words[0], words, dict(os.environ if env is None else env))  # no shell is what is meant
+        os.execvpe(words[0], words, dict(os.environ if env is None else env))  # intentionally without a shell
     except OSError as error:
         raise ToolFailed(f"cannot start {words[0]}: {error.strerror or error}") from error
 
 
 def end_on_signals() -> None:
-    """Let signals end this process so. What is ignored stays ignored, as SIGHUP is under nohup."""
+    """Install the signal handlers of this module. Ignored signals stay ignored, such as SIGHUP under nohup."""
     sys.unraisablehook = _report_unraisable
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -148,25 +148,25 @@ def end_on_signals() -> None:
 
 
 def is_interrupted() -> bool:
-    """Tell if a signal has come: whatever fails from now on fails because of it."""
+    """Return whether this process received a signal, which is then the cause of any later failure."""
     return _state.has_come
 
 
 def tell_interrupted() -> None:
-    """Tell the user, once, that the command was interrupted: of long work how far it came, and what goes on with it."""
-    if _state.is_told:
+    """Print once that the command was interrupted; for long work also its step and the command that continues it."""
+    if _state.is_printed:
         return
-    _state.is_told = True
+    _state.is_printed = True
     text = "interrupted\n"
     if doing:
         again = f"{os.environ.get(STARTED_BY, '')} {shlex.join(['uenvtool', *sys.argv[1:]])}".strip()
-        text = f"interrupted: {': '.join(doing)}\nhint: nothing is half written; this goes on:\n  {again}\n"
+        text = f"interrupted: {': '.join(doing)}\nhint: no file is incomplete; to continue, run:\n  {again}\n"
     with contextlib.suppress(OSError):
         os.write(2, text.encode(errors="backslashreplace"))
 
 
 def leave(code: int) -> NoReturn:
-    """End the process now, with its threads. What it printed must have been flushed."""
+    """End this process and its threads immediately. The caller must have flushed all output."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     os._exit(code)
@@ -186,7 +186,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _insist(_number: int, _frame: object) -> None:
-    """Kill the programs that go on, and end this process if it goes on too."""
+    """Kill the programs that are still running, and end this process later if it is still running too."""
     _signal_programs(signal.SIGKILL)
     signal.signal(signal.SIGALRM, lambda *_: _leave_at_once())
     signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
@@ -205,7 +205,7 @@ def _signal_programs(number: int) -> None:
 
 
 def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """End the process where Python would lose a KeyboardInterrupt, as in a callback of its import system."""
+    """End this process where Python would lose a KeyboardInterrupt, such as in a callback of its import system."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _leave_at_once()
     sys.__unraisablehook__(unraisable)
@@ -224,11 +224,11 @@ def _started(
 
 @contextlib.contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Let a signal wait until the main thread has started its program, and can end it.
+    """Delay the handling of signals until the main thread has started its program and can end it.
 
-    An exception in the midst of a fork would also leave locks of Python's modules held (os.register_at_fork).
+    An exception during a fork would also leave locks of Python modules held (os.register_at_fork).
     """
-    if threading.current_thread() is not threading.main_thread():  # handlers run in the main thread alone
+    if threading.current_thread() is not threading.main_thread():  # signal handlers run only in the main thread
         yield
         return
     _state.is_starting = True
@@ -242,9 +242,9 @@ def _signals_wait() -> Iterator[None]:
 
 
 def _opened(words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes: int | None) -> subprocess.Popen[bytes]:
-    # A child can ask only by itself to be killed with its parent, so it has to run code of ours between fork and exec.
-    # Ruff warns of that because a lock that another thread held at the fork is never released in the child:
-    # `_before_exec` loads what it needs before the fork, and in the child makes two system calls and takes no lock.
+    # Only the child itself can ask the kernel to kill it with its parent, so our code must run between fork and exec.
+    # Ruff warns about that, because a lock that another thread holds during the fork is never released in the child.
+    # `_before_exec` loads its modules before the fork. In the child, it makes two system calls and takes no lock.
     try:
         return subprocess.Popen(
             words,
@@ -256,13 +256,17 @@ def _opened(words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes:
             start_new_session=True,
             preexec_fn=_before_exec(memory_bytes),  # noqa: PLW1509  see above
         )
-    except (OSError, ValueError) as error:  # ValueError: a NUL in a word
+    except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
         why = getattr(error, "strerror", None) or error
-        raise ToolFailed(f"cannot start {words[0]}: {why}", hint="see that it is a program that you may run") from error
+        hint = "check that the program exists and that you may execute it"
+        raise ToolFailed(f"cannot start {words[0]}: {why}", hint=hint) from error
 
 
 def _before_exec(memory_bytes: int | None) -> Callable[[], None]:
-    """Let a child be killed when this process is killed and cannot clean up (prctl(2)), and give it a limit."""
+    """Return the function that prepares a child before exec.
+
+    The kernel then kills the child if this process is killed and cannot clean up (prctl(2)), and limits its memory.
+    """
     import ctypes
     import resource
 
@@ -294,7 +298,7 @@ def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop the program and everything in its group, politely first."""
+    """Stop the program and its process group with SIGTERM, then with SIGKILL."""
     for number, seconds in ((signal.SIGTERM, LIMIT_SECONDS), (signal.SIGKILL, None)):
         with contextlib.suppress(ProcessLookupError):  # the group may outlive the program
             os.killpg(process.pid, number)
@@ -303,13 +307,15 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _read_beside(stream: IO[bytes] | None, tell: LineHandler | None = None) -> Iterator[list[str]]:
-    """Read an output in a thread, so that it cannot fill its pipe; yields its lines, all of them at the end."""
+def _read_in_thread(stream: IO[bytes] | None, tell: LineHandler | None = None) -> Iterator[list[str]]:
+    """Read an output in a thread, so that it cannot fill its pipe; yield the list that has all lines at the end."""
     lines: list[str] = []
 
     thread = threading.Thread(target=_read_lines, args=(stream, lines, tell), daemon=True)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # the thread inherits it: if the kernel gave it
-    try:  # the second of two signals, it would take both, and the main thread wait on for its program
+    # The thread inherits the blocked signals. Otherwise the kernel could deliver the second of two signals to it; the
+    # thread would then consume both, and the main thread would keep waiting for its program.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
         thread.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -326,5 +332,5 @@ def _read_lines(stream: IO[bytes] | None, lines: list[str], tell: LineHandler | 
 
 
 def _pipe(stream: IO[bytes] | None) -> BinaryIO:
-    """Return the stream, which is a pipe in each program that this module starts, see _opened."""
+    """Return the stream as a pipe, which it is in every program that `_opened` starts."""
     return cast(BinaryIO, stream)

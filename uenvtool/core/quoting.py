@@ -1,6 +1,6 @@
-"""A text as one word, or one value, of another language: exactly that text, whatever is in it.
+"""Quotes a text as one argument or value of another language, which reads back exactly this text.
 
-A language that cannot hold a text refuses it with BadInput.
+A function raises BadInput if its language cannot represent the text.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ import shlex
 from uenvtool.core.errors import BadInput
 
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
-"""A word that shells take as it is."""
+"""An argument that shells read unchanged without quotes."""
 QUOTES = ("\\", "'")
-"""What ends a word in `$'...'`, or begins a code."""
+"""The characters that end `$'...'` or start an escape in it."""
 
 
 def comment(text: str) -> str:
-    """Return a text within a comment of any language that ends it at the line's end: on one line, whatever is in it."""
+    """Return a text on one line, for a comment in any language whose comments end with the line."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def sh(text: str) -> str:
-    """Return one word of bash, zsh or any POSIX shell."""
+    """Return an argument in single quotes, for bash, zsh or any POSIX shell."""
     return f"'{sh_inside(text)}'"
 
 
 def sh_inside(text: str) -> str:
-    """Return a text that stands between the single quotes of a template of these shells."""
+    """Return a text for a template of these shells, whose single quotes surround it."""
     return text.replace("'", "'\\''")
 
 
 def sh_word(text: str) -> str:
-    """Return the same; in quotes only if the shell would not take it as it is."""
+    """Return an argument for these shells, in single quotes only if they are needed."""
     return text if PLAIN_WORD.fullmatch(text) else sh(text)
 
 
 def bash_line(text: str) -> str:
-    """Return one word of bash that stands on one line, whatever is in it."""
+    """Return an argument for bash on one line, even if it contains line breaks."""
     if text.isprintable():
         return shlex.quote(text)
-    coded = {one: "".join(f"\\x{byte:02x}" for byte in one.encode("utf-8", "surrogateescape")) for one in text}
-    return f"$'{''.join(one if one.isprintable() and one not in QUOTES else coded[one] for one in text)}'"
+    escapes = {char: "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogateescape")) for char in text}
+    return f"$'{''.join(char if char.isprintable() and char not in QUOTES else escapes[char] for char in text)}'"
 
 
 def sh_again(command: str) -> str:
-    """Return a command of plain words that somebody else wrote, so that a shell expands and runs nothing of it.
+    """Return a command from an untrusted source, quoted so that a shell expands none of its arguments.
 
-    Empty for what is no line of words.
+    Empty if the text is not a list of shell arguments.
     """
     try:
         words = shlex.split(command)
@@ -60,48 +60,49 @@ def sh_again(command: str) -> str:
 
 
 def toml(text: str) -> str:
-    """Return a basic string of TOML (https://toml.io/en/v1.0.0#string): JSON's escapes are TOML's but for DEL."""
+    """Return a TOML basic string (https://toml.io/en/v1.0.0#string); its escapes are those of JSON, except for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def edf(name: str, text: str) -> str:
-    """Return a variable's value in an EDF, which is TOML. Raises BadInput if the Container Engine would expand it."""
+    """Return the value of a variable in an EDF (TOML). Raises BadInput if the Container Engine would expand it."""
     if "${" in text:
-        raise BadInput(f"the Container Engine would expand the value of {name}: {text!r}", hint="take another path")
+        hint = "use a value without ${"
+        raise BadInput(f"the Container Engine would expand the value of {name}: {text!r}", hint=hint)
     return toml(text)
 
 
 def dotenv(name: str, text: str) -> str:
     """Return the value of a variable in a dotenv file, in single quotes.
 
-    Raises BadInput for what its readers understand in different ways: python-dotenv takes `\\'` and `${...}`
-    within single quotes, shells do not.
+    Raises BadInput if readers of dotenv files disagree about the value. In single quotes, python-dotenv interprets
+    `\\'` and `${...}`, and shells do not.
     """
     if "'" in text or "\\" in text or "${" in text or "\r" in text:
-        raise BadInput(f"a dotenv file cannot hold the value of {name}: {text!r}", hint="take --shell bash")
+        raise BadInput(f"a dotenv file cannot contain the value of {name}: {text!r}", hint="use --shell bash")
     return f"'{text}'"
 
 
 def docker(name: str, text: str) -> str:
-    """Return a variable's value in an ENV line of a Dockerfile. Raises BadInput for a newline, which none can hold."""
+    """Return the value of a variable in an ENV line of a Dockerfile. Raises BadInput if it contains a line break."""
     if "\n" in text or "\r" in text:
-        raise BadInput(f"a Dockerfile's ENV cannot hold the value of {name}: {text!r}", hint="set it in a script")
+        raise BadInput(f"a Dockerfile's ENV cannot contain the value of {name}: {text!r}", hint="set it in a script")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return f'"{escaped}"'
 
 
 def html(text: str) -> str:
-    """Return the text of an element of SVG, or of an attribute in double quotes: HTML's escapes are XML's."""
+    """Return a text for an HTML or SVG element, or for an attribute in double quotes; both have the same escapes."""
     return comment(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 def sbatch(name: str, text: str) -> str:
-    """Return the value of an option in an #SBATCH line, which sbatch splits as a shell does, without expanding it.
+    """Return the value of an option in an #SBATCH line, which sbatch splits like a shell but does not expand.
 
-    Raises BadInput for a line break or another control character, which would end the line.
+    Raises BadInput if the value contains a line break or another control character, which would end the line.
     """
     if not text.isprintable():
-        raise BadInput(f"an #SBATCH line cannot hold the value of {name}: {text!r}", hint="write it on one line")
+        raise BadInput(f"an #SBATCH line cannot contain the value of {name}: {text!r}", hint="write it on one line")
     if re.fullmatch(r"[^\s\"'\\#]+", text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

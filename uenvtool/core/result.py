@@ -1,4 +1,4 @@
-"""What a use case gives back: one value, which `console.show` prints as text or as JSON."""
+"""The result of a command, which `console.show` prints as text or as JSON."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from typing import Any
 from uenvtool.core.errors import ExitCode, Problem
 
 Step = Callable[[str], None]
-"""Takes what is being done now."""
+"""A function that shows the current step of long work."""
 Progress = Callable[[str], AbstractContextManager[Step]]
-"""How a long piece of work is shown: takes its title and yields a Step."""
+"""A context manager that takes the title of long work and yields a Step."""
 
 Line = Sequence[tuple[str, str] | tuple[str, str, str]]
-"""A line of an answer: texts, each with its style: `bold`, `dim`, a colour, or an empty one; and where it leads to."""
+"""A line of an answer: pairs of text and style, or triples that add a link. A style is `bold`, `dim`, a colour or
+empty."""
 
 
 @contextmanager
 def silent(_title: str) -> Iterator[Step]:
-    """Yield a Step that shows nothing."""
+    """Yield a Step that prints nothing."""
     yield lambda _step: None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
-    """Rows under headings, each cell a text.
+    """A table of text with headings.
 
-    colours: the colour of a first cell by its text, such as `red`. links: where a cell leads to, by its text. cut: on a
-    terminal a row takes one line.
+    colours: maps the text of a row's first cell to its colour, such as `red`. links: maps the text of a cell to its
+    link. cut: on a terminal, cut each row to one line.
     """
 
     headings: tuple[str, ...]
@@ -41,13 +42,13 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
-    """What a command answers.
+    """The result of a command.
 
-    data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`.
-    text: the answer to read; tables follow it, and then a report: a function that gives its lines and tables for a
-    terminal of so many columns, 0 for a pipe. problems: what is wrong in the user's files, shown as errors are.
-    warnings: what the user should act on. notes: remarks, and what was written.
-    next: the commands to go on with. exit_code: NO if the answer is no.
+    data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`. text: the answer for
+    people; the tables and then the report follow it. report: a function that returns lines and tables for a terminal
+    with a number of columns, or 0 for a pipe. problems: problems in the user's files, printed like errors. warnings:
+    messages that the user should act on. notes: remarks, and the names of written files. next: the commands to run
+    next. exit_code: NO if the answer is no.
     """
 
     data: Any = None

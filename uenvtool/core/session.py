@@ -1,4 +1,4 @@
-"""What is loaded in this shell: uenv images and their views, a container, a scheduler's job."""
+"""Detects the environment of this shell: uenv images and their views, a container, a job of a scheduler."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from uenvtool.core.errors import BadInput
 MAX_BYTES = 10_000_000
 SLURM, KUBERNETES = "slurm", "kubernetes"
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.flatpak-info")
-"""Files that Docker, Podman, Apptainer and Flatpak leave in a container."""
+"""Files that Docker, Podman, Apptainer and Flatpak create in a container."""
 MOUNTS = "/proc/self/mountinfo"
-"""The mounts of this process, as `man 5 proc` has their fields."""
+"""The mounts of this process; `man 5 proc` documents the fields."""
 CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
 STARTED_BY = "UENVTOOL_STARTED_BY"
-"""Set by `--uenv` for the command that it starts: the words that start one there, for a shell."""
+"""The variable that `--uenv` sets for its command: the shell command that starts a program in the uenv."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadedView:
     """A loaded view of a uenv.
 
-    mount: where its image is mounted. uenv: the name in the image, which need not be its label. name: the
-    view's. root: the folder of links. image: the file that is mounted, as UENV_MOUNT_LIST has it; may be empty.
+    mount: the mount point of its image. uenv: the name in the image, which can differ from the image name and tag.
+    name: the name of the view. root: the directory of the view. image: the mounted file according to UENV_MOUNT_LIST;
+    can be empty.
     """
 
     mount: str
@@ -38,39 +39,39 @@ class LoadedView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurrentJob:
-    """The job that this shell is part of. scheduler: SLURM or KUBERNETES. id: as the scheduler names it."""
+    """The job that this shell is part of. scheduler: SLURM or KUBERNETES. id: the job ID of the scheduler."""
 
     scheduler: str
     id: str
 
 
 def mounted_images(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return mount point to image file of UENV_MOUNT_LIST (`image:mount,...`), as the uenv client sets it."""
-    found = {}
+    """Return the image file for each mount point in UENV_MOUNT_LIST (`image:mount,...`), set by the uenv client."""
+    images = {}
     for item in filter(None, environ.get("UENV_MOUNT_LIST", "").split(",")):
         image, _, mount = item.rpartition(":")
-        found[mount] = image
-    return found
+        images[mount] = image
+    return images
 
 
 def loaded_views(environ: Mapping[str, str]) -> tuple[LoadedView, ...]:
-    """Return the views of UENV_VIEW (`mount:name:view,...`) with their folders, as the uenv client sets it."""
+    """Return the views in UENV_VIEW (`mount:name:view,...`), which the uenv client sets, with their directories."""
     images = mounted_images(environ)
-    found = []
+    views = []
     for item in filter(None, environ.get("UENV_VIEW", "").split(",")):
-        words = item.split(":")
-        if len(words) == 3 and words[0].startswith("/"):
-            mount, uenv, name = words
+        parts = item.split(":")
+        if len(parts) == 3 and parts[0].startswith("/"):
+            mount, uenv, name = parts
             root = _view_root(mount, name)
-            found.append(LoadedView(mount=mount, uenv=uenv, name=name, root=root, image=images.get(mount, "")))
-    return tuple(found)
+            views.append(LoadedView(mount=mount, uenv=uenv, name=name, root=root, image=images.get(mount, "")))
+    return tuple(views)
 
 
 def in_container(environ: Mapping[str, str]) -> bool:
-    """Tell by what the runtimes leave (Docker, Podman, Apptainer, NVIDIA's images) if this is a container.
+    """Return whether this is a container, by the traces of Docker, Podman, Apptainer, Flatpak and NVIDIA's images.
 
-    A virtual machine that was made from a container's image has its files too, on a disk of its own: they count
-    where `/` is no whole disk. They are looked for below UENVTOOL_ROOT.
+    A virtual machine that was made from a container image has the same files, but its `/` is a whole disk. The files
+    therefore count only if `/` is not a whole disk. They are searched below UENVTOOL_ROOT.
     """
     if any(name in environ for name in CONTAINER_VARIABLES):
         return True
@@ -79,14 +80,14 @@ def in_container(environ: Mapping[str, str]) -> bool:
 
 
 def container_name(environ: Mapping[str, str]) -> str:
-    """Return the name of the container that this is, if its image or runtime gives one; else empty."""
+    """Return the name of this container from its image or runtime; empty if neither sets one."""
     if environ.get("NVIDIA_PYTORCH_VERSION"):
         return f"nvcr.io/nvidia/pytorch:{environ['NVIDIA_PYTORCH_VERSION']}-py3"
     return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
 
 
 def current_job(environ: Mapping[str, str]) -> CurrentJob | None:
-    """Return the job of Slurm or the pod of Kubernetes that this is; None on a login node or an own machine."""
+    """Return the current Slurm job or Kubernetes pod; None on a login node or a personal machine."""
     if environ.get("SLURM_JOB_ID"):
         return CurrentJob(scheduler=SLURM, id=environ["SLURM_JOB_ID"])
     if environ.get("KUBERNETES_SERVICE_HOST"):
@@ -95,7 +96,7 @@ def current_job(environ: Mapping[str, str]) -> CurrentJob | None:
 
 
 def _is_on_own_disk(table: str) -> bool:
-    """Tell if `/` is the whole of a disk: a runtime's is an overlay, an image, or a folder of the host's."""
+    """Return whether `/` is a whole disk; in a container, it is an overlay, an image or a directory of the host."""
     try:
         with open(table, encoding="utf-8", errors="replace") as stream:
             mounts = [line.split() for line in stream]
@@ -106,7 +107,7 @@ def _is_on_own_disk(table: str) -> bool:
 
 
 def _view_root(mount: str, view: str) -> str:
-    """Return a view's folder as the image's meta/env.json has it, else the usual one."""
+    """Return the directory of a view from the image's meta/env.json, or else the usual one."""
     from uenvtool.core.files.reading import read_bytes
 
     try:

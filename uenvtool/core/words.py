@@ -1,4 +1,4 @@
-"""Sizes and lists in a sentence; sentences in lines; names of Python packages; pairs by their first halves; paths."""
+"""Small text helpers: sizes, counts and lists in sentences, line wrapping, package names, paths and grouping."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _WORD = re.compile(r"(?:`[^`\n]*`|\S)+")
-"""What no line breaks: a word, and a command between backticks, which is there to be copied."""
+"""Text that is never wrapped: a word, or a command in backticks, which a user copies."""
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes as people read it."""
+    """Return a number of bytes in kB or MB."""
     return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.0f} kB"
 
 
@@ -24,15 +24,15 @@ def counted(number: int, thing: str) -> str:
 
 
 def listed(words: Sequence[str], most: int) -> str:
-    """Return words in a line; of many the first ones, and how many there are more."""
+    """Return words separated by commas; after the first `most` words, only the number of the remaining ones."""
     more = len(words) - most
     return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
 
 
 def wrapped(text: str, width: int, first: str = "", indent: str = "") -> list[str]:
-    """Return a text as lines of that width, if its words let them; `first` stands before it, `indent` before the rest.
+    """Return a text as lines of at most this width. The first line begins with `first`, the others with `indent`.
 
-    A path or a command that is longer than a line gets one of its own, which a terminal breaks and copies whole.
+    A longer path or command has its own line, which a terminal wraps and a user can still copy as a whole.
     """
     lines, line = [], first
     for word in _WORD.findall(text):
@@ -45,18 +45,18 @@ def wrapped(text: str, width: int, first: str = "", indent: str = "") -> list[st
 
 
 def canonical(name: str) -> str:
-    """Return the name of a Python package as resolvers compare it (PEP 503)."""
+    """Return the normalized name of a Python package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Tell if a path is a folder or below it, by their texts alone; nothing is below a folder without a name."""
+    """Return whether a path is the directory or is below it, comparing only the texts; False if `folder` is empty."""
     return bool(folder) and f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """Return each key with its values, both in the order in which they come first."""
-    found: dict[K, list[V]] = {}
+    """Return the values of each key, with keys and values in their original order."""
+    groups: dict[K, list[V]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return found
+        groups.setdefault(key, []).append(value)
+    return groups

@@ -1,7 +1,7 @@
-"""YAML text, written so that each line can carry its reason: quoting, lists, wrapped comments.
+"""Writes YAML in which each line can have its reason as a comment: quoting, lists, wrapped comments.
 
-Written by hand for the two things a YAML writer cannot give at once: a comment wherever a reason
-belongs, and a start-up that fits the budget. What it writes is read back by a YAML reader in tests.
+No YAML library offers both comments at any place and a short start-up time. Tests read the output back with a YAML
+library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SPECIAL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe
 
 
 def scalar(text: str) -> str:
-    """Return a text as a YAML scalar that every reader takes for that text, also inside `[...]`."""
+    """Return a text as a YAML scalar that every reader reads as this text, also inside `[...]`."""
     if _PLAIN.match(text) and not _NOT_TEXT.match(text):
         return text
     if _SPECIAL.search(text):
@@ -32,30 +32,30 @@ def scalar(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a YAML scalar in quotes, so that a bare 0 or PHB is text to every reader."""
+    """Return a text as a YAML scalar that is always in quotes, so that every reader reads 0 or PHB as text."""
     plain = scalar(text)
     return plain if plain[:1] in "'\"" else f"'{plain}'"
 
 
 def flow(items: Iterable[str]) -> str:
-    """Return a list on one line."""
+    """Return a YAML list on one line."""
     return "[" + ", ".join(scalar(item) for item in items) + "]"
 
 
 def comment(text: str, indent: int = 0) -> list[str]:
-    """Return a text as comment lines; no part of it can end the comment."""
+    """Return a text as wrapped comment lines; no character in it can end the comment."""
     columns = WIDTH - indent - 2
     lines = textwrap.wrap(_words(text), columns, break_long_words=False, break_on_hyphens=False)
     return [" " * indent + "# " + line for line in lines]
 
 
 def remark(text: str) -> str:
-    """Return a text as a comment that ends its line, however long; no part of it can end the comment."""
+    """Return a text as a comment for the end of a line, of any length; no character in it can end the comment."""
     return f"  # {_words(text)}"
 
 
 def with_comment(line: str, reason: str) -> list[str]:
-    """Return a line with its reason behind it where there is room, else above it."""
+    """Return a line with its reason after it if both fit on one line, or else above it."""
     if not reason:
         return [line]
     whole = line + remark(reason)
@@ -65,7 +65,7 @@ def with_comment(line: str, reason: str) -> list[str]:
 
 
 def indented(lines: Sequence[str], by: int) -> list[str]:
-    """Return lines moved to the right; empty ones stay empty."""
+    """Return indented lines; empty lines stay empty."""
     return [" " * by + line if line else line for line in lines]
 
 

@@ -94,7 +94,7 @@ def _is_text(name: str, held: Mapping[str, Listed], largest: int) -> bool:
 
 def refuse_foreign(target: Path) -> None:
     """Raise BadInput if the target is something that this tool did not pack, or a file is where its folder must be."""
-    files.require_room(target.parent)
+    files.require_directory(target.parent)
     if not os.path.lexists(target):
         return
     hint = "choose another name, or remove it yourself"

@@ -1,1 +1,1 @@
-"""Jobs: what is written for each runtime, and a shell or a command beside the rank of a running one."""
+"""Writes jobs for each runtime, and opens a shell or runs a command next to a rank of a running job."""

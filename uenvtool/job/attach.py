@@ -1,7 +1,7 @@
-"""Opens a shell, or runs a command, beside a rank of a running job: on its node, in its environment and folder.
+"""Opens a shell or runs a command next to a rank of a running job, with its node, environment and directory.
 
-Slurm takes further steps into a job (`srun --overlap`). The first one looks for the ranks on all nodes; the second one
-goes to the node of one rank, and takes that process's variables, its folder, and its uenv or container.
+Slurm can start more steps in a running job (`srun --overlap`). The first step finds the ranks on all nodes. The second
+step runs on the node of one rank and uses the variables, the directory and the uenv or container of that process.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.session import mounted_images
 
 PID = "{pid}"
-"""In a command: the process of the rank."""
+"""The placeholder in a command for the process ID of the rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rank:
-    """A process of a rank of a running job. pages: in memory. uenvs: what its UENV_MOUNT_LIST says."""
+    """A process of a rank in a running job. pages: its pages in memory. uenvs: the value of its UENV_MOUNT_LIST."""
 
     rank: int
     node: str
@@ -35,48 +35,60 @@ class Rank:
 
 
 def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Become a shell, or a command, beside a rank. Raises ToolMissing without Slurm, AnswerIsNo without that rank."""
-    found = ranks_of(job, environ)
-    chosen = next((each_rank for each_rank in found if each_rank.rank == rank), None)
+    """Replace this process by a shell or a command next to a rank.
+
+    Raises ToolMissing if Slurm is not installed, and AnswerIsNo if the job or the rank does not exist.
+    """
+    ranks = ranks_of(job, environ)
+    chosen = next((each_rank for each_rank in ranks if each_rank.rank == rank), None)
     if chosen is None:
-        known = ", ".join(str(each_rank.rank) for each_rank in found)
+        known = ", ".join(str(each_rank.rank) for each_rank in ranks)
+        hint = "name one of these ranks with --rank" if known else "wait until the job has started its ranks"
         raise AnswerIsNo(
-            f"job {job} has no rank {rank} that runs as you" + (f"; it has {known}" if known else ""),
-            hint="a rank has RANK or SLURM_PROCID in its environment; `squeue --me` shows what runs",
+            f"job {job} has no rank {rank} that runs as you" + (f", only {known}" if known else ""),
+            hint=f"{hint}; a rank has RANK or SLURM_PROCID in its environment",
         )
-    words = [word.replace(PID, str(chosen.pid)) for word in command]
-    processes.become([*step_words(job, chosen, has_terminal=sys.stdin.isatty() and not words), *words], environ)
+    arguments = [word.replace(PID, str(chosen.pid)) for word in command]
+    has_terminal = sys.stdin.isatty() and not arguments
+    processes.become([*step_arguments(job, chosen, has_terminal=has_terminal), *arguments], environ)
 
 
 def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
-    """Ask every node of a job for its ranks, in their order; of each its largest process."""
+    """Return the ranks on all nodes of a job, sorted by number.
+
+    If several processes have the same rank, this is the one with the most memory.
+    """
     if not re.fullmatch(r"\d+(_\d+)?", job):
-        raise BadInput(f"{job} is not the number of a job", hint="`squeue --me` shows yours")
+        raise BadInput(f"{job!r} is not a job ID", hint="find the ID of your job with `squeue --me`")
     if shutil.which("srun", path=environ.get("PATH")) is None:
-        raise ToolMissing.not_on_path("srun", "run it on a login node of the cluster, or in the job")
+        raise ToolMissing.not_on_path("srun", "run this command on a login node of the cluster, or in the job")
     nodes = processes.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
     count = nodes.stdout.split()
     if nodes.code != 0 and "Invalid job id" not in nodes.stderr:
-        why = f"squeue does not say where job {job} runs: {nodes.reason}"
-        raise ToolFailed(why, hint="see that Slurm answers: `sinfo`")
+        why = f"squeue does not report the nodes of job {job}: {nodes.reason}"
+        raise ToolFailed(why, hint="check that Slurm responds: `sinfo`")
     if not count:
-        raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
+        raise AnswerIsNo(f"job {job} is not running", hint="list your running jobs with `squeue --me`")
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
-    plain = {name: value for name, value in environ.items() if not name.startswith("UENV_")}  # its plugin mounts again
+    plain = {
+        name: value for name, value in environ.items() if not name.startswith("UENV_")
+    }  # the uenv plugin would mount again
     answer = processes.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
     if answer.code != 0:
-        raise ToolFailed(f"no step can be started in job {job}: {answer.stderr.strip()}", hint="srun --overlap does it")
-    found = [Rank(**json.loads(line)) for line in answer.stdout.splitlines() if line.startswith("{")]
-    largest = {process.rank: process for process in sorted(found, key=lambda process: process.pages)}
-    return [largest[rank] for rank in sorted(largest)]  # beside a training are the shells and tees that keep its log
+        hint = f"check that this works: `srun --jobid={job} --overlap hostname`"
+        raise ToolFailed(f"cannot start a step in job {job}: {answer.stderr.strip()}", hint=hint)
+    processes_of_ranks = [Rank(**json.loads(line)) for line in answer.stdout.splitlines() if line.startswith("{")]
+    # The shells and tee processes that write the log of a rank have its number too, but use less memory.
+    largest = {process.rank: process for process in sorted(processes_of_ranks, key=lambda process: process.pages)}
+    return [largest[rank] for rank in sorted(largest)]
 
 
-def step_words(job: str, rank: Rank, *, has_terminal: bool) -> list[str]:
-    """Return the words of the step beside a rank; the uenv plugin mounts the same images for it."""
+def step_arguments(job: str, rank: Rank, *, has_terminal: bool) -> list[str]:
+    """Return the srun command of a step next to a rank, for which the uenv plugin mounts the same images."""
     uenvs = [f"--uenv={rank.uenvs}"] if mounted_images({"UENV_MOUNT_LIST": rank.uenvs}) else []
     terminal = ["--pty"] if has_terminal else []
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodelist={rank.node}", "--nodes=1", "--ntasks=1"]
-    return [*step, "--cpu-bind=none", *uenvs, *terminal, "bash", "-c", _script("beside-rank.sh"), str(rank.pid)]
+    return [*step, "--cpu-bind=none", *uenvs, *terminal, "bash", "-c", _script("join-rank.sh"), str(rank.pid)]
 
 
 def _script(name: str) -> str:

@@ -16,7 +16,7 @@ app = typer.Typer()
 @app.command(cls=WithProgram)
 @command(JobRequest)
 def job(request: JobRequest) -> Result:
-    """Write a job: a batch script, or what else the runtime starts. Without -o it goes to stdout.
+    """Write a batch script, or the pod manifest or EDF that the runtime needs. Without -o, print it on stdout.
 
     `uenvtool job --account g123 --recipe pytorch-2.6 -- python train.py`
     """
@@ -27,16 +27,20 @@ def job(request: JobRequest) -> Result:
 
 @app.command(cls=WithProgram)
 def attach(
-    job: Annotated[str, typer.Argument(metavar="ID", help="The number of a running job of yours.")],
+    job: Annotated[str, typer.Argument(metavar="ID", help="The ID of your running job.")],
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND...", help="What to run; {pid} is the rank's process.", show_default=False),
+        typer.Argument(
+            metavar="-- COMMAND...",
+            help="The command to run; {pid} is replaced by the rank's process ID.",
+            show_default=False,
+        ),
     ] = None,
     rank: Annotated[
-        int, typer.Option(metavar="N", help="The rank whose node, variables and uenv or container are taken.")
+        int, typer.Option(metavar="N", help="The rank whose node, variables and uenv or container to use.")
     ] = 0,
 ) -> None:
-    """Open a shell beside a rank of a running job, or run a command there.
+    """Open a shell next to a rank of a running job, or run a command there.
 
     `uenvtool attach 1234 --rank 3 -- py-spy dump --pid {pid}`
     """

@@ -1,4 +1,4 @@
-"""What a user's words start: the program, the launcher that it is or brings, and what a script among them starts."""
+"""Interprets the user's command: its program, its launcher, and the launchers that its shell script starts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from uenvtool.job.disk import Disk
 from uenvtool.knowledge.launcher import Launcher, Strategy
 
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
-"""What starts the ranks of a job, or a job, and must not stand in what a job starts."""
+"""Programs that start ranks or submit jobs. The command of a job must not contain them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
@@ -40,9 +40,10 @@ _PROGRAM_OPTIONS = _MODULE | {"--no-python", "--no_python"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobCommand:
-    """What a job runs: its words, and who starts the ranks.
+    """The command that a job runs, and the launcher of its ranks.
 
-    launcher: srun, torchrun, none, or one of `launchers()`. program: the words that start the launcher.
+    words: the arguments after the launcher, or the whole command. launcher: srun, torchrun, none, or one of
+    `launchers()`. program: the part of the command that starts the launcher.
     """
 
     words: tuple[str, ...]
@@ -50,13 +51,13 @@ class JobCommand:
     program: tuple[str, ...] = ()
 
     @property
-    def once_a_node(self) -> bool:
-        """Tell if one process of a node starts the others."""
+    def once_per_node(self) -> bool:
+        """Return whether the command runs once per node and starts the ranks of the node itself."""
         return self.launcher != SRUN
 
     @property
-    def told_ranks(self) -> tuple[str, int]:
-        """Return the option that names the ranks of a node, and their number; "" and 0 if none does."""
+    def ranks_option(self) -> tuple[str, int]:
+        """Return the option that sets the number of ranks per node, and this number; "" and 0 without an option."""
         launcher = launcher_named(self.launcher)
         for name in launcher.ranks if launcher else ():
             value = option(self.words, spelled(name)) or ""
@@ -67,7 +68,7 @@ class JobCommand:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
-    """A launcher or submitter that a shell script starts, with its words, and where."""
+    """A launcher or submitter that a shell script starts, with its position and its arguments."""
 
     place: Position
     name: str
@@ -76,11 +77,12 @@ class Started:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Typed:
-    """A user's words as they are read.
+    """The parsed command of the user.
 
-    words: one text is split, or given to bash. start: where the program stands, behind env and assignments. program:
-    its name. launcher: the one that it is or starts; empty if it is none. end: behind the launcher's own words.
-    inner: what a shell script among the words starts.
+    words: its arguments; a command in a single argument is split, or passed to bash. start: the index of the program,
+    after env and assignments. program: its name. launcher: the launcher that the command starts; empty if there is
+    none. end: the index after the launcher's name. inner: the launchers and submitters in the shell script that the
+    command runs.
     """
 
     words: tuple[str, ...]
@@ -92,18 +94,18 @@ class Typed:
 
     @property
     def rest(self) -> tuple[str, ...]:
-        """Return the words behind the launcher: its options, and what it starts."""
+        """Return the arguments after the launcher: its options, and the program that it starts."""
         return self.words[self.end :]
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Return the launcher's own options, those before the program that it starts."""
+        """Return the options of the launcher, which come before the program that it starts."""
         ends = (i for i, word in enumerate(self.rest) if word in _MODULE or (word.endswith(".py") and word[0] != "-"))
         return self.rest[: next(ends, len(self.rest))]
 
     @property
     def named(self) -> str:
-        """Return the name of what trains: a script without its ending, a module of Python's, else the program."""
+        """Return the name of the training program: a script without its suffix, a Python module, or the program."""
         scripts = (word for word in self.words if word.endswith((".py", ".sh")) and not word.startswith("-"))
         if script := next(scripts, ""):
             return program_name(script).split()[-1][: -len(".py")]
@@ -111,14 +113,17 @@ class Typed:
             if _MODULE_OPTION.fullmatch(word) and (self.launcher or any(map(_is_python, self.words[:i]))):
                 return self.words[i + 1]
         if self.launcher:
-            started = program_name(next((word for word in self.rest if not word.startswith("-")), ""))
-            if started and "." not in started:
-                return started
+            started_program = program_name(next((word for word in self.rest if not word.startswith("-")), ""))
+            if started_program and "." not in started_program:
+                return started_program
         return self.program
 
     @property
     def starts_itself(self) -> str:
-        """Return what starts the processes of a node itself and cannot be told of other nodes; empty if none does."""
+        """Return the program that starts the processes of one node itself and cannot be given the other nodes.
+
+        Empty if the command contains no such program.
+        """
         if PYTHON_NAME.fullmatch(self.program):
             return ""
         line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "
@@ -127,7 +132,7 @@ class Typed:
 
 
 def read_words(words: Sequence[str], disk: Disk) -> Typed:
-    """Return what the words of a user start. disk: has the scripts among them."""
+    """Return the parsed command of a user. disk: reads the scripts in the command."""
     words = _split(words, disk)
     start, launcher = _program(words)
     program = program_name(words[start])
@@ -139,7 +144,7 @@ def read_words(words: Sequence[str], disk: Disk) -> Typed:
 
 
 def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
-    """Return what a job runs for words. asked: the launcher that the user names, or empty. default: the runtime's."""
+    """Return the command of a job. asked: the launcher in the request, or empty. default: that of the runtime."""
     if typed.launcher and asked != NONE:
         return JobCommand(words=typed.rest, launcher=typed.launcher, program=typed.words[: typed.end])
     launcher = NONE if typed.launcher or typed.inner else asked or default
@@ -149,21 +154,21 @@ def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
 
 
 def with_strategy(command: JobCommand, typed: Typed, ranks: int, disk: Disk, *, has_gpus: bool) -> JobCommand:
-    """Return a command whose launcher starts as many processes as the job has, also where torch sees fewer GPUs."""
+    """Return the command with the option that makes its launcher start all ranks, even if torch sees fewer GPUs."""
     launcher = launcher_named(command.launcher)
     strategy = launcher.strategy if launcher else None
     if strategy is None or ranks < 2:
         return command
-    is_said = _is_said(strategy, typed, disk)
+    is_given = _is_strategy_given(strategy, typed, disk)
     variables = () if has_gpus else tuple(f"{name}={value}" for name, value in strategy.without_gpu.items())
     return replace(
         command,
-        words=command.words if is_said else (f"--{strategy.option}", *command.words),
+        words=command.words if is_given else (f"--{strategy.option}", *command.words),
         program=("env", *variables, *command.program) if variables else command.program,
     )
 
 
-def _is_said(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
+def _is_strategy_given(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
     names = (spelled(name) for name in (strategy.option, *strategy.instead))
     if option(typed.options, *names) is not None:
         return True
@@ -177,41 +182,41 @@ def _is_said(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
 
 
 def options_line(launcher: Launcher, ranks: int | str) -> str:
-    """Return the options of a launcher for a node of a job, in words of bash."""
+    """Return the options of a launcher on a node of a job, as bash source."""
     options = (f"--{name}={value}" if value else f"--{name}" for name, value in launcher.options.items())
     return " ".join(options).replace("@RANKS@", str(ranks))
 
 
 def variables_line(launcher: Launcher, ranks: int | str) -> str:
-    """Return what sets the variables of a launcher for a node of a job, in words of bash; empty if it has none."""
+    """Return an `env` command that sets the variables of a launcher, as bash source; empty if it has none."""
     variables = [f"{name}={value}" for name, value in launcher.variables.items()]
     return " ".join(["env", *variables, ""] if variables else ()).replace("@RANKS@", str(ranks))
 
 
 def whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
-    """Return a launcher with all that the job gives it, as a user writes it in a script. command: what starts it."""
+    """Return the launcher with all variables and options of the job, to show in a hint. command: its program."""
     strategy = f"--{launcher.strategy.option}" if launcher.strategy else ""
-    words = (
+    parts = (
         variables_line(launcher, ranks).rstrip(),
         command or launcher.command,
         options_line(launcher, ranks),
         strategy,
     )
-    return " ".join(filter(None, (*words, "...")))
+    return " ".join(filter(None, (*parts, "...")))
 
 
 def given_by_job(launcher: Launcher, typed: Typed, ranks: int) -> list[str]:
-    """Return what a user says that only the job can: options of the launcher, and variables before it.
+    """Return the options and variables in a user's command that only the job can set for its launcher.
 
-    An option is also known by a part of its name, as argparse takes `--nnode` for `--nnodes`.
+    Abbreviated options are included, because argparse accepts `--nnode` for `--nnodes`.
     """
     known = {spelled(name) for name in (*launcher.options, *launcher.further)} - {*map(spelled, launcher.ranks)}
     options = (word.partition("=")[0] for word in typed.options if word.startswith("--"))
-    wanted = {name: value.replace("@RANKS@", str(ranks)) for name, value in launcher.variables.items()}
-    given = (word.partition("=") for word in typed.words[: typed.end] if "=" in word)
+    job_values = {name: value.replace("@RANKS@", str(ranks)) for name, value in launcher.variables.items()}
+    assignments = (word.partition("=") for word in typed.words[: typed.end] if "=" in word)
     return [
-        *(name for name, _, value in given if wanted.get(name, value) != value),
-        *dict.fromkeys(name for name in options if any(one.startswith(spelled(name[2:])) for one in known)),
+        *(name for name, _, value in assignments if job_values.get(name, value) != value),
+        *dict.fromkeys(name for name in options if any(option.startswith(spelled(name[2:])) for option in known)),
     ]
 
 
@@ -231,9 +236,9 @@ def _split(words: Sequence[str], disk: Disk) -> tuple[str, ...]:
 
 
 def _program(words: Sequence[str]) -> tuple[int, str]:
-    """Return where the program stands behind env and assignments, and the launcher that it is, or empty.
+    """Return the index of the program after env and assignments, and its launcher, or an empty text.
 
-    A launcher also stands behind what starts it, as in `uv run torchrun train.py`, if it has a program.
+    A launcher that starts a program may also follow another program, as in `uv run torchrun train.py`.
     """
     start = 0
     while start < len(words) - 1 and (
@@ -241,10 +246,10 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
     ):
         start += 1
     for i in range(start, len(words)):
-        found = launcher_of(words[i:])
+        launcher = launcher_of(words[i:])
         is_started = i == start or "run" in words[start:i]  # by `uv run`, `conda run`
-        if found and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
-            return i, found
+        if launcher and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
+            return i, launcher
         if words[i].endswith(".py") or PYTHON_NAME.fullmatch(program_name(words[i])):
             break
     return start, ""
@@ -274,7 +279,7 @@ def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
 
 
 def _torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return what torchrun takes in place of a command: a script, a module, or a program with --no-python."""
+    """Return a command as torchrun expects it: a script, a module, or a program with --no-python."""
     if PYTHON_NAME.fullmatch(program_name(words[0])) and len(words) > 1:
         if words[1] == "-m" or not words[1].startswith("-"):
             return tuple(words[1:])

@@ -1,4 +1,4 @@
-"""Decides a job: from a request, a system, a runtime and what the disk says to a plan, or to why there is none."""
+"""Decides the plan of a job from the request, the system, the runtime and the disk, or rejects the request."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ from uenvtool.knowledge.system import NodeType, System, load_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
-"""All-reduce from 8 bytes to 4 GB, one GPU a rank (https://github.com/NVIDIA/nccl-tests)."""
+"""An all-reduce of 8 bytes to 4 GB with one GPU per rank (https://github.com/NVIDIA/nccl-tests)."""
 OF_PROCESSES = ("bash", "-c", 'exec "$(command -v all_reduce_perf_mpi || echo all_reduce_perf)" "$@"')
-"""Starts the one of several processes, which NVIDIA's images have under a name of its own, beside one of a process
+"""Starts the multi-process version of the test. In NVIDIA's images, it has another name than the single-process one
 (NVIDIA's documentation of CloudAI 1.7, NCCL; NAME_SUFFIX in the README of nccl-tests)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DecidedJob:
-    """A plan, and what may fail when the job runs."""
+    """A plan, and warnings about possible failures when the job runs."""
 
     plan: JobPlan
     warnings: tuple[str, ...]
 
 
 def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
-    """Return the system, node type and runtime of a job. Raises BadInput for a name that nobody knows."""
+    """Return the system, node type and runtime of a job. Raises BadInput for an unknown name."""
     name = request.system or ("local" if request.runtime == "local" and recognised() is None else this_system())
     system = on_this_machine(load_system(name))
     runtime = _runtime(request, system)
@@ -63,7 +63,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
 
 
 def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk) -> DecidedJob:
-    """Return the plan of a job, with warnings. Raises BadInput for what cannot be, and says what can."""
+    """Return the plan of a job, with warnings. Raises BadInput if the job is impossible, with a hint."""
     typed = read_words(request.words or ("sleep", "infinity"), disk)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
@@ -89,14 +89,14 @@ def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, di
 def _planned(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk, typed: Typed, published: str
 ) -> JobPlan:
-    """Return the plan before its settings; what cannot be in it is refused later."""
+    """Return the plan without its settings, before impossible plans are rejected."""
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
     defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = through_its_python(_command(request, system, runtime, typed), disk)
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
-    tasks = 1 if command.once_a_node else ranks
+    tasks = 1 if command.once_per_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
@@ -128,10 +128,10 @@ def _planned(
 
 
 def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk: Disk) -> tuple[int, int, int]:
-    """Return the GPUs, the ranks and the cores of a node: those of its system, or of this machine."""
+    """Return the numbers of GPUs, ranks and cores per node of the system, or of this machine."""
     if use.scheduler == HERE:
-        here = disk.gpus
-        return here, request.gpus or here or 2, 0
+        gpus_here = disk.gpus
+        return gpus_here, request.gpus or gpus_here or 2, 0
     gpus = int(system.scheduler.defaults.get("gpus-per-node", 0)) or node.gpu_count
     if use.scheduler == SLURM and not gpus:
         return 0, *ranks_and_cores(request, system, node)
@@ -140,15 +140,15 @@ def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk
 
 
 def _of_label(plan: JobPlan) -> Recipe | None:
-    """Return the recipe of a uenv, as its label tells it; None if none is known."""
-    shown = recipe_of_label(plan.image) if plan.use.image == UENV else None
-    return read_recipe(shown) if shown else None
+    """Return the recipe of a uenv, derived from its image name; None if it is unknown."""
+    name = recipe_of_label(plan.image) if plan.use.image == UENV else None
+    return read_recipe(name) if name else None
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
     settings = _settings(plan, system, uarch, recipe)
     facts = {**system.facts(uarch), **(settings.given if settings else {})}
-    inside = plan.use.variables in ("edf", "activation")  # others export outside
+    inside = plan.use.variables in ("edf", "activation")  # other runtimes export outside the container
     binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
     chosen = _written_down(settings, inside=inside) if settings else ()
     missing = by_version(settings, inside=inside) if settings and not plan.extended else {}
@@ -159,25 +159,25 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
 
 
 def _runtime(request: JobRequest, system: System) -> Runtime:
-    """Return the runtime that is named, else the first that runs the image: not each takes EDFs, or a registry's."""
+    """Return the named runtime, or else the first one that can run the image; not all run EDFs or registry images."""
     of_registry = REGISTRY.fullmatch(request.image)
     known: dict[str, Runtime] = {}
-    for found in _runtimes(system):
-        is_usual = not of_registry or found.job.image == CONTAINER
+    for runtime in _runtimes(system):
+        is_usual = not of_registry or runtime.job.image == CONTAINER
         if request.image.endswith(EDF):
-            is_usual = found.job.variables == "edf"
-        if found.name == request.runtime or (not request.runtime and is_usual):
-            return found
-        known[found.name] = found
+            is_usual = runtime.job.variables == "edf"
+        if runtime.name == request.runtime or (not request.runtime and is_usual):
+            return runtime
+        known[runtime.name] = runtime
     if known and not request.runtime:
         return next(iter(known.values()))
     raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
 
 
 def _runtimes(system: System) -> Iterator[Runtime]:
-    """Yield the runtimes that a job can be written for, each read when it is wanted: the system's, then all's."""
-    yield from (found for name in system.runtimes if (found := load_runtime(name)).job.scheduler)
-    yield from (found for found in all_runtimes() if found.job.scheduler == HERE)
+    """Yield the runtimes of jobs, first those of the system and then those of every machine; each is read on demand."""
+    yield from (runtime for name in system.runtimes if (runtime := load_runtime(name)).job.scheduler)
+    yield from (runtime for runtime in all_runtimes() if runtime.job.scheduler == HERE)
 
 
 def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed) -> JobCommand:
@@ -191,9 +191,10 @@ def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:
-    """Return the label of a published uenv; `@CLUSTER` if only another cluster of these nodes serves it; empty if none.
+    """Return the image name and tag of a published uenv; empty if it is not published for these nodes.
 
-    Slurm's plugin knows the images of its own cluster without its name.
+    `@CLUSTER` follows if only another cluster with these nodes serves it. The Slurm plugin needs no name for its own
+    cluster.
     """
     serving = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]
     if not deployment.label or not serving:
@@ -205,7 +206,7 @@ def _published(deployment: Deployment, system: str, uarch: str) -> str:
 def _image(
     request: JobRequest, runtime: Runtime, knowledge: RuntimeJob, overlay: Overlay | None, published: str
 ) -> str:
-    """Return the image of a job as its runtime spells it: the one that is named, the overlay's base, or another."""
+    """Return the image of a job as its runtime spells it: the named image, the base of the overlay, or the default."""
     kind, named = runtime.job.image, request.image
     if kind == NO_IMAGE:
         return ""
@@ -232,7 +233,7 @@ def _overlay(path: str, disk: Disk) -> Overlay:
 
 
 def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings | None:
-    """Return the settings that hold for a job; None if it sets nothing. recipe: the one that is named, or known."""
+    """Return the settings of a job; None if it sets no variables. recipe: named, or derived from the image."""
     if plan.use.variables == "nowhere":
         return None
     return settings_of(
@@ -251,7 +252,6 @@ def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) 
 
 
 def _hook(plan: JobPlan, system: System) -> Facts:
-    """Return what a hook sets in the job's container, where an EDF of the user's says something of it."""
     if plan.edf is None:
         return {}
     if plan.edf.netstack is None:
@@ -260,11 +260,12 @@ def _hook(plan: JobPlan, system: System) -> Facts:
 
 
 def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
-    """Return what a job writes down: settings with a value, and those that must be unset. inside: of the container.
+    """Return the settings that a job writes as variables: those with a value, and those that must be unset.
 
-    What is put in front of another value, or found out on the node, is left to the job's own lines.
+    Settings that extend another value or are determined on the node are written by other lines of the job. inside:
+    whether the variables are set inside the container.
     """
-    is_file = settings.runtimes[0].job.variables == "edf"  # which has no value of its own for each job
+    is_file = settings.runtimes[0].job.variables == "edf"  # an EDF cannot have a different value for each job
     return tuple(
         setting
         for setting in settings.held(inside=inside, image_sets=True)
@@ -273,7 +274,7 @@ def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
 
 
 def _activation(plan: JobPlan, settings: Settings | None) -> str:
-    """Return the script that sets a pod up; other runtimes have their variables in the job."""
+    """Return the activation script of a pod; empty for other runtimes, whose jobs set the variables themselves."""
     if plan.use.variables != "activation" or settings is None:
         return ""
     from uenvtool.activation import activate  # only pods need it
@@ -283,9 +284,9 @@ def _activation(plan: JobPlan, settings: Settings | None) -> str:
 
 
 def _name_of(request: JobRequest, typed: Typed) -> str:
-    """Return the name of a job that a user does not name: that of its file, else of its program."""
-    own = request.output.stem if request.output else ""
-    for word in (own, NCCL_TEST[0] if request.nccl_test else "", typed.named if request.words else "interactive"):
+    """Return the default name of a job: the name of its file, or else of its program."""
+    file_name = request.output.stem if request.output else ""
+    for word in (file_name, NCCL_TEST[0] if request.nccl_test else "", typed.named if request.words else "interactive"):
         name = re.sub(r"[^\w.-]+", "-", word).strip("-.")
         if name:
             return name
@@ -293,7 +294,7 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
 
 
 def _again(request: JobRequest, system: str) -> str:
-    """Return the command that makes the same files, wherever it is run."""
-    wanted = replace(request, system=system, submit=False, dry_run=False, force=False)
-    words = ["uenvtool", "job", *given(wanted), *(["--", *request.words] if request.words else [])]
+    """Return the command that writes the same files on any machine."""
+    portable = replace(request, system=system, submit=False, dry_run=False, force=False)
+    words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
     return " ".join(map(quoting.bash_line, words))

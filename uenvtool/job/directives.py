@@ -1,4 +1,4 @@
-"""The options of sbatch in a job's #SBATCH lines, each with its value and reason; pure."""
+"""The sbatch options in the #SBATCH lines of a job, each with its value and reason; pure functions."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.system import NodeType, System
 
 PLANNED = ("partition", "nodes", "time", "mem", "gpus-per-node")
-"""The usual options of a system that are part of the plan; others are written as they are."""
+"""The default options of a system that the plan contains; other defaults are written unchanged."""
 
 
 def directives_of(plan: JobPlan, system: System, uarch: str) -> tuple[Explained, ...]:
-    """Return the options of a job, in the order of its lines."""
+    """Return the sbatch options of a job in the order of its lines."""
     joined = _joined([*_of_request(plan, system), *_of_system(plan, system)])
-    return tuple(_share(one, plan, system, system.nodes[uarch]) if one.name == "mem" else one for one in joined)
+    node = system.nodes[uarch]
+    return tuple(_share(option, plan, system, node) if option.name == "mem" else option for option in joined)
 
 
 def _share(memory: Explained, plan: JobPlan, system: System, node: NodeType) -> Explained:
-    """Return the memory of a node, or the share of the GPUs that a job has of it, where others may have the rest."""
-    found = re.fullmatch(r"(\d+)([KMGT]?)", memory.value)
-    if system.scheduler.exclusive or plan.ranks >= node.gpu_count or found is None:
+    """Return the memory option, reduced to the job's share of the GPUs if other jobs may share the node."""
+    size = re.fullmatch(r"(\d+)([KMGT]?)", memory.value)
+    if system.scheduler.exclusive or plan.ranks >= node.gpu_count or size is None:
         return memory
-    amount, unit = int(found[1]), found[2]
-    if not amount:  # all of the node
+    amount, unit = int(size[1]), size[2]
+    if not amount:  # 0 is all memory of the node
         amount, unit = node.memory, "G"
     if not amount:
         return memory
-    reason = f"{plan.ranks} of the node's {node.gpu_count} GPUs, and as much of its {amount}{unit or 'M'}"
+    reason = f"the share of {plan.ranks} of the node's {node.gpu_count} GPUs in its {amount}{unit or 'M'}"
     return Explained("mem", f"{amount * plan.ranks // node.gpu_count}{unit}", reason)
 
 
@@ -44,17 +45,19 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     if request.partition or "partition" in defaults:
         yield Explained("partition", request.partition or defaults["partition"])
     spare = request.spare or 0
-    yield Explained("nodes", str(plan.nodes + spare), f"{spare} more than training needs, see --vet" if spare else "")
+    yield Explained(
+        "nodes", str(plan.nodes + spare), f"{spare} more than the training needs, see --vet" if spare else ""
+    )
     if plan.time:
         is_cut = not request.time and plan.time != defaults.get("time")
-        yield Explained("time", plan.time, "the most that this partition gives" if is_cut else "")
+        yield Explained("time", plan.time, "the longest time limit of this partition" if is_cut else "")
     starts = "the command starts its ranks itself"
     if plan.command.launcher != NONE:
         starts = f"{plan.command.launcher} starts the ranks"
     elif plan.opens_shell:
         starts = "the shell"
-    of_rank = "one rank for each GPU" if plan.gpus else "the ranks, which meet by gloo: there is no GPU"
-    yield Explained(TASKS, str(plan.tasks), starts if plan.command.once_a_node else of_rank)
+    of_rank = "one rank for each GPU" if plan.gpus else "the ranks, which connect through gloo because there is no GPU"
+    yield Explained(TASKS, str(plan.tasks), starts if plan.command.once_per_node else of_rank)
     if plan.cores:
         yield Explained(CORES, str(plan.cores))
     yield from _gpus(plan)
@@ -72,18 +75,18 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
 def _gpus(plan: JobPlan) -> Iterator[Explained]:
     if not plan.gpus:
         return
-    if not plan.own_gpu:
-        yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all; its own is device LOCAL_RANK")
+    if not plan.one_gpu_per_rank:
+        yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all GPUs and uses device LOCAL_RANK")
         return
     closest = plan.binding.gpus if plan.binding else ""
-    local = "LOCAL_RANK is 0 too" if closest else "also where LOCAL_RANK is 1 or more"
-    yield Explained("gpus-per-task", "1", f"each rank sees its own as device 0, {local}")
+    local = "and LOCAL_RANK is 0" if closest else "even if LOCAL_RANK is 1 or more"
+    yield Explained("gpus-per-task", "1", f"each rank sees only its own GPU as device 0, {local}")
     if plan.binding and closest:
         yield Explained("gpu-bind", closest, plan.binding.reason)
 
 
 def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
-    """Yield what the system's jobs, the settings and the further wishes of a request need."""
+    """Yield the options that the system, the settings and the other options of a request need."""
     request = plan.request
     for name, value in system.scheduler.defaults.items():
         if name not in PLANNED:
@@ -91,8 +94,8 @@ def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
     yield from system.jobs.options
     for setting in (*plan.settings, *plan.by_hook):
         if setting.needs:
-            whose = " of the hook" if setting in plan.by_hook else ""
-            reason = f"{setting.name}={setting.value}{whose} needs it"
+            origin = ", set by the hook," if setting in plan.by_hook else ""
+            reason = f"{setting.name}={setting.value}{origin} needs it"
             yield Explained("network", setting.needs.contains, reason)
     if plan.extended:
         yield from plan.extended.options
@@ -103,17 +106,17 @@ def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
     if request.requeue:
         yield Explained("requeue", "")
         yield Explained("signal", "B:USR1@120", "two minutes before the limit")
-        yield Explained("open-mode", "append", "a later run writes on in the same file")
+        yield Explained("open-mode", "append", "a requeued run appends to the same file")
 
 
 def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
-    """Return the options, each once: constraints hold together, of another option the last counts."""
-    found: dict[str, Explained] = {}
-    for one in directives:
-        first = found.setdefault(one.name, one)
-        if first is not one:
-            both = one.name == "constraint" and first.value != one.value
-            value = f"{first.value}&{one.value}" if both else one.value
-            reason = "; ".join(dict.fromkeys(filter(None, (first.reason, one.reason))))
-            found[one.name] = Explained(one.name, value, reason)
-    return tuple(found.values())
+    """Return each option once: constraints are combined with `&`, and for other options the last value is used."""
+    joined: dict[str, Explained] = {}
+    for option in directives:
+        first = joined.setdefault(option.name, option)
+        if first is not option:
+            both = option.name == "constraint" and first.value != option.value
+            value = f"{first.value}&{option.value}" if both else option.value
+            reason = "; ".join(dict.fromkeys(filter(None, (first.reason, option.reason))))
+            joined[option.name] = Explained(option.name, value, reason)
+    return tuple(joined.values())

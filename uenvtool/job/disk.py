@@ -1,4 +1,4 @@
-"""What the disk and this shell say of a request for a job: read here, decided in `decide.py`."""
+"""Reads the facts that a job request needs from the disk and this shell; `decide.py` uses them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from uenvtool.venv.foreign_venv import OtherVenv
 
 MAX_PROGRAM = 1_000_000
-"""Bytes: a script or training program is not longer."""
+"""The largest size of a script or training program, in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disk:
-    """The files of a job, looked at from the folder where the command is typed.
+    """The files of a job, seen from the directory where the command is typed.
 
-    overlay: what is known of the overlay that is named; empty without one. other: it is a virtual environment of
-    another tool. is_packed: it is an image. loaded: the uenv of this shell, or empty. edf: the one that is named as
+    overlay: the description of the named overlay; empty without one. other: the same overlay if another tool made it.
+    is_packed: whether it is a packed overlay. loaded: the uenv of this shell, or empty. edf: the EDF that is named as
     the image.
     """
 
@@ -37,47 +37,47 @@ class Disk:
 
     @property
     def folder(self) -> str:
-        """Return the path of the current folder."""
+        """Return the path of the current directory."""
         return os.getcwd()
 
     @property
     def in_container(self) -> bool:
-        """Tell if this is a container."""
+        """Return whether this shell runs in a container."""
         return in_container(os.environ)
 
     @property
     def active(self) -> str:
-        """Return the virtual environment of this shell, or conda's, if it has torch; empty if it has none."""
-        named = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
-        return next((one for one in named if one and any(Path(one).glob("lib/python3*/site-packages/torch"))), "")
+        """Return the active virtual or conda environment if it contains torch; otherwise empty."""
+        active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+        return next((path for path in active if path and any(Path(path).glob("lib/python3*/site-packages/torch"))), "")
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs this machine has."""
+        """Return the number of GPUs of this machine."""
         from uenvtool.knowledge.detect import gpu_count  # only jobs on this machine need it
 
         return gpu_count()
 
     @property
     def home(self) -> str:
-        """Return the path of the user's home."""
+        """Return the path of the user's home directory."""
         return os.path.expanduser("~")
 
     def is_image(self, path: str) -> bool:
-        """Tell if a path can be an image: a file, or a folder, as of conda and Apptainer."""
+        """Return whether a path can be an image: a file, or a directory of conda or Apptainer."""
         return is_file(Path(path)) or os.path.isdir(path)
 
     def exists(self, path: str) -> bool:
-        """Tell if there is such a file or folder."""
+        """Return whether a file or directory exists."""
         return os.path.exists(path)
 
     def text(self, path: str) -> str:
-        """Return the text of a file; empty if there is none. Raises BadInput for one that cannot be read."""
+        """Return the text of a file; empty if it does not exist. Raises BadInput if it cannot be read."""
         return _text(path) if os.path.isfile(path) else ""
 
 
 def read_disk(request: JobRequest) -> Disk:
-    """Return what there is. Raises BadInput for an overlay that is none."""
+    """Return the facts about the files of a request. Raises BadInput if the named overlay is not an overlay."""
     overlay: dict[str, Any] = {}
     other = None
     if request.venv and os.path.lexists(request.venv):

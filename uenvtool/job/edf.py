@@ -1,4 +1,4 @@
-"""The Container Engine's environment definition file (EDF) of a job or an image; pure."""
+"""Writes the Container Engine's environment definition file (EDF) of a job or an image; pure functions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from uenvtool.knowledge.settings import hook_sentence
 from uenvtool.knowledge.tuning import Setting
 
 WIDTH = 120
-"""Columns of a comment."""
+"""The width of comments in an EDF."""
 
 VARIABLE = '{} = "{}"'
-"""How an EDF sets a variable to a value."""
+"""The form of a line that sets a variable in an EDF."""
 
 
 def job_edf(plan: JobPlan) -> str:
@@ -38,7 +38,7 @@ def job_edf(plan: JobPlan) -> str:
         *tags([*other_settings(plan), *plan.by_hook]),
         *_table(plan.mpi.env if plan.mpi else ()),
         *_table(threads(plan)),
-        *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
+        *(f"{setting.name} = {_value(setting)} # {reason_of(setting)}" for setting in other_settings(plan)),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
         *remarks(plan, VARIABLE),
         *(wrapped(hook_sentence(plan.by_hook), WIDTH, "# ", "#   ") if plan.by_hook else ()),
@@ -55,12 +55,17 @@ def job_edf(plan: JobPlan) -> str:
     )
 
 
-def beside_edf(plan: JobPlan) -> list[str]:
-    """Return what each rank sets where an EDF of the user's is taken: what is asked for, and no EDF knows of a job."""
+def exports_with_named_edf(plan: JobPlan) -> list[str]:
+    """Return the lines with which each rank sets the variables that the user's own EDF cannot contain.
+
+    These depend on the job or on its options. Without such an EDF, the list is empty.
+    """
     if plan.edf is None:
         return []
-    mpi = [(f"export {one.name}={one.value}", one.reason) for one in (plan.mpi.env if plan.mpi else ())]
-    workarounds = [(export(one), "") for one in other_settings(plan) if one.workaround]
+    mpi = [
+        (f"export {variable.name}={variable.value}", variable.reason) for variable in (plan.mpi.env if plan.mpi else ())
+    ]
+    workarounds = [(export(setting), "") for setting in other_settings(plan) if setting.workaround]
     rows = [*of_threads(plan), *mpi, *workarounds, *of_user(plan)]
     return [f"{line} # {reason}" if reason else line for line, reason in rows]
 
@@ -78,12 +83,14 @@ def edf_text(
 ) -> str:
     """Return the text of an EDF.
 
-    extended: what an image with a network stack of its own needs, if it is one. mounts, env: further lines, as they
-    stand in the file. workdir: default: where srun is called. It is mounted: a container cannot change into what it
-    does not see. Every mount says where it goes: Sarus Suite takes no other. annotations: the user's own, which count.
+    extended: the needs of an image that contains its own network stack. mounts, env: more lines of these tables.
+    workdir: the working directory, by default the one where srun is called; it is mounted, because a container cannot
+    change into a directory that it does not see. Every mount has a destination, which Sarus Suite requires.
+    annotations: the user's annotations, which override those of the site.
     """
     asked = annotations or {}
-    of_site = [one for one in (extended.annotations if extended else known.annotations) if one.name not in asked]
+    site_annotations = extended.annotations if extended else known.annotations
+    of_site = [annotation for annotation in site_annotations if annotation.name not in asked]
     folder = workdir or known.workdir or SUBMITTED_IN
     places = [f"  {quoting.toml(f'{place}:{place}')}," for place in known.mounts]
     if not any(is_within(folder, place) for place in known.mounts):
@@ -94,7 +101,7 @@ def edf_text(
         IMAGE=quoting.toml(image),
         MOUNTS="\n".join([*places, *mounts]),
         WORKDIR=quoting.toml(folder),
-        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if extended else "",
+        ENTRYPOINT="entrypoint = true # the entry point sets up the image's network stack\n" if extended else "",
         ANNOTATIONS="\n".join(
             [*_table(of_site), *(f"{name} = {quoting.toml(value)} # --annotation" for name, value in asked.items())]
         ),
@@ -116,14 +123,14 @@ def _mounts(plan: JobPlan) -> Iterator[str]:
 
 
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
-    """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
+    """Return an image as an EDF names it: the staged copy, a path below the submission directory, or unchanged."""
     if plan.request.stage:
         return plan.copies[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return f"{SUBMITTED_IN}/{image.removeprefix('./')}" if image.startswith(".") else image
 
 
 def _value(setting: Setting) -> str:
-    """Return a variable in an EDF; an empty text unsets it there."""
+    """Return the value of a variable in an EDF, where an empty text unsets the variable."""
     return '""' if setting.removes or setting.value is None else quoting.edf(setting.name, setting.value)
 
 

@@ -1,4 +1,4 @@
-"""The forms of what a request for a job says: what is wrong in it by itself, whatever the system."""
+"""Checks the values of a job request that are invalid on any system."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FORMS = {
     "project": (_WORD, "course-cs-433-user"),
     "workdir": (r"/[^\n\r\0]*", "/capstor/scratch/cscs/me"),
 }
-"""The form of each text, and an example."""
+"""The regular expression of each text option, and an example."""
 _MOUNT = r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?"
 _CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
 _ANNOTATION = r"[\w-]+(\.[\w-]+)+"
@@ -28,22 +28,23 @@ _VARIABLE = r"[A-Za-z_]\w*"
 
 
 def malformed(request: JobRequest) -> Iterator[Problem]:
-    """Yield everything that is wrong in a request by itself. Raises BadInput for what is no NAME=VALUE."""
+    """Yield the problems of a request that do not depend on the system.
+
+    Raises BadInput if a value that must be NAME=VALUE is not.
+    """
     if not request.words and not (request.nccl_test or request.interactive):
-        yield Problem(
-            "nothing runs: there is no command", hint="write it behind `--`, as in `uenvtool job -- python train.py`"
-        )
+        yield Problem("there is no command to run", hint="write it after `--`, as in `uenvtool job -- python train.py`")
     elif any("\0" in word for word in request.words or ()):
-        yield Problem("a word of the command has a zero byte", hint="no program can take one")
+        yield Problem("an argument of the command contains a zero byte", hint="remove the zero byte")
     for name in ("nodes", "gpus", "spare"):
         number = getattr(request, name)
         if number is not None and number < 1:
-            yield Problem(f"--{name} {number}: a job needs at least one", hint=f"for example --{name} 2")
+            yield Problem(f"--{name} {number}: must be at least 1", hint=f"for example --{name} 2")
     for name, (form, example) in _FORMS.items():
         value = getattr(request, name)
         if value and not re.fullmatch(form, value):
-            yield Problem(f"--{name} {value!r} cannot stand in a job", hint=f"for example --{name} {example}")
-    for words, form, name, example in (
+            yield Problem(f"--{name} {value!r}: not a valid value", hint=f"for example --{name} {example}")
+    for values, form, name, example in (
         (request.option, r"(#SBATCH )?-[^\n\r]+", "option", "'--mem=0'"),
         (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
         (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
@@ -51,12 +52,14 @@ def malformed(request: JobRequest) -> Iterator[Problem]:
         ((*request.variables, *request.passed), _VARIABLE, "env", "HF_HOME=/data/hf"),
         (request.annotations, _ANNOTATION, "annotation", "com.hooks.ssh.enabled=true"),
     ):
-        for word in words:
-            if not re.fullmatch(form, word):
-                yield Problem(f"--{name} {word!r} cannot stand in a job", hint=f"for example --{name} {example}")
+        for given in values:
+            if not re.fullmatch(form, given):
+                yield Problem(f"--{name} {given!r}: not a valid value", hint=f"for example --{name} {example}")
     for name, value in request.variables.items():
         if has_secret(f"{name}={value}"):
             yield Problem(
-                f"--env {name}=...: the value looks like a secret, and whoever can read the job's files would have it",
-                hint=f"--env {name} alone takes what is set when the job starts, in pods a secret of the cluster",
+                f"--env {name}=...: the value looks like a secret, and everyone who can read the job's files could "
+                "read it",
+                hint=f"use only --env {name}, which passes the value from the environment when the job starts; in pods "
+                "it comes from a secret of the cluster",
             )

@@ -1,4 +1,4 @@
-"""A shell on a node of Slurm, with all that a job sets: what it cannot have, its script, its EDF; pure."""
+"""Writes the script and EDF of an interactive shell on a Slurm node with the settings of a job; pure functions."""
 
 from __future__ import annotations
 
@@ -15,28 +15,29 @@ from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import exports, exports_of_start, template
 
 _OF_BATCH = ("launcher", "nccl_test", "requeue", "vet", "spare", "stage", "submit")
-"""Options of a job that runs while nobody looks."""
+"""The options that only a batch job can have."""
 
 
 def not_interactive(plan: JobPlan) -> Iterator[Problem]:
-    """Yield what a shell on one node cannot have."""
+    """Yield the options of a request that an interactive shell on one node cannot have."""
     request = plan.request
     given = [f"--{name.replace('_', '-')}" for name in _OF_BATCH if getattr(request, name)]
     if given:
-        hint = f"leave it out; `bash {request.file}` opens the shell, and what starts the ranks is typed there"
-        yield Problem(f"{', '.join(given)}: not with --interactive", hint=hint)
+        them = "them" if given[1:] else "it"
+        hint = f"leave {them} out; `bash {request.file}` opens the shell, in which you start the ranks yourself"
+        yield Problem(f"{', '.join(given)}: cannot be combined with --interactive", hint=hint)
     if request.nodes not in (None, 1):
         yield Problem(f"--nodes {request.nodes}: --interactive opens a shell on one node", hint="leave --nodes out")
     if plan.unpacks and plan.overlay:
-        hint = f"unpack it, and name its folder: `unsquashfs -d FOLDER {plan.overlay.path}`"
-        yield Problem(f"--venv {plan.overlay.path}: nothing mounts it, and --interactive unpacks nothing", hint=hint)
+        hint = f"unpack the overlay and name its directory: `unsquashfs -d DIR {plan.overlay.path}`"
+        yield Problem(f"--venv {plan.overlay.path}: --interactive cannot mount or unpack a packed overlay", hint=hint)
     if plan.is_sent:
-        hint = f"unpack {plan.image}, run its bin/conda-unpack, and name the folder"
-        yield Problem(f"--image {plan.image}: --interactive unpacks nothing", hint=hint)
+        hint = f"unpack {plan.image}, run its bin/conda-unpack, and name the directory"
+        yield Problem(f"--image {plan.image}: --interactive does not unpack archives", hint=hint)
 
 
 def interactive_files(plan: JobPlan) -> dict[str, str]:
-    """Return the files by their names, the script that opens the shell first."""
+    """Return the texts of the files by name; the script that opens the shell is first."""
     script = filled(
         template("interactive.sh"),
         FILE=quoting.comment(quoting.sh_word(plan.request.file)),
@@ -58,8 +59,8 @@ def interactive_files(plan: JobPlan) -> dict[str, str]:
 
 
 def _options(plan: JobPlan) -> Iterator[str]:
-    options = (one for one in plan.directives if one.name != "output")
-    rows = [(f"--{one.name}" + (f"={one.value}" if one.value else ""), one.reason) for one in options]
-    yield from aligned([(f"  {quoting.sh_word(option)}", reason) for option, reason in rows])
+    options = (option for option in plan.directives if option.name != "output")
+    rows = [(f"--{option.name}" + (f"={option.value}" if option.value else ""), option.reason) for option in options]
+    yield from aligned([(f"  {quoting.sh_word(text)}", reason) for text, reason in rows])
     for option in plan.request.option:
         yield f"  {bash_words(shlex.split(option.removeprefix('#SBATCH ')))}"

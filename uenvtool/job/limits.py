@@ -1,4 +1,4 @@
-"""What a job asks for that the nodes or the partition of its system do not give."""
+"""Checks a job against the limits of its nodes and its partition."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from uenvtool.knowledge.partition import Partition, minutes, time_text
 from uenvtool.knowledge.system import NodeType, System
 
 TASKS, CORES = "ntasks-per-node", "cpus-per-task"
-"""The options of sbatch by which a job without GPUs says how many ranks a node has, and cores a rank."""
+"""The sbatch options that set the ranks per node and the cores per rank of a job without GPUs."""
 
 
 def fitting_time(default: str, partition: Partition | None, nodes: int) -> str:
-    """Return the usual time of a system's jobs, or the most that a partition gives so many nodes."""
+    """Return the default time limit of a system, reduced to the limit of the partition for this number of nodes."""
     most = partition.minutes(nodes) if partition and nodes else float("inf")
     return time_text(most) if default and minutes(default) > most else default
 
 
 def ranks_and_cores(request: JobRequest, system: System, node: NodeType) -> tuple[int, int]:
-    """Return the ranks and the cores of a node without GPUs, as asked for; where neither is, one rank has all cores."""
+    """Return the ranks and the cores of a job on a node without GPUs; by default, one rank has all cores."""
     defaults = system.scheduler.defaults
     ranks, cores = (
         int(asked) if asked.isdecimal() else 0
@@ -35,49 +35,50 @@ def ranks_and_cores(request: JobRequest, system: System, node: NodeType) -> tupl
 
 
 def over_gpus(plan: JobPlan, most: int) -> Iterator[Problem]:
-    """Yield what a job asks of GPUs that its nodes do not have. most: GPUs of a node, as the system's file has them."""
+    """Yield a problem if a job requests GPUs that its nodes do not have. most: GPUs per node in the system's file."""
     request, where = plan.request, f"a node of {plan.system}"
     if plan.use.scheduler == HERE:
         most, where = plan.gpus, "this machine"
     if most and plan.ranks > most:
-        yield Problem(f"--gpus {plan.ranks}: {where} has {most}", hint=f"at most --gpus {most}")
+        yield Problem(f"--gpus {plan.ranks}: {where} has {most}", hint=f"use at most --gpus {most}")
     if plan.use.scheduler != SLURM or plan.gpus:
         return
     for name in ("gpus", "gpu_per_rank", "nccl_test"):
         if getattr(request, name):
-            hint = (
-                f"--option --{TASKS}=4 asks for 4 ranks of a node; if it has GPUs, write `gpu:` into the system's file"
-            )
+            hint = f"use --option --{TASKS}=4 for 4 ranks per node; if it has GPUs, add `gpu:` to the system's file"
             yield Problem(f"--{name.replace('_', '-')}: {where} has no GPU", hint=hint)
 
 
 def over_limits(plan: JobPlan, system: System) -> Iterator[Problem]:
-    """Yield the limits of a partition that a job is over, each with what the partition or another gives."""
+    """Yield the partition limits that a job exceeds, each with the limit or another partition as a hint."""
     request = plan.request
     limit = system.partition(request.in_partition)
     if limit is None or plan.use.scheduler != SLURM or system.scheduler.name != SLURM:
         return
     nodes = plan.nodes + (request.spare or 0)
     gpus = nodes * plan.ranks if plan.gpu else 0
-    wanted = minutes(request.time) if request.time else 0
+    requested = minutes(request.time) if request.time else 0
     place = f"a job in {limit.name} of {system.name}"
-    others = [one.name for one in system.jobs.partitions.values() if one.accepts(nodes, gpus, wanted)]
+    others = [
+        partition.name for partition in system.jobs.partitions.values() if partition.accepts(nodes, gpus, requested)
+    ]
     other = f"--partition {', '.join(others)}" if others else ""
     if limit.gpus == 0 and gpus:
         yield Problem(
-            f"{limit.name} of {system.name} has no GPUs [{limit.source}]", hint=other or "name another with --partition"
+            f"{limit.name} of {system.name} has no GPUs [{limit.source}]",
+            hint=f"use {other}" if other else "name another partition with --partition",
         )
     elif limit.gpus and gpus > limit.gpus:
         fitting = f"--nodes {max(limit.gpus // plan.ranks, 1)}"
-        yield _over(f"{gpus} GPUs: {place} has at most {limit.gpus}", limit, fitting, other)
+        yield _over(f"{gpus} GPUs: {place} can have at most {limit.gpus}", limit, fitting, other)
     if limit.nodes and nodes > limit.nodes:
-        yield _over(f"{nodes} nodes: {place} has at most {limit.nodes}", limit, f"--nodes {limit.nodes}", other)
+        yield _over(f"{nodes} nodes: {place} can have at most {limit.nodes}", limit, f"--nodes {limit.nodes}", other)
     most = limit.minutes(nodes)
-    if wanted > most:
+    if requested > most:
         on_nodes = f" on {nodes} node{'s' if nodes > 1 else ''}" if limit.node_minutes or limit.bins else ""
-        what = f"--time {request.time}: {place}{on_nodes} runs at most {time_text(most)}"
-        yield _over(what, limit, f"--time {time_text(most)}", other)
+        message = f"--time {request.time}: {place}{on_nodes} can run at most {time_text(most)}"
+        yield _over(message, limit, f"--time {time_text(most)}", other)
 
 
-def _over(what: str, limit: Partition, fitting: str, other: str) -> Problem:
-    return Problem(f"{what} [{limit.source}]", hint=", or ".join(filter(None, (fitting, other))))
+def _over(message: str, limit: Partition, fitting: str, other: str) -> Problem:
+    return Problem(f"{message} [{limit.source}]", hint=f"use {', or '.join(filter(None, (fitting, other)))}")

@@ -1,4 +1,4 @@
-"""The script of a job on this machine alone; pure."""
+"""Writes the script of a job on this machine, without a scheduler; pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uenvtool.job.shell import exports, path_line, template
 
 
 def local_files(plan: JobPlan) -> dict[str, str]:
-    """Return the script by its name."""
+    """Return the text of the script by its file name."""
     launcher = launcher_named(plan.command.launcher)
     options = launcher.one_node.replace("@RANKS@", str(plan.ranks)) if launcher else ""
     script = filled(

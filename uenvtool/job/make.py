@@ -1,4 +1,4 @@
-"""Makes a job: decided, rendered, written beside its script, submitted if that is wanted."""
+"""Runs the command `job`: decides, renders, writes and submits a job."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from uenvtool.job.slurm import slurm_files
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedJob:
-    """A plan and the text of each of its files, the one to submit first. warnings: what may fail."""
+    """A plan and the texts of its files, with the submitted one first. warnings: possible failures."""
 
     plan: JobPlan
     texts: Mapping[str, str]
@@ -34,13 +34,16 @@ class PlannedJob:
 
 
 def make(request: JobRequest) -> Result:
-    """Write a job, and submit it if that is wanted. Raises BadInput for what cannot be, ToolMissing and ToolFailed."""
+    """Write a job, and submit it if requested.
+
+    Raises BadInput if the job is impossible, and ToolMissing or ToolFailed if it cannot be submitted.
+    """
     job = planned(request)
     plan, main, pods = job.plan, next(iter(job.texts)), job.plan.use.scheduler == KUBERNETES
     data = {**plan.data(), "files": dict(job.texts)}
     if request.dry_run or not (request.output or request.submit):
         others = [name for name in job.texts if name != main]
-        note = (f"this job needs {', '.join(others)} too: -o FILE writes all of them",) if others else ()
+        note = (f"this job also needs {', '.join(others)}; use -o FILE to write all files",) if others else ()
         if request.output:
             note = (f"-o {request.output} would write {', '.join(job.texts)}",)
         shown = job.texts[main]
@@ -53,21 +56,21 @@ def make(request: JobRequest) -> Result:
     write_siblings(Path(main).parent, texts, force=request.force)
     notes: tuple[str, ...] = ()
     if plan.use.scheduler not in (HERE, KUBERNETES) and not plan.opens_shell:
-        one = "node" if plan.command.once_a_node else "rank"
-        where = f"logs/{plan.name}-JOB/ a file for each {one}"
-        notes = (f"output: slurm-{plan.name}-JOB.log has all of it, {where}",)
+        unit = "node" if plan.command.once_per_node else "rank"
+        logs = f"logs/{plan.name}-JOB/ contains one file per {unit}"
+        notes = (f"output: slurm-{plan.name}-JOB.log contains all of it, {logs}",)
     if not request.submit:
         program = "sh" if pods else "bash" if plan.use.scheduler == HERE or plan.opens_shell else "sbatch"
         next_ = f"{program} {shlex.quote(sibling(main, SUBMIT) if pods else main)}"
         return Result(data=data, text="\n".join(job.texts), notes=notes, warnings=job.warnings, next=(next_,))
-    words, script = (["sh"], sibling(main, SUBMIT)) if pods else (["sbatch", "--parsable"], main)
-    number = submitted(words, script, program="runai" if pods else "sbatch")
+    command, script = (["sh"], sibling(main, SUBMIT)) if pods else (["sbatch", "--parsable"], main)
+    number = submitted(command, script, program="runai" if pods else "sbatch")
     notes = (f"written: {', '.join(job.texts)}", *notes)
     return Result(data={**data, "id": number}, text=number, notes=notes, warnings=job.warnings)
 
 
 def planned(request: JobRequest) -> PlannedJob:
-    """Return a job, rendered. Raises BadInput for a name that nobody knows and for what cannot be."""
+    """Return a rendered job. Raises BadInput for an unknown name or an impossible job."""
     BadInput.raise_any(malformed(request))
     request = replace(request, image=as_path(request.image, is_absolute=bool(request.workdir)))
     system, uarch, runtime = place_of(request)
@@ -76,7 +79,7 @@ def planned(request: JobRequest) -> PlannedJob:
 
 
 def job_files(plan: JobPlan) -> dict[str, str]:
-    """Return the files of a job by their names, its script first."""
+    """Return the texts of a job's files by name; its script is first."""
     if plan.use.scheduler == KUBERNETES:
         return pod_files(plan)
     if plan.use.scheduler == HERE:

@@ -1,4 +1,4 @@
-"""An environment definition file (EDF) that a user names as the image of a job, and that is taken as it is."""
+"""Reads an environment definition file (EDF) that a user names as the image of a job and uenvtool does not change."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from uenvtool.check.edf import netstack_of, read_edf
 from uenvtool.core.words import is_within
 
 EDF = ".toml"
-"""How the name of an EDF ends."""
+"""The suffix of EDF names."""
 SUBMITTED_IN = "${PWD}"
-"""The folder where srun is called, as an EDF names it."""
+"""The directory where srun is called, as an EDF spells it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NamedEdf:
-    """What an EDF says of a job.
+    """The fields of an EDF that concern a job.
 
-    error: why it is no TOML. is_whole: it names no other that it adds to. netstack: as `netstack_of` tells it.
+    error: the syntax error if it is not valid TOML. is_whole: whether it extends no other EDF. netstack: the result of
+    `netstack_of`.
     """
 
     path: str
@@ -31,7 +32,7 @@ class NamedEdf:
     netstack: str | None
 
     def shows(self, path: str, folder: str) -> bool:
-        """Tell if a path of the container is, or may be, one of the host's. folder: where srun is called."""
+        """Return whether a path in the container is or may be mounted from the host. folder: where srun is called."""
         if not self.is_whole:
             return True
         places = [_destination(mount, folder) for mount in self.mounts]
@@ -39,7 +40,7 @@ class NamedEdf:
 
 
 def read_named_edf(path: str, text: str) -> NamedEdf:
-    """Return what an EDF says, also one that is no TOML."""
+    """Return the fields of an EDF, even if it is not valid TOML."""
     source = read_edf(text, path)
     texts = {name: [part.text for part in source.of("entry", name)] for name in ("image", "mounts", "workdir")}
     return NamedEdf(
@@ -58,6 +59,6 @@ def _first(texts: Sequence[str]) -> str:
 
 
 def _destination(mount: str, folder: str) -> str:
-    """Return where a mount is in the container: `SOURCE:DESTINATION:FLAGS`, or SOURCE alone."""
+    """Return the destination of a mount, which is `SOURCE:DESTINATION:FLAGS` or only SOURCE."""
     source, _, rest = mount.partition(":")
     return os.path.expandvars((rest.partition(":")[0] or source).replace(SUBMITTED_IN, folder))

@@ -1,4 +1,4 @@
-"""What a task of a job finds on its node: modules, an environment or a container, the overlay, options; pure."""
+"""Writes the parts of a job script that prepare a node: modules, environment, container, overlay; pure functions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from uenvtool.check.parts import MADE_FOR
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import aligned, sibling
-from uenvtool.job.edf import beside_edf
+from uenvtool.job.edf import exports_with_named_edf
 from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
 from uenvtool.job.shell import exports_in_logs, mounted_overlay, path_line, template
 
 PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
-"""What a container that gets no variable by itself needs of the job, as podman takes names."""
+"""The variables that a container needs from the job if it inherits none, as name patterns for podman."""
 _PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswith("*"))
 _IS_THERE = '[ -e "{0}" ] || {{ echo "missing on $(hostname): {0}" >&2; exit 1; }}'
 
@@ -31,7 +31,7 @@ def srun_options(plan: JobPlan) -> str:
 
 
 def _edf_path(plan: JobPlan) -> str:
-    """Return the path of the EDF as a word of bash: srun takes a name without a `/` for one of its search path."""
+    """Return the quoted path of the EDF. It contains a `/`, because srun searches a bare name on its search path."""
     if plan.edf:
         return quoting.sh_word(plan.edf.path)
     if plan.request.workdir and not plan.opens_shell:
@@ -41,23 +41,23 @@ def _edf_path(plan: JobPlan) -> str:
 
 
 def submitted_with(plan: JobPlan, suffix: str) -> str:
-    """Return the word of bash for a file beside the job, whose name counts from the folder where sbatch was called."""
+    """Return the quoted path of a file next to the job, relative to the directory where sbatch was called."""
     name = quoting.sh_word(sibling(plan.request.file, suffix))
     return name if name.startswith("/") else f'"$SLURM_SUBMIT_DIR"/{name}'
 
 
 def address(plan: JobPlan) -> str:
-    """Return the command that says a node's address, without a remark: behind it a `)` would be one too."""
+    """Return the command that prints a node's address, without its comment, which would hide a `)` after it."""
     return plan.use.address.partition(" #")[0]
 
 
 def made_for(plan: JobPlan) -> str:
-    """Return the line by which `check` knows the recipe of the uenv; empty if its name says it."""
+    """Return the comment that names the uenv's recipe for `check`; empty if the image name identifies it."""
     return quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else ""
 
 
 def variables(plan: JobPlan) -> str:
-    """Return the lines that say where the ranks meet, and where their output goes."""
+    """Return the lines that set the rendezvous address of the ranks and the directory of their output."""
     return filled(
         template("variables.sh"),
         IN_LOGS=exports_in_logs(plan),
@@ -67,7 +67,7 @@ def variables(plan: JobPlan) -> str:
 
 
 def loaded(plan: JobPlan) -> str:
-    """Return the lines that load what the job runs in: modules, and an environment or what starts the container."""
+    """Return the lines that load modules, and an environment or the variables that start the container."""
     return _modules(plan) + (_container(plan) if plan.use.step else _environment(plan))
 
 
@@ -76,7 +76,7 @@ def _modules(plan: JobPlan) -> str:
     if not known.modules:
         return ""
     folders = [f"module use {quoting.sh_word(folder)}" for folder in known.module_use]
-    start = "module reset || module purge # a site without modules of its own has nothing to reset to"
+    start = "module reset || module purge # reset fails if the site has no default modules"
     return "\n".join([start, *folders, *(f"module load {quoting.sh_word(name)}" for name in known.modules)]) + "\n"
 
 
@@ -90,7 +90,6 @@ def _environment(plan: JobPlan) -> str:
 
 
 def _unpacked(name: str, suffix: str, image: str, plan: JobPlan) -> str:
-    """Return the lines that send an archive to the nodes and unpack it there."""
     return filled(
         template(f"{name}-sent.sh"),
         IMAGE=quoting.sh_word(image),
@@ -102,7 +101,7 @@ def _unpacked(name: str, suffix: str, image: str, plan: JobPlan) -> str:
 
 
 def cores_option(plan: JobPlan) -> str:
-    """Return the option of srun for the cores of a task, which it does not take from the job."""
+    """Return the srun option for the cores per task, which srun does not inherit from the job."""
     return ' -c "$SLURM_CPUS_PER_TASK"' if plan.cores else ""
 
 
@@ -117,13 +116,13 @@ def _container(plan: JobPlan) -> str:
     return filled(
         template("container.sh"),
         IMAGE=quoting.sh_word(image),
-        BINDS="\n".join(["(", *rows, ")"]) if rows else "() # what --mount names",
+        BINDS="\n".join(["(", *rows, ")"]) if rows else "() # the paths of --mount",
         CHECK=check,
     )
 
 
 def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
-    """Yield what the container sees of the host, with the reason. A staged overlay is added when it is there."""
+    """Yield the host paths that the container mounts, with reasons. A staged overlay is added after it is copied."""
     for bind in plan.knowledge.binds:
         variable, _, rest = bind.host.removeprefix("${").partition("}")
         before = f'"${{{variable}:?}}"' if bind.host.startswith("${") else ""
@@ -142,7 +141,7 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
 
 
 def container_step(plan: JobPlan) -> str:
-    """Return the command that starts the container in each task, if one does."""
+    """Return the command that starts the container in each task; empty if the runtime needs none."""
     if not plan.use.step:
         return ""
     env = " ".join(f"--env {name}={quoting.sh_word(value)}" for name, value in plan.knowledge.env.items())
@@ -161,11 +160,11 @@ def container_step(plan: JobPlan) -> str:
 
 
 def inside(plan: JobPlan) -> str:
-    """Return the lines of a task, inside of its container if it has one."""
+    """Return the lines that run in each task, inside its container if it has one."""
     known = plan.knowledge
     folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
-    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
+    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # the view of a packed overlay sets PATH
         lines.append(path_line(plan, "  "))
-    lines += [f"  {quoting.sh_inside(line)}\n" for line in beside_edf(plan)]
+    lines += [f"  {quoting.sh_inside(line)}\n" for line in exports_with_named_edf(plan)]
     return "".join(lines)

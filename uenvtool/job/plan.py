@@ -1,4 +1,4 @@
-"""The plan of a job: everything that its files are rendered from, decided; a value."""
+"""The plan of a job: an immutable value with everything that its files contain."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from uenvtool.knowledge.system import Binding
 from uenvtool.knowledge.tuning import Setting
 
 SLURM, KUBERNETES, HERE = "slurm", "kubernetes", "none"
-"""Who starts a job, as the files of runtimes say it."""
+"""The schedulers in runtime files."""
 UENV, CONTAINER, ENVIRONMENT, NO_IMAGE = "uenv", "container", "environment", "none"
-"""What a job runs, as the files of runtimes say it."""
+"""The kinds of images in runtime files."""
 ARCHIVES = (".tar.gz", ".tgz")
-"""How the name of an environment ends that conda-pack made."""
+"""The suffixes of archives that conda-pack creates."""
 PATH_STARTS = ("/", ".", "$")
-"""How the name of an image begins that is a path and no label."""
-MEMORY = "/dev/shm"  # a folder of the compute node, named in the job
+"""The first characters of an image name that is a path."""
+MEMORY = "/dev/shm"  # a directory on the compute node, which the job names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Overlay:
-    """A Python overlay that the job uses.
+    """The Python overlay of a job.
 
-    path: an image, or the folder of a loose one. mount: where the image is mounted; empty for a loose one. view:
-    its uenv and view, `NAME:VIEW`. base_image, base_view: the uenv that it was made on, if it was one.
+    path: the file of a packed overlay or the directory of an unpacked one. mount: the mount point of a packed overlay;
+    empty for an unpacked one. view: its uenv and view, `NAME:VIEW`. base_image, base_view: the uenv on which it was
+    created, if any.
     """
 
     path: str
@@ -43,26 +44,27 @@ class Overlay:
 
     @property
     def image(self) -> str:
-        """Return its path as uenv and Slurm take it for a path and not for a label."""
+        """Return its path in a form that uenv and Slurm recognise as a path."""
         return self.path if self.path.startswith(PATH_STARTS) else f"./{self.path}"
 
     @property
     def programs(self) -> str:
-        """Return the folder of its programs, as the job sees it."""
+        """Return the directory of its programs, as the job sees it."""
         return f"{self.mount or self.path}/bin"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobPlan:
-    """Everything that a job's files are rendered from.
+    """Everything that the files of a job contain.
 
-    directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
-    the training a node. gpus: of a node; 0 where it has none. cores: of a task. settings: variables that the job
-    sets, in order; by_hook: those that a hook of the runtime sets. gpu: the vendor of the GPUs. binding: of a rank
-    to the cores beside its GPU. local: the disk of a node. extended: what an image with a network stack of its own
-    needs, if it is one. recipe: of an image whose name does not tell it. again: what makes the job again. edf: the
-    user's own, which is taken as it is. left_out: variables that are not set for the version of some software
-    alone, by the reason. activation: the script that sets a pod up; empty where the job sets its variables itself.
+    directives: the sbatch options, each with its value and reason. tasks: Slurm tasks per node. ranks: training
+    processes per node. gpus: GPUs per node; 0 without GPUs. cores: cores per task. settings: the variables that the job
+    sets, in order. by_hook: the variables that a hook of the runtime sets. gpu: the vendor of the GPUs. binding: binds
+    each rank to the cores closest to its GPU. local: the local disk of a node. extended: the needs of an image that
+    contains its own network stack. recipe: the recipe of an image whose name does not identify it. again: the command
+    that writes the job again. edf: the user's own EDF, which is not changed. left_out: variables that are not set only
+    because of a software version, by reason. activation: the activation script of a pod; empty if the job sets its
+    variables itself.
     """
 
     request: JobRequest
@@ -94,47 +96,47 @@ class JobPlan:
 
     @property
     def use(self) -> JobUse:
-        """Return how the runtime's jobs are made."""
+        """Return the description of the runtime's jobs."""
         return self.runtime.job
 
     @property
     def edf_file(self) -> str:
-        """Return the EDF of the job: the user's own, or the one that is written beside the job's file."""
+        """Return the path of the job's EDF: the user's own, or the one written next to the job's file."""
         return self.edf.path if self.edf else sibling(self.request.file, EDF)
 
     @property
     def writes_edf(self) -> bool:
-        """Tell if the job has an EDF of its own."""
+        """Return whether uenvtool writes the EDF of the job."""
         return self.use.variables == "edf" and self.edf is None
 
     @property
     def opens_shell(self) -> bool:
-        """Tell if it is no batch job: a shell on a node of Slurm."""
+        """Return whether the job is an interactive shell on a Slurm node and not a batch job."""
         return self.request.interactive and self.use.scheduler == SLURM
 
     @property
     def cores_of_rank(self) -> int:
-        """Return the cores of a rank, of which a task may have several; 0 if they are not known."""
+        """Return the cores per rank; 0 if unknown. A task may have several ranks."""
         return self.cores * self.tasks // self.ranks
 
     @property
-    def own_gpu(self) -> bool:
-        """Tell if each rank sees its own GPU alone."""
+    def one_gpu_per_rank(self) -> bool:
+        """Return whether each rank sees only its own GPU."""
         return self.request.gpu_per_rank or bool(self.binding and self.binding.gpus)
 
     @property
     def mpi(self) -> Mpi | None:
-        """Return what the MPI of the image needs, if its programs run and it has no network stack of its own."""
+        """Return the needs of the image's MPI if the job runs MPI programs on the host's network stack."""
         return self.knowledge.mpi if self.request.nccl_test and self.extended is None else None
 
     @property
     def is_sent(self) -> bool:
-        """Tell if an environment goes to each node as an archive."""
+        """Return whether the environment is copied to each node as an archive."""
         return self.use.image == ENVIRONMENT and self.image.endswith(ARCHIVES)
 
     @property
     def unpacks(self) -> bool:
-        """Tell if each node unpacks the overlay: it is packed, and nothing of this runtime mounts it."""
+        """Return whether each node unpacks the overlay, because it is packed and this runtime cannot mount it."""
         return bool(self.overlay and self.overlay.mount) and self.use.image in (ENVIRONMENT, NO_IMAGE)
 
     @property
@@ -145,26 +147,26 @@ class JobPlan:
 
     @property
     def views(self) -> str:
-        """Return the views that the uenv plugin loads, the overlay's last, so that its programs come first."""
+        """Return the views that the uenv plugin loads; the overlay's is last, so its programs are first on PATH."""
         overlay = self.overlay
-        own = overlay.base_view if overlay and self.request.view == "default" else ""
-        base = own or self.request.view
+        base_view = overlay.base_view if overlay and self.request.view == "default" else ""
+        base = base_view or self.request.view
         return f"{base},{overlay.view}" if overlay and overlay.mount else base
 
     @property
     def node_folder(self) -> str:
-        """Return the folder of each node that images and environments are sent to."""
+        """Return the directory on each node for copied images and environments."""
         return self.local.folder if self.local else MEMORY
 
     @property
     def copies(self) -> list[str]:
-        """Return the copies of the images on each node, as paths of bash."""
+        """Return the paths of the image copies on each node, as bash source."""
         named = (PurePath(image).suffix if image.startswith(PATH_STARTS) else "" for image in self.images)
         suffixes = (suffix if re.fullmatch(r"[.][A-Za-z]+", suffix) else ".squashfs" for suffix in named)
         return [f"{self.node_folder}/$SLURM_JOB_ID-{index}{suffix}" for index, suffix in enumerate(suffixes)]
 
     def data(self) -> dict[str, object]:
-        """Return it as data for --json."""
+        """Return the plan as data for --json."""
         return {
             "system": self.system,
             "runtime": self.runtime.name,

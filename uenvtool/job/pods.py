@@ -1,4 +1,4 @@
-"""The files of a job in pods: its script, what submits it by runai, and the same as Kubernetes objects; pure."""
+"""Writes the files of a job in pods: its script, the runai submission script and a manifest; pure functions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import launcher_line, path_line, template
 
 SUBMIT = ".submit.sh"
-"""The end of the name of what submits pods, in place of the job's."""
+"""The suffix of the script that submits pods."""
 POOL_LABEL = "runai/node-pool"
-"""The label by which the scheduler of Run:ai finds the pool of a pod (NVIDIA/KAI-Scheduler, pkg/common/constants)."""
-POD_FOLDER = "/tmp/job"  # a folder of the pod, where the scripts of a job are
+"""The label that tells the Run:ai scheduler the pool of a pod (NVIDIA/KAI-Scheduler, pkg/common/constants)."""
+POD_FOLDER = "/tmp/job"  # the directory in the pod that contains the scripts of a job
 
 
 def pod_files(plan: JobPlan) -> dict[str, str]:
-    """Return the files by their names, the pod's script first."""
+    """Return the texts of the files by name; the script of the pod is first."""
     file = plan.request.file
     activate, submit, manifest = (sibling(file, suffix) for suffix in (".activate.sh", SUBMIT, ".yaml"))
     again = quoting.comment(plan.again)
@@ -91,15 +91,15 @@ def _flags(plan: JobPlan) -> str:
 
 
 def _secret(variable: str) -> dict[str, str]:
-    """Return the secret of the cluster that has a variable: its name, as Kubernetes takes it (RFC 1123), and key."""
+    """Return the name (valid for Kubernetes, RFC 1123) and the key of the cluster secret for a variable."""
     return {"name": f"env-{variable.lower().replace('_', '-')}".rstrip("-"), "key": variable}
 
 
 def _secrets(plan: JobPlan) -> str:
-    """Return the comments that say how secrets come into the cluster: by a pipe, since others see a command's words."""
+    """Return the comments that explain how to create the secrets, with a pipe because others can see arguments."""
     project = f" -n runai-{plan.request.project}" if plan.request.project else ""
     return "".join(
-        f"# {name} is in no file: it is of the cluster's secret {_secret(name)['name']}, which this makes, once:\n"
+        f"# No file contains {name}. It is read from the secret {_secret(name)['name']}, which you create once:\n"
         f'#   printf %s "${name}" | kubectl create secret generic {_secret(name)["name"]}{project}'
         f" --from-file={name}=/dev/stdin\n"
         for name in plan.request.passed
@@ -111,7 +111,7 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
     user, _, group = request.uid.partition(":")
     context = {"runAsUser": user, **({"runAsGroup": group} if group else {})} if user else {}
     storage = [claim.partition(":") for claim in request.pvc]
-    own = "".join(
+    container_fields = "".join(
         [
             f"            workingDir: {quoting.toml(request.workdir)}\n" if request.workdir else "",
             "            env:\n" if request.env else "",
@@ -138,7 +138,7 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
         POOL=f"\n          labels: {yaml_mapping({POOL_LABEL: request.node_type})}" if request.node_type else "",
         ANNOTATIONS=yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
         LIMITS=yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
-        CONTAINER=own,
+        CONTAINER=container_fields,
         MOUNTS="".join(
             f"            - {{name: storage-{index}, mountPath: {quoting.toml(path)}}}\n"
             for index, (_, _, path) in enumerate(storage)
@@ -157,7 +157,7 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
 
 
 def _literal(name: str, text: str) -> str:
-    """Return a text as a block of YAML, or in quotes if a line of it could not stand in one."""
+    """Return a text as a YAML block, or as a quoted scalar if a block cannot contain it."""
     if all(line.isprintable() for line in text.split("\n")):
         lines = "".join(f"    {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
         return f"  {quoting.toml(name)}: |\n{lines}".rstrip("\n")
@@ -165,5 +165,5 @@ def _literal(name: str, text: str) -> str:
 
 
 def _pod_name(plan: JobPlan) -> str:
-    """Return a name as Kubernetes takes it (RFC 1123)."""
+    """Return the job name as a valid Kubernetes name (RFC 1123)."""
     return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"

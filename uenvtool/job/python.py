@@ -1,4 +1,4 @@
-"""The Python of a job that has neither image nor overlay: what its modules bring, or the environment of this shell."""
+"""Checks the Python of a job without image and overlay, which comes from modules or from this shell."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from uenvtool.knowledge.system import System
 
 
 def without_torch(plan: JobPlan, typed: Typed, disk: Disk, system: System) -> Iterator[Problem]:
-    """Yield that nothing brings PyTorch to the Python that a job finds by its name.
+    """Yield a problem if the Python that the job finds on PATH has no PyTorch.
 
-    A Python by its path, a shell script and such as `uv run` bring an environment of their own.
+    A Python that is named by its path, a shell script and runners such as `uv run` use their own environment.
     """
     kind, known, name = plan.use.image, plan.knowledge, plan.runtime.name
     if plan.use.scheduler != SLURM or kind not in (ENVIRONMENT, NO_IMAGE) or plan.image or plan.overlay:
@@ -26,12 +26,12 @@ def without_torch(plan: JobPlan, typed: Typed, disk: Disk, system: System) -> It
     is_by_name = "/" not in program and bool(typed.launcher or PYTHON_NAME.fullmatch(program))
     if is_loaded or disk.active or plan.request.nccl_test or not is_by_name:
         return
-    why = f"{system.name} names no modules for {name}"
+    why = f"the file of {system.name} lists no modules for the runtime {name}"
     if known.modules:
-        why = f"the modules that a job of {name} loads on {system.name} bring none"
-    ways = ["--venv with an environment that has it"]
+        why = f"the modules of the runtime {name} on {system.name} do not contain it"
+    ways = ["--venv with an environment that contains it"]
     if kind == ENVIRONMENT:
-        ways.append("--image with one of conda, a folder or an archive, or the active one")
+        ways.append("--image with a conda environment (directory or archive), or an active conda environment")
     with_image = [other for other in system.runtimes if other != name and _has_image(other)]
     if with_image:
         ways.append(f"--runtime {' or '.join(with_image)} with --image")
@@ -39,7 +39,7 @@ def without_torch(plan: JobPlan, typed: Typed, disk: Disk, system: System) -> It
         ways.append(f"`jobs: {{runtimes: {{{name}: {{modules: [...]}}}}}}` in the system's file")
     yield Problem(
         f"{program} would have no PyTorch: {why}",
-        hint=", or ".join((*ways, "a Python by its path behind --")),
+        hint=f"use {', or '.join((*ways, 'the path of a Python after --'))}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Why a job cannot be: the table of refusals, each with what to do instead. The first that holds is told."""
+"""The checks that reject an impossible job, each with a hint. Only the first problem is reported."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ from uenvtool.knowledge.system import System
 REGISTRY = re.compile(
     r"(?:docker://)?(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)[/#](?P<name>[\w./-]+(?:[:@][\w.:-]+)*)"
 )
-"""An image of a registry: a host name with a dot, as docker knows it."""
+"""The name of a registry image, which starts with a host name that contains a dot, as for docker."""
 NEW_SITE = "docs/new-site.md has one for PBS"
 _NAME, _PATH = r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"[./][A-Za-z0-9_./-]*"
 _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NAME})*)(:{_PATH})?")
-"""What uenv 9 and 10 read as one image (eth-cscs/uenv, src/uenv/parse.cpp, parse_uenv_description): a path or a label,
-and where it is mounted."""
+"""The image names that uenv 9 and 10 accept: a path, or a name and tag, with an optional mount point
+(eth-cscs/uenv, src/uenv/parse.cpp, parse_uenv_description)."""
 _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
-"""What changes the shell that it is typed in, and does nothing in a process of its own."""
+"""Shell built-ins that change the current shell and have no effect as a program."""
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
-"""Folders that a container has of its own, or that no data of a user's lie in."""
+"""Directories that are part of a container, or that contain no user data."""
 _ONLY_SLURM = ("account", "partition", "requeue", "vet", "spare", "stage", "large", "option")
 _ONLY_PODS = ("pvc", "project", "node_type", "uid")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
-    """What a job is refused or warned of by.
+    """The input of all checks and warnings.
 
-    recipe: the one that is named. known: that, or the one that the image's label tells. published: the published uenv
-    of `recipe`, or without one the uenv that is loaded; empty if there is none.
+    recipe: the recipe in the request. known: the same, or else the recipe derived from the image name. published: the
+    published uenv of `recipe`; without a recipe, the loaded uenv; empty if there is none.
     """
 
     system: System
@@ -71,7 +71,7 @@ class Case:
 
 
 def usual_launcher(system: System, use: JobUse) -> str:
-    """Return the first launcher of a runtime that jobs of the system take; none if they take none of them."""
+    """Return the first launcher of a runtime that the system supports; `none` if it supports none of them."""
     refused = _refused_launchers(system, use)
     return next((name for name in use.launchers if name not in refused), NONE)
 
@@ -81,7 +81,7 @@ def _refused_launchers(system: System, use: JobUse) -> Mapping[str, Refused]:
 
 
 def refusals(case: Case) -> Iterator[Problem]:
-    """Yield why a job cannot be: the place, the files, the image, the command, the paths."""
+    """Yield the problems of a job: its system, files, image, command and paths."""
     yield from _of_place(case)
     yield from not_interactive(case.plan) if case.plan.opens_shell else ()
     yield from over_limits(case.plan, case.system)
@@ -98,9 +98,9 @@ def _of_place(case: Case) -> Iterator[Problem]:
     request, use, name = plan.request, plan.use, plan.runtime.name
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
     if use.scheduler == SLURM and not in_slurm:
-        hint = f"take its variables (`uenvtool activate --system {system.name}`) into a script of your own: {NEW_SITE}"
-        yield Problem(f"{system.name} has no Slurm, for which jobs of {name} are written", hint=hint)
-    for is_there, options, where in (
+        hint = f"use `uenvtool activate --system {system.name}` in your own script: {NEW_SITE}"
+        yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)
+    for is_supported, options, where in (
         (in_slurm, _ONLY_SLURM, "Slurm"),
         (use.scheduler == KUBERNETES, _ONLY_PODS, "pods"),
         (use.scheduler != HERE, ("interactive",), "Slurm and pods"),
@@ -108,51 +108,58 @@ def _of_place(case: Case) -> Iterator[Problem]:
         (use.variables == "edf", ("annotation",), "an EDF"),
     ):
         given = [f"--{option.replace('_', '-')}" for option in options if getattr(request, option)]
-        if given and not is_there:
-            yield Problem(f"{', '.join(given)}: only for {where}", hint=f"{system.name}, {name}: leave it out")
+        if given and not is_supported:
+            hint = f"leave {'them' if given[1:] else 'it'} out: the job runs on {system.name} with {name}"
+            yield Problem(f"{', '.join(given)}: only for {where}", hint=hint)
     needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]
     lacking = [f"--{option}" for option in needed if not getattr(request, option)]
     if lacking:
         missing = ", ".join(lacking)
-        yield Problem(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
+        yield Problem(f"{system.name} requires {missing}", hint="add your project's name, as in --account g123")
     if request.large and system.jobs.large is None:
-        yield Problem(f"--large: {system.name} says nothing of large runs", hint="use --option '--constraint=...'")
+        hint = "leave --large out, or use --option '--constraint=...'"
+        yield Problem(f"--large: the file of {system.name} has no constraint for large runs", hint=hint)
     if request.stage and use.image in (ENVIRONMENT, NO_IMAGE):
-        hint = "leave it out; a packed overlay, or an archive of conda-pack as --image, goes to each node in any case"
+        hint = "leave --stage out; packed overlays and conda-pack archives are always copied to each node"
         yield Problem(f"--stage: {name} has no image", hint=hint)
     if request.stage and use.step and not (request.venv or request.image):
-        yield Problem("--stage: no image is named", hint="name it with --image")
+        yield Problem("--stage: there is no image to copy", hint="name the image with --image")
     if use.scheduler == HERE and request.nodes not in (None, 1):
-        yield Problem(f"--nodes {request.nodes}: `{name}` runs on this machine alone", hint="leave --nodes out")
+        yield Problem(
+            f"--nodes {request.nodes}: the runtime {name} runs only on this machine", hint="leave --nodes out"
+        )
     if request.submit and not request.dry_run and use.scheduler == HERE:
-        yield Problem("--submit: a local job is started, not submitted", hint=f"`bash {request.file}` starts it")
+        hint = f"leave --submit out, and start the job with `bash {request.file}`"
+        yield Problem("--submit: a local job has no scheduler", hint=hint)
 
 
 def _of_files(case: Case) -> Iterator[Problem]:
     venv = case.plan.request.venv
     yield from of_image_file(case.plan, case.disk)
     if venv and not case.disk.overlay:
-        yield Problem(f"--venv {venv}: there is no such file or folder", hint="make one: `uenvtool venv PATH --squash`")
+        hint = "check the path, or create an overlay with `uenvtool venv PATH --squash`"
+        yield Problem(f"--venv: overlay not found: '{venv}'", hint=hint)
 
 
 def _of_image(case: Case) -> Iterator[Problem]:
-    """Yield why the runtime cannot run the image, or lay the overlay over it."""
+    """Yield a problem if the runtime cannot run the image or use the overlay on it."""
     named, runtime, use, overlay = case.plan.request.image, case.plan.runtime, case.plan.use, case.plan.overlay
     if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
-        hint = f"unpack it, and name its folder: `unsquashfs -d FOLDER {overlay.path}`"
-        yield Problem(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
+        hint = f"unpack the overlay and name its directory: `unsquashfs -d DIR {overlay.path}`"
+        yield Problem(f"--venv {overlay.path}: {runtime.name} cannot mount a packed overlay", hint=hint)
     if use.image == NO_IMAGE and named:
-        yield Problem(f"--image {named}: {runtime.name} takes no image", hint="name another runtime with --runtime")
+        hint = "leave --image out, or choose another runtime with --runtime"
+        yield Problem(f"--image {named}: the runtime {runtime.name} uses no image", hint=hint)
     if use.image == ENVIRONMENT and overlay and named.endswith(ARCHIVES):
-        hint = "install its packages in the environment before it is packed, or name the environment's folder"
-        yield Problem(f"--venv {overlay.path}: its base is not where an archive is unpacked", hint=hint)
+        hint = "install its packages in the environment before you pack it, or name the environment's directory"
+        yield Problem(f"--venv {overlay.path}: an overlay cannot be combined with a packed environment", hint=hint)
     if use.image == UENV:
         yield from _of_uenv(case)
     elif case.plan.request.view != "default":
-        yield Problem(f"--view {case.plan.request.view}: {runtime.name} loads no uenv", hint="leave it out")
+        yield Problem(f"--view {case.plan.request.view}: {runtime.name} loads no uenv", hint="leave --view out")
     if use.image in (UENV, CONTAINER) and not case.plan.image:
-        hint = "name it with --image or --recipe" if use.image == UENV else "name it with --image"
-        yield Problem(f"no image is named, and {runtime.name} needs one", hint=hint)
+        hint = "name an image with --image or --recipe" if use.image == UENV else "name an image with --image"
+        yield Problem(f"the runtime {runtime.name} needs an image", hint=hint)
 
 
 def _of_uenv(case: Case) -> Iterator[Problem]:
@@ -161,23 +168,22 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
         deployment = recipe.deployment
         served = ", ".join(f"{cluster} ({', '.join(uarchs)})" for cluster, uarchs in deployment.clusters.items())
         yield Problem(
-            f"no uenv of {recipe.name} is published for {case.uarch}, the nodes of {case.system.name}"
+            f"no uenv of {recipe.name} is published for the {case.uarch} nodes of {case.system.name}"
             + (f"; {deployment.label} is on {served}" if deployment.label else ""),
-            hint="build one (`uenvtool build`, `uenvtool image build`) and name it with --image, or take a container",
+            hint="build one (`uenvtool build`, `uenvtool image build`) and name it with --image, or use a container",
         )
     if REGISTRY.fullmatch(named):
-        hint = "name a uenv by its label, or a runtime for containers with --runtime"
-        yield Problem(f"{named} is an image of a registry, and {case.plan.runtime.name} runs none", hint=hint)
+        hint = "use the image name and tag of a uenv, or choose a container runtime with --runtime"
+        yield Problem(f"{named} is a registry image, which the runtime {case.plan.runtime.name} cannot run", hint=hint)
     yield from _of_view(case)
     yield from on_another_image(case.plan, case.published if recipe else "")
     for image in filter(None, (case.plan.image, overlay.path if overlay and overlay.mount else "")):
         if not _UENV.fullmatch(image):
-            hint = "a label is NAME/VERSION:TAG@SYSTEM%UARCH; a path has letters, digits and _ . / - only: move it"
-            yield Problem(f"uenv cannot read {image!r} as an image", hint=hint)
+            hint = "write NAME/VERSION:TAG@SYSTEM%UARCH, or move the file to a path of only letters, digits and _ . / -"
+            yield Problem(f"uenv does not accept {image!r} as an image", hint=hint)
 
 
 def _of_view(case: Case) -> Iterator[Problem]:
-    """Yield the views that the image of a recipe, which is named or which a label tells, has not."""
     named = [view for view in case.plan.request.view.split(",") if ":" not in view]
     if case.known:
         views = case.known.all_views
@@ -185,44 +191,44 @@ def _of_view(case: Case) -> Iterator[Problem]:
 
 
 def _of_launcher(case: Case) -> Iterator[Problem]:
-    """Yield why nothing can start the ranks as it is asked for."""
     plan, system = case.plan, case.system
     request, use, command = plan.request, plan.use, plan.command
     most = system.nodes[case.uarch].gpu_count
     yield from over_gpus(plan, most)
     if request.launcher and request.launcher not in use.launchers:
-        hint = f"leave it out: {use.launchers[0]} starts the ranks; known: {', '.join(use.launchers)}"
+        hint = f"leave it out, so that {use.launchers[0]} starts the ranks, or use one of: {', '.join(use.launchers)}"
         yield Problem(f"--launcher {request.launcher}: {plan.runtime.name} has no {request.launcher}", hint=hint)
     if request.nccl_test and (request.launcher == TORCHRUN or SRUN not in use.launchers):
-        yield Problem("--nccl-test: the tests are no Python", hint="srun starts them: leave --launcher out")
+        hint = "leave --launcher out, or choose a runtime with srun"
+        yield Problem("--nccl-test: only srun can start the tests, which are not Python programs", hint=hint)
     if not (request.nccl_test or plan.opens_shell):
         yield from _of_words(case)
     reason = _refused_launchers(system, use).get(command.launcher)
     if reason and not request.nccl_test:
-        hint = f"--launcher {usual_launcher(system, use)}"
+        hint = f"use --launcher {usual_launcher(system, use)}"
         yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=hint)
     if request.gpu_per_rank and command.launcher != SRUN:
         yield Problem(
-            f"--gpu-per-rank: {command.launcher} starts the ranks of a node, and they see all of its GPUs",
-            hint='take --launcher srun; or in the program: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+            f"--gpu-per-rank: {command.launcher} starts all ranks of a node, so each rank sees all GPUs",
+            hint="use --launcher srun, or call torch.cuda.set_device(int(os.environ['LOCAL_RANK'])) in the program",
         )
-    named_by, told = command.told_ranks
-    if most and told > plan.ranks:
+    ranks_option, ranks = command.ranks_option
+    if most and ranks > plan.ranks:
         yield Problem(
-            f"{named_by} {told}: {command.launcher} would start more ranks than the {plan.ranks} GPUs of a node",
-            hint=f"leave {named_by} out: the job has a rank for each GPU",
+            f"{ranks_option} {ranks}: {command.launcher} would start more ranks than the {plan.ranks} GPUs of a node",
+            hint=f"leave {ranks_option} out: the job starts one rank for each GPU",
         )
 
 
 def _of_words(case: Case) -> Iterator[Problem]:
-    """Yield why the words would start a world of their own on each node or rank."""
+    """Yield a problem if each node or rank would start a separate training run."""
     typed, launcher = case.typed, case.plan.command.launcher
     if typed.program in SUBMITTERS:
         yield _of_submitter(typed.program)
     if typed.program in _OF_THE_SHELL:
         yield Problem(
-            f"{typed.program} is a word of the shell, and no program that a job can start",
-            hint=f"put the whole line in quotes, as in -- '{typed.program} ... && python train.py'",
+            f"{typed.program} is a shell built-in and not a program",
+            hint=f"quote the whole command line, as in -- '{typed.program} ... && python train.py'",
         )
     if typed.launcher:
         yield from _of_own_launcher(case)
@@ -230,40 +236,41 @@ def _of_words(case: Case) -> Iterator[Problem]:
         yield from _of_script(case, typed.inner)
     elif launcher != NONE and typed.starts_itself:
         yield Problem(
-            f"{typed.starts_itself} starts the processes of a node itself, and {launcher} would start it once for each "
+            f"{typed.starts_itself} starts the processes of a node itself, but {launcher} would start it once for each "
             "GPU",
-            hint="--launcher none runs it once a node, with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT for it",
+            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT",
         )
 
 
 def _of_submitter(program: str, place: Position | None = None) -> Problem:
     if program in ("mpirun", "mpiexec"):
-        hint = f"leave {program} and its options out: srun starts one rank for each GPU"
-        return Problem(f"{program} in each task of the job would start a world of its own", place, hint)
-    hint = f"leave {program} and its options out, or submit yours as it is"
-    return Problem(f"the job itself is what {program} starts", place, hint)
+        hint = f"leave {program} and its options out, because srun starts one rank for each GPU"
+        return Problem(f"{program} would start a separate training run in each task of the job", place, hint)
+    hint = f"leave {program} and its options out, or submit your own script without `uenvtool job`"
+    return Problem(f"the command of a job must not start {program}", place, hint)
 
 
 def _of_own_launcher(case: Case) -> Iterator[Problem]:
-    """Yield why the launcher that the words bring cannot be given what the job has for it."""
+    """Yield a problem if the launcher in the user's command conflicts with the options of the job."""
     typed, asked, ranks = case.typed, case.plan.request.launcher, case.plan.ranks
     name, launcher = typed.launcher, launchers()[typed.launcher]
     line = whole_line(launcher, ranks, " ".join(typed.words[typed.start : typed.end]))
     if not typed.rest:
-        yield Problem(f"{name} has nothing to start", hint=f"for example -- {launcher.command} train.py")
+        hint = f"add a program, for example -- {launcher.command} train.py"
+        yield Problem(f"{name} has no program to start", hint=hint)
     if asked == SRUN:
         yield Problem(f"--launcher srun would start {name} once for each GPU", hint="leave --launcher out")
     if asked == NONE:
         reason = isolation_reason(launcher, typed.options)
         if case.plan.nodes > 1 and reason:
-            yield Problem(f"{reason}: each node would train by itself", hint=line)
+            yield Problem(f"{reason}: each node would train separately", hint=f"use {line}")
         return
-    own = given_by_job(launcher, typed, ranks)
-    if own:
-        them = "them" if own[1:] else "it"
+    conflicting = given_by_job(launcher, typed, ranks)
+    if conflicting:
+        them = "them" if conflicting[1:] else "it"
         yield Problem(
-            f"{', '.join(own)} of {name}: the job has its own for each node",
-            hint=f"leave {them} out; or --launcher none, and in a script of yours: {line}",
+            f"{', '.join(conflicting)} of {name}: the job sets {them} on each node",
+            hint=f"leave {them} out; or use --launcher none and in your own script: {line}",
         )
 
 
@@ -272,35 +279,35 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
     if first.name in SUBMITTERS:
         yield _of_submitter(first.name, first.place)
     if asked in (SRUN, TORCHRUN):
-        hint = "leave --launcher out: it is run once a node"
+        hint = "leave --launcher out, so that the script runs once per node"
         yield Problem(f"{asked} would start {first.name} once for each GPU", first.place, hint)
     reasons = []
-    for one in started:
-        if one.name in launchers():
-            may_know = has_unknown(one.words) or option(one.words, "config_file") is not None
-            reasons.append("" if asked == NONE and may_know else isolation_reason(launchers()[one.name], one.words))
+    for call in started:
+        if call.name in launchers():
+            may_know = has_unknown(call.words) or option(call.words, "config_file") is not None
+            reasons.append("" if asked == NONE and may_know else isolation_reason(launchers()[call.name], call.words))
     if case.plan.nodes > 1 and all(reasons):
-        hint = f"{whole_line(launchers()[first.name], case.plan.ranks)}, or put it behind -- itself"
-        yield Problem(f"{reasons[0]}: each node would train by itself", first.place, hint)
+        hint = f"use {whole_line(launchers()[first.name], case.plan.ranks)}, or put {first.name} directly after --"
+        yield Problem(f"{reasons[0]}: each node would train separately", first.place, hint)
 
 
 def _of_paths(case: Case) -> Iterator[Problem]:
-    """Yield paths that the job's files cannot hold, or that its container would not see."""
+    """Yield the paths that the job's files cannot contain or its container would not see."""
     plan = case.plan
     if plan.use.image == CONTAINER and plan.use.scheduler != KUBERNETES:
         yield from _unmounted(case)
     overlay = plan.overlay
     if plan.request.stage and plan.use.image == CONTAINER:
         for image in (image for image in plan.images if not image.startswith(PATH_STARTS)):
-            yield Problem(f"--stage: {image} is no file", hint="import it with enroot, and name the .sqsh file")
+            yield Problem(f"--stage: {image} is not a file", hint="import it with enroot, and name the .sqsh file")
     if overlay is None:
         return
     if not plan.unpacks and not quoting.PLAIN_WORD.fullmatch(overlay.programs):
-        hint = "letters, digits and _ . / - only: move it"
-        yield Problem(f"the overlay's path {overlay.programs!r} cannot stand in a job", hint=hint)
+        hint = "move it to a path of only letters, digits and _ . / -"
+        yield Problem(f"a job cannot contain the overlay's path {overlay.programs!r}", hint=hint)
     is_mounted = plan.use.scheduler == SLURM and (plan.use.step or plan.use.variables == "edf")
     if is_mounted and re.search(r"[:,$\n]", overlay.image):
-        yield Problem(f"{overlay.image!r} cannot be mounted: the path has one of : , $", hint="move the image")
+        yield Problem(f"{overlay.image!r} cannot be mounted: the path contains : , or $", hint="move the image")
 
 
 def _unmounted(case: Case) -> Iterator[Problem]:
@@ -318,6 +325,6 @@ def _unmounted(case: Case) -> Iterator[Problem]:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))
         else:
             is_seen = any(is_within(path, mount) for mount in (*seen, *inside))
-            hint = f"--mount {os.path.dirname(path)}"
+            hint = f"add --mount {os.path.dirname(path)}"
         if not is_seen:
             yield Problem(f"{path} is not mounted in the container", hint=hint)

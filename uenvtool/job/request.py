@@ -1,4 +1,4 @@
-"""What a user asks of `uenvtool job`."""
+"""The request of `uenvtool job`: its options and arguments."""
 
 import re
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from uenvtool.knowledge import complete
 from uenvtool.knowledge.options import named_texts
 
 WHAT, WHERE, IMAGE, SLURM, PODS, ADVANCED = "What runs", "Where it runs", "The image", "Slurm", "Pods", "Advanced"
-"""The panels of `--help`; options without one, which everybody needs, come first."""
+"""The panels of `--help`. Options without a panel are the most common ones and come first."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
-    """A request for a job. What is not given is the system's own."""
+    """A request for a job. The system provides the values that are not given."""
 
     system: Annotated[
         str | None,
@@ -24,7 +24,7 @@ class JobRequest:
             "--system",
             "-s",
             metavar="SYSTEM",
-            help="The system; default: this one.",
+            help="The system; default: the one you are on.",
             autocompletion=complete.systems,
             rich_help_panel=WHERE,
         ),
@@ -34,19 +34,19 @@ class JobRequest:
         Option(
             "--runtime",
             metavar="NAME",
-            help="A runtime of the system, such as uenv, ce or apptainer; or local.",
+            help="A runtime of the system, such as uenv, ce or apptainer; local: this machine.",
             rich_help_panel=WHERE,
         ),
     ] = ""
-    recipe: Annotated[str | None, Option("--recipe", metavar="RECIPE", help="The published uenv of this recipe.")] = (
-        None
-    )
+    recipe: Annotated[
+        str | None, Option("--recipe", metavar="RECIPE", help="Use the published uenv of this recipe.")
+    ] = None
     image: Annotated[
         str,
         Option(
             "--image",
             metavar="IMAGE",
-            help="A uenv's label, an image of a registry, or a file.",
+            help="A uenv (image name and tag), a registry image, or a file.",
             rich_help_panel=IMAGE,
         ),
     ] = ""
@@ -55,18 +55,18 @@ class JobRequest:
     )
     venv: Annotated[
         str | None,
-        Option("--venv", metavar="PATH", help="A Python overlay, packed or a folder.", rich_help_panel=IMAGE),
+        Option("--venv", metavar="PATH", help="A Python overlay, packed or unpacked.", rich_help_panel=IMAGE),
     ] = None
-    nodes: Annotated[int | None, Option("--nodes", "-N", metavar="N", help="Nodes, or pods.")] = None
+    nodes: Annotated[int | None, Option("--nodes", "-N", metavar="N", help="The number of nodes or pods.")] = None
     gpus: Annotated[
-        int | None, Option("--gpus", metavar="N", help="GPUs of a node; default: all.", rich_help_panel=WHAT)
+        int | None, Option("--gpus", metavar="N", help="GPUs per node; default: all.", rich_help_panel=WHAT)
     ] = None
     launcher: Annotated[
         Literal["srun", "torchrun", "none"] | None,
         Option(
             "--launcher",
             metavar="NAME",
-            help="srun or torchrun: what starts the ranks; none: the command does, once a node.",
+            help="srun or torchrun: start the ranks with it; none: run your command once per node.",
             rich_help_panel=WHAT,
         ),
     ] = None
@@ -74,7 +74,7 @@ class JobRequest:
         bool,
         Option(
             "--gpu-per-rank",
-            help="Each rank sees its own GPU alone, as device 0; default: all.",
+            help="Each rank sees only its own GPU, as device 0; default: all GPUs of the node.",
             rich_help_panel=WHAT,
         ),
     ] = False
@@ -89,7 +89,7 @@ class JobRequest:
             "--name",
             "-J",
             metavar="NAME",
-            help="The job's name; default: that of -o, else the program's.",
+            help="The name of the job; default: from -o, or else from the program.",
             rich_help_panel=SLURM,
         ),
     ] = ""
@@ -98,18 +98,18 @@ class JobRequest:
         Option(
             "--workaround",
             metavar="NAME",
-            help="Set a named workaround too.",
+            help="Also apply this named workaround.",
             autocompletion=complete.workarounds,
             rich_help_panel=ADVANCED,
         ),
     ] = ()
     option: Annotated[
         tuple[str, ...],
-        Option("--option", metavar="OPTION", help="A further option of sbatch.", rich_help_panel=SLURM),
+        Option("--option", metavar="OPTION", help="An additional sbatch option.", rich_help_panel=SLURM),
     ] = ()
     mount: Annotated[
         tuple[str, ...],
-        Option("--mount", metavar="PATH[:PATH]", help="A folder that the container sees too.", rich_help_panel=IMAGE),
+        Option("--mount", metavar="PATH[:PATH]", help="A directory to mount in the container.", rich_help_panel=IMAGE),
     ] = ()
     annotation: Annotated[
         tuple[str, ...],
@@ -125,7 +125,8 @@ class JobRequest:
         Option(
             "--env",
             metavar="NAME[=VALUE]",
-            help="A variable of the ranks; NAME alone: as it is set when the job starts, for secrets.",
+            help="A variable of the ranks; NAME alone: take its value from the environment when the job starts "
+            "(for secrets).",
             rich_help_panel=WHAT,
         ),
     ] = ()
@@ -134,23 +135,25 @@ class JobRequest:
         Option(
             "--workdir",
             metavar="PATH",
-            help="Where it runs; default: where sbatch is called.",
+            help="The working directory; default: where sbatch is called.",
             rich_help_panel=WHAT,
         ),
     ] = ""
     stage: Annotated[
         bool,
-        Option("--stage", help="Copy the images to the memory of each node first.", rich_help_panel=IMAGE),
+        Option("--stage", help="First copy the images to each node (local disk or memory).", rich_help_panel=IMAGE),
     ] = False
     requeue: Annotated[
         bool,
-        Option("--requeue", help="SIGUSR1 to the ranks before the limit, then queue again.", rich_help_panel=SLURM),
+        Option(
+            "--requeue", help="Before the time limit, send SIGUSR1 to the ranks and requeue.", rich_help_panel=SLURM
+        ),
     ] = False
     vet: Annotated[
         bool,
         Option(
             "--vet",
-            help="Look at each node before training starts; one that is bad gets no rank.",
+            help="Test each node first; exclude bad ones.",
             rich_help_panel=ADVANCED,
         ),
     ] = False
@@ -159,76 +162,91 @@ class JobRequest:
         Option(
             "--spare",
             metavar="N",
-            help="Ask for N nodes more, from which --vet takes those that are good.",
+            help="Request N more nodes, so that --vet can exclude bad ones.",
             rich_help_panel=ADVANCED,
         ),
     ] = None
     large: Annotated[
-        bool, Option("--large", help="Ask for what the system has for large runs.", rich_help_panel=ADVANCED)
+        bool,
+        Option(
+            "--large",
+            help="Add the system's sbatch constraint for large runs, such as GPU boost.",
+            rich_help_panel=ADVANCED,
+        ),
     ] = False
     nccl_test: Annotated[
-        bool, Option("--nccl-test", help="Run the test of NCCL that the image has.", rich_help_panel=WHAT)
+        bool, Option("--nccl-test", help="Run the NCCL all-reduce test of the image.", rich_help_panel=WHAT)
     ] = False
     pvc: Annotated[
-        tuple[str, ...], Option("--pvc", metavar="CLAIM:PATH", help="Storage of the pods.", rich_help_panel=PODS)
+        tuple[str, ...],
+        Option(
+            "--pvc",
+            metavar="CLAIM:PATH",
+            help="A PVC (persistent volume claim) and its mount point in the pods.",
+            rich_help_panel=PODS,
+        ),
     ] = ()
     project: Annotated[
         str, Option("--project", metavar="NAME", help="Your project in Run:ai.", rich_help_panel=PODS)
     ] = ""
     node_type: Annotated[
-        str, Option("--node-type", metavar="POOL", help="The pool of nodes, such as h100.", rich_help_panel=PODS)
+        str, Option("--node-type", metavar="POOL", help="The node pool, such as h100.", rich_help_panel=PODS)
     ] = ""
     uid: Annotated[
-        str, Option("--uid", metavar="UID[:GID]", help="The user that the pods run as.", rich_help_panel=PODS)
+        str, Option("--uid", metavar="UID[:GID]", help="The user and group ID of the pods.", rich_help_panel=PODS)
     ] = ""
     interactive: Annotated[
-        bool, Option("--interactive", help="A shell on a node, or a pod that waits for you.", rich_help_panel=WHAT)
+        bool,
+        Option(
+            "--interactive", help="Open a shell on a node, or start a pod that waits for you.", rich_help_panel=WHAT
+        ),
     ] = False
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file.")] = None
     force: Annotated[
         bool,
-        Option("--force", help="Replace files of uenvtool's that were changed by hand.", rich_help_panel=ADVANCED),
+        Option("--force", help="Replace generated files that were changed by hand.", rich_help_panel=ADVANCED),
     ] = False
-    submit: Annotated[bool, Option("--submit", help="Submit it and print its id.", rich_help_panel=SLURM)] = False
+    submit: Annotated[bool, Option("--submit", help="Submit the job and print its ID.", rich_help_panel=SLURM)] = False
     dry_run: Annotated[
         bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED)
     ] = False
     words: Annotated[
-        tuple[str, ...], Argument(metavar="-- COMMAND...", help="What runs, word by word.", show_default=False)
+        tuple[str, ...],
+        Argument(metavar="-- COMMAND...", help="The command to run, with its arguments.", show_default=False),
     ] = ()
 
     @property
     def file(self) -> str:
-        """Return the name of the job's file, which others are named after."""
+        """Return the name of the job's file, from which the names of its other files are derived."""
         return str(self.output) if self.output else "job.sh"
 
     @property
     def in_partition(self) -> str:
-        """Return the partition that is named, also by a further option of sbatch; empty if none is."""
+        """Return the partition, also from an additional sbatch option; empty if it is not given."""
         return self.further("partition", "p") or self.partition
 
     def further(self, name: str, letter: str = "") -> str:
-        """Return the value of a further option of sbatch; empty if it is not given. letter: its short name."""
+        """Return the value of an additional sbatch option; empty if it is not given. letter: its short name."""
         form = rf"(?:#SBATCH )?(?:--{name}[= ]{f'|-{letter} ?' if letter else ''})(\S+)"
-        found = (re.match(form, option) for option in self.option)
-        return next((one[1] for one in reversed([*found]) if one), "")
+        matches = (re.match(form, option) for option in self.option)
+        return next((match[1] for match in reversed([*matches]) if match), "")
 
     @property
     def vets(self) -> bool:
-        """Tell if each node is looked at before training starts."""
+        """Return whether each node is tested before training starts."""
         return self.vet or self.spare is not None
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Return the annotations of the EDF. Raises BadInput for a word that names none."""
+        """Return the annotations of the EDF. Raises BadInput if an option is not NAME=VALUE."""
         return named_texts(self.annotation, "--annotation", "com.hooks.ssh.enabled=true")
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables of the ranks that have a value. Raises BadInput for a word that names none."""
+        """Return the variables of the ranks that have a value. Raises BadInput if a name is missing."""
         return named_texts((word for word in self.env if "=" in word), "--env", "OMP_NUM_THREADS=8")
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """Return the names of the variables that are passed on as they are set when the job starts."""
+        """Return the names of the variables whose values come from the environment when the job starts."""
         return tuple(word for word in self.env if "=" not in word)

@@ -1,4 +1,4 @@
-"""What the scripts of several formats have in common: variables, the launcher's line, the overlay's programs; pure."""
+"""Writes the common parts of job scripts: variables, the launcher's line, the overlay's PATH; pure functions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
-NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a folder of each node, named in the job
+NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a directory on each node, which the job names
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
-"""What may stand within double quotes and braces."""
+"""Values that need no escapes within double quotes and braces."""
 _LOGS = "logs/"
-DEBUG = Explained("NCCL_DEBUG", "INFO", "NCCL says which network it takes; `uenvtool doctor --log FILE` reads it")
-"""What a job has as a comment, for who wants to see it."""
+DEBUG = Explained("NCCL_DEBUG", "INFO", "NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it")
+"""A variable that each job contains as a comment, for debugging."""
 
 
 def template(name: str) -> str:
@@ -32,24 +32,27 @@ def template(name: str) -> str:
 
 
 def reason_of(setting: Setting) -> str:
-    """Return why a variable is set, with the source."""
+    """Return the reason of a variable, with the source."""
     return quoting.comment(f"{setting.reason} [{setting.source.name}]")
 
 
 def threads(plan: JobPlan) -> list[Explained]:
-    """Return OMP_NUM_THREADS, if the system's file says how many cores a node has."""
+    """Return OMP_NUM_THREADS; empty if the system's file does not contain the cores of a node."""
     cores = plan.cores_of_rank
-    why = "the cores of a rank; fewer if data loaders fork"
+    why = (
+        "set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork "
+        "[torch/distributed/run.py]"
+    )
     return [Explained("OMP_NUM_THREADS", str(cores), why)] if cores else []
 
 
 def settings_in_logs(plan: JobPlan) -> list[Setting]:
-    """Return the variables that name a file among the job's own logs, whose folder only the job can name."""
+    """Return the settings whose values are files in the log directory, which is known only when the job runs."""
     return [setting for setting in plan.settings if (setting.value or "").startswith(_LOGS)]
 
 
 def other_settings(plan: JobPlan) -> list[Setting]:
-    """Return the other variables."""
+    """Return the settings that `settings_in_logs` does not return."""
     return [setting for setting in plan.settings if not (setting.value or "").startswith(_LOGS)]
 
 
@@ -60,8 +63,8 @@ def exports(plan: JobPlan) -> str:
     if not rows and not given:
         return ""
     head = (
-        "# If you set one of these before you start the job, your value stays where the line has ${NAME-...};\n"
-        "# any other line replaces it. `uenvtool explain NAME` says why."
+        "# Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.\n"
+        "# `uenvtool explain NAME` explains a variable."
     )
     above = [head, *tags(plan.settings)] if rows else []
     more = remarks(plan, "export {}={}")
@@ -69,38 +72,41 @@ def exports(plan: JobPlan) -> str:
 
 
 def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the line that sets OMP_NUM_THREADS where it is unset, with its reason; none as for `threads`."""
-    return [(f'export {one.name}="${{{one.name}-{one.value}}}"', one.reason) for one in threads(plan)]
+    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason; empty in the cases of `threads`."""
+    return [
+        (f'export {variable.name}="${{{variable.name}-{variable.value}}}"', variable.reason)
+        for variable in threads(plan)
+    ]
 
 
 def of_user(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the lines that set what a user asks for, each with where it is from."""
+    """Return the lines that set the variables of --env, with this option as their reason."""
     return [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
 
 
 def of_start(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the lines that pass on what is set when the job starts, and end it where nothing is."""
+    """Return the lines that pass variables from the environment, and end the job if one is not set."""
     return [
-        (f'export {name}="${{{name}:?export it before you start the job}}"', "--env: its value is in no file")
+        (f'export {name}="${{{name}:?export it before you start the job}}"', "--env: no file contains its value")
         for name in plan.request.passed
     ]
 
 
 def exports_of_start(plan: JobPlan) -> str:
-    """Return the same as text, for a script whose other variables stand elsewhere."""
+    """Return the lines of `of_start` as text, for a script whose other variables are in an EDF."""
     return "".join(f"{line}\n" for line in aligned(of_start(plan)))
 
 
 def tags(settings: Sequence[Setting]) -> list[str]:
-    """Return comments that say what the tags behind reasons stand for."""
+    """Return comments that explain the source tags after the reasons."""
     lines = [quoting.comment(line) for line in legend(setting.source for setting in settings)]
     return [f"# {part}" for line in lines for part in textwrap.wrap(line, LONGEST_LINE - 2, subsequent_indent="  ")]
 
 
 def remarks(plan: JobPlan, form: str) -> list[str]:
-    """Return comments on variables that are not set: those that wait for a version, and what shows the network.
+    """Return comments about variables that are not set: those that need a software version, and NCCL_DEBUG.
 
-    form: how the file sets a variable to a value.
+    form: the form of a line that sets a variable in this file.
     """
     waiting = [f"Not set ({reason}): {', '.join(names)}" for reason, names in plan.left_out.items()]
     lines = [f"# {line}" for text in waiting for line in textwrap.wrap(quoting.comment(text), LONGEST_LINE - 2)]
@@ -110,22 +116,22 @@ def remarks(plan: JobPlan, form: str) -> list[str]:
 
 
 def debugging(form: str) -> str:
-    """Return the comment that lets NCCL say what it does, once its `# ` is taken away. form: as for `remarks`."""
+    """Return the commented-out line that makes NCCL print its network. form: as in `remarks`."""
     return f"# {form.format(DEBUG.name, DEBUG.value)} # {DEBUG.reason}"
 
 
 def exports_in_logs(plan: JobPlan) -> str:
-    """Return the lines that set the variables of `settings_in_logs`."""
+    """Return the lines that set the variables of `settings_in_logs`, with their reasons."""
     rows = [
         (f'export {setting.name}="$PWD/$LOGS/{(setting.value or "").removeprefix(_LOGS)}"', reason_of(setting))
         for setting in settings_in_logs(plan)
     ]
-    above = tags(settings_in_logs(plan)) if plan.use.variables == "edf" else []  # others have them above
+    above = tags(settings_in_logs(plan)) if plan.use.variables == "edf" else []  # other scripts contain them above
     return "".join(f"{line}\n" for line in (*above, *aligned(rows)))
 
 
 def export(setting: Setting) -> str:
-    """Return a setting by its policy: removed, set in any case, over a larger number, or only if it is unset."""
+    """Return the line for a setting by its policy: unset, set always, reduced to a maximum, or set only if unset."""
     name, value = setting.name, setting.value
     if setting.from_ == TEMPORARY:
         return f'export {name}="${{{name}-{NODE_FOLDER}}}"'
@@ -141,24 +147,24 @@ def export(setting: Setting) -> str:
 
 
 def launcher_line(plan: JobPlan, ranks: str) -> str:
-    """Return the launcher with its options for a node of a job, in words of bash, and a space; nothing without one."""
+    """Return the launcher with its options on a node, as bash source and a space; empty without a launcher."""
     launcher = launcher_named(plan.command.launcher)
     if launcher is None:
         return ""
     program = f"{variables_line(launcher, ranks)}{bash_words(plan.command.program)}"
-    words = f"{program} {options_line(launcher, ranks)}".rstrip().split(" --")
-    lines, rest = " --".join(words[:4]), "".join(f" --{word}" for word in words[4:])
+    options = f"{program} {options_line(launcher, ranks)}".rstrip().split(" --")
+    lines, rest = " --".join(options[:4]), "".join(f" --{option}" for option in options[4:])
     return f"{lines} \\\n   {rest} " if rest else f"{lines} "
 
 
 def mounted_overlay(plan: JobPlan, image: str) -> str:
-    """Return how the runtime mounts a packed overlay. image: the file, as the job's file names it."""
+    """Return the mount specification of a packed overlay for the runtime. image: its file, as the job names it."""
     place = plan.overlay.mount if plan.overlay else ""
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
 def path_line(plan: JobPlan, indent: str = "") -> str:
-    """Return the line that puts an overlay's programs first; none without an overlay."""
+    """Return the line that puts an overlay's programs first on PATH; empty without an overlay."""
     if plan.overlay is None or plan.unpacks:
         return ""
     return f"{indent}export PATH={plan.overlay.programs}:$PATH # python and torchrun of the overlay\n"

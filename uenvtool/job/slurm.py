@@ -1,4 +1,4 @@
-"""The batch script of a job for Slurm, what looks at its nodes first, and its EDF; pure."""
+"""Writes the batch script of a Slurm job, the script that tests its nodes, and its EDF; pure functions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from uenvtool.job.shell import exports, exports_of_start, launcher_line, mounted
 from uenvtool.knowledge.jobs import Explained
 
 VET = ".vet.sh"
-"""The end of the name of what looks at nodes, in place of the job's."""
+"""The suffix of the script that tests the nodes."""
 HOST_FILE = '"$LOGS/hostfile"'
-"""The file of nodes for a launcher with an option of this value."""
+"""The file that lists the nodes, for a launcher that has an option with this value."""
 
 
 def slurm_files(plan: JobPlan) -> dict[str, str]:
-    """Return the files of a job by their names, the batch script first."""
+    """Return the texts of a job's files by name; the batch script is first."""
     files = {plan.request.file: _batch_script(plan)}
     if plan.writes_edf:
         files[plan.edf_file] = job_edf(plan)
@@ -50,11 +50,11 @@ def _batch_script(plan: JobPlan) -> str:
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
     vet = nodes = ""
     if plan.request.vets:
-        vet = f"passed=() # the nodes that pass, as the next line finds out\n. {submitted_with(plan, VET)}\n"
+        vet = f"passed=() # the next line sets it to the nodes that pass\n. {submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
-    bound = plan.binding.value if plan.binding and not plan.command.once_a_node else ""
+    bound = plan.binding.value if plan.binding and not plan.command.once_per_node else ""
     in_file = plan.use.variables == "edf"
-    why = "has the container's variables: what is set here, srun would hand on into it"
+    why = "contains the variables of the container, because srun would pass variables from here into it"
     shown = f"# {quoting.sh_word(plan.edf_file)} {why}.\n"
     return filled(
         template("slurm.sh"),
@@ -71,21 +71,20 @@ def _batch_script(plan: JobPlan) -> str:
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
         NODES=nodes,
         CORES=cores_option(plan),
-        BIND=bound or ("none" if plan.command.once_a_node else "cores"),
+        BIND=bound or ("none" if plan.command.once_per_node else "cores"),
         BINDING=f"# {quoting.comment(f'--cpu-bind: {plan.binding.reason}')}\n" if plan.binding and bound else "",
         OPTIONS=srun_options(plan),
         STEP=container_step(plan),
         INSIDE=inside(plan),
         LAUNCH=_launch(plan).removesuffix("\n"),
-        NAME=plan.command.launcher if plan.command.once_a_node else "rank",
+        NAME=plan.command.launcher if plan.command.once_per_node else "rank",
         AFTER=_after(plan).removesuffix("\n"),
     )
 
 
 def _further(plan: JobPlan) -> list[str]:
-    """Return the further options of sbatch, but for the ranks and cores of a job without GPUs, which it has by then."""
-    taken = re.compile(rf"(?:#SBATCH )?(?:--(?:{TASKS}|{CORES})\b|-c)")
-    return [option for option in plan.request.option if plan.gpus or not taken.match(option)]
+    in_plan = re.compile(rf"(?:#SBATCH )?(?:--(?:{TASKS}|{CORES})\b|-c)")  # without GPUs, the plan has these options
+    return [option for option in plan.request.option if plan.gpus or not in_plan.match(option)]
 
 
 def _vetting(plan: JobPlan) -> str:
@@ -95,7 +94,7 @@ def _vetting(plan: JobPlan) -> str:
         AGAIN=quoting.comment(plan.again),
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
-        GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
+        GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.one_gpu_per_rank else "",
         ADDRESS=quoting.sh_inside(address(plan)),
         CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
         OPTIONS=srun_options(plan),
@@ -108,7 +107,7 @@ def _vetting(plan: JobPlan) -> str:
 
 
 def _after(plan: JobPlan) -> str:
-    """Return the lines that queue the job again, if its limit came, or judge the network as tested."""
+    """Return the lines that requeue the job at its time limit, or diagnose the result of the NCCL test."""
     if plan.request.requeue:
         return template("requeue.sh")
     return filled(template("verdict.sh"), SYSTEM=quoting.sh_word(plan.system)) if plan.request.nccl_test else ""
@@ -117,16 +116,16 @@ def _after(plan: JobPlan) -> str:
 def _launch(plan: JobPlan) -> str:
     launcher, requeue = plan.command.launcher, plan.request.requeue
     if launcher == SRUN:
-        own = "  export LOCAL_RANK=0 # of the GPUs that the rank sees\n" if plan.binding and plan.binding.gpus else ""
+        local = "  export LOCAL_RANK=0 # the rank sees only one GPU\n" if plan.binding and plan.binding.gpus else ""
         return filled(
-            template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, LOCAL=own
+            template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, LOCAL=local
         )
     program = quoting.sh_inside(launcher_line(plan, str(plan.ranks)))
     known = launcher_named(launcher)
     logs = known.logs if known else ""
     if not logs:
         return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
-    ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
+    ignored = '  trap "" USR1 # torchrun ignores the signal, which Slurm also sends to the ranks\n'
     bound = f"--numa-binding={plan.binding.value}" if plan.binding else ""
     why = quoting.sh_inside(quoting.comment(plan.binding.reason)) if plan.binding else ""
     numa = f"  bind=; command -v numactl >/dev/null && bind={bound} # {why}\n" if plan.binding else ""
@@ -151,7 +150,7 @@ def _host_file(plan: JobPlan) -> str:
 
 
 def _staging(plan: JobPlan) -> str:
-    """Return the lines that copy the images to all nodes; empty if that is not wanted."""
+    """Return the lines that copy the images to all nodes; empty without --stage."""
     if not plan.request.stage:
         return ""
     copies = " ".join(f'"{copy}"' for copy in plan.copies)
@@ -174,6 +173,6 @@ def _source(image: str) -> str:
 
 
 def _monitoring(plan: JobPlan) -> str:
-    """Return the lines that start a monitor, and end it when the job ends; empty if there is none."""
+    """Return the lines that start a monitor and end it with the job; empty if the system has no monitor."""
     monitor = plan.knowledge.monitor
     return filled(template("monitor.sh"), MONITOR=monitor) if monitor else ""

@@ -1,8 +1,8 @@
-"""The one door through which files are written: atomic, locked, and only over what the tool wrote."""
+"""Writes all files of uenvtool: atomically, under a lock, and only over files that uenvtool wrote."""
 
 from uenvtool.core.files.atomic import full_disk as full_disk
 from uenvtool.core.files.atomic import locked as locked
-from uenvtool.core.files.atomic import require_room as require_room
+from uenvtool.core.files.atomic import require_directory as require_directory
 from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode
 from uenvtool.core.files.atomic import sync as sync
 from uenvtool.core.files.atomic import write as write

@@ -1,4 +1,4 @@
-"""One file at a time: written beside its place, on disk, renamed; and locks."""
+"""Writes files atomically: each is written next to its target, synced to disk and renamed. Also locks directories."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from uenvtool.core.errors import BadInput, ToolFailed
 
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
-    errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another place",
-    errno.EDQUOT: "your quota on the disk of {disk} is spent: free some of it, or name another place",
-    errno.EROFS: "{disk} is mounted read-only: name another place",
-    errno.EACCES: "{folder} is not yours to write: name another place, or ask its owner",
-    errno.EPERM: "{folder} is not yours to write: name another place, or ask its owner",
+    errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another path",
+    errno.EDQUOT: "your quota on the disk of {disk} is used up: free some of it, or name another path",
+    errno.EROFS: "{disk} is mounted read-only: name another path",
+    errno.EACCES: "you may not write to {folder}: name another path, or ask its owner",
+    errno.EPERM: "you may not write to {folder}: name another path, or ask its owner",
 }
-"""What helps, by what the system said."""
+"""The hint for each error number of the operating system."""
 _DISK_FAILED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 UNCHANGED = "nothing was changed"
-PARTLY = "some of the files may be new or gone, and the next run writes all"
+PARTLY = "some files may already be replaced or removed; the next run writes all of them"
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write one file so that a reader sees the old content or the new one, never a part; its permissions stay.
+    """Write one file atomically: a reader sees either the old or the new content. Its permissions do not change.
 
-    Raises ToolFailed if the disk is full, the folder read-only or the quota spent; the old
-    file is then unchanged.
+    Raises ToolFailed if the disk is full, the directory is read-only or the quota is used up. The old file is then
+    unchanged.
     """
     write_all(path.parent, [(path.name, content)])
 
@@ -41,14 +41,14 @@ def write_all(
 ) -> None:
     """Write and remove files below `folder`, in this order.
 
-    All of them are on disk beside their places before the first is replaced or removed: a disk that is full, has no
-    inodes left or fails when it is synced has changed nothing then. Afterwards there are only names to give and to
-    take away, which btrfs refuses where a quota is spent. A file whose content is already right is not touched, and
-    one that is replaced keeps its permissions.
+    All new files are on disk next to their targets before the first target is replaced or removed. Until then, a disk
+    that is full, has no inodes left or fails during the sync causes no change. Afterwards, files are only renamed and
+    removed, which btrfs refuses if a quota is used up. A file whose content is already right is not touched, and a
+    replaced file keeps its permissions.
 
-    changes: relative name and content; None removes the file. A name may come twice, as a record that says first what
-    is being written. emptied: names whose folders go if nothing is left in them. Raises ToolFailed, which says if
-    anything was changed.
+    changes: relative names and contents; None removes the file. A name may occur twice, such as a record that first
+    names the files being written. emptied: names of files whose directories are removed if they are empty. Raises
+    ToolFailed, whose hint states whether anything was changed.
     """
     staged: list[tuple[Path | None, Path]] = []
     named: set[Path] = set()
@@ -91,13 +91,13 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def set_shared_mode(path: Path) -> None:
-    """Give a finished file the mode that the user's umask gives to new files."""
+    """Set the mode of a finished file to that of a new file under the user's umask."""
     with write_errors(path):
         path.chmod(0o666 & ~umask())
 
 
 def sync(path: Path) -> None:
-    """Put a file that another program wrote on disk. Raises ToolFailed if that fails, as on a full disk."""
+    """Sync a file that another program wrote to disk. Raises ToolFailed if that fails, as on a full disk."""
     with write_errors(path):
         _sync(path)
 
@@ -112,7 +112,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Raise what the system refuses inside as the error of `write_error`."""
+    """Raise each OSError inside the block as the error of `write_error`."""
     try:
         yield
     except OSError as error:
@@ -120,45 +120,45 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
-    """Return the error that says why `path` could not be written, and which disk or permission would help.
+    """Return the error for a failed write to `path`, with a hint about its disk or its permissions.
 
-    state: what is there now. Of a copy or a rename the error has both names, the second of them is the one that is
-    written. A name elsewhere than at `path` is one that could not be read. Raises BadInput for a file where a folder
-    must be.
+    state: the part of the hint that describes the files now. The error of a copy or a rename contains both names, and
+    the second one is written. A name in another directory than that of `path` is a file that could not be read. Raises
+    BadInput if there is a file where a directory is needed.
     """
-    if isinstance(error, NotADirectoryError | FileExistsError):  # the latter: a link to nowhere
-        require_room(path)
+    if isinstance(error, NotADirectoryError | FileExistsError):  # FileExistsError: a dangling link
+        require_directory(path)
     named = next((name for name in (error.filename2, error.filename) if isinstance(name, str | bytes)), path)
-    place, beside = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
+    place, parent = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
     place = os.getcwd() if place == os.curdir else place
     written = os.path.abspath(place)
-    if error.filename2 is None and os.path.commonpath([beside, written]) not in (beside, written):
-        hint = f"{state}; look at its permissions and its disk, then run it again"
+    if error.filename2 is None and os.path.commonpath([parent, written]) not in (parent, written):
+        hint = f"{state}; check its permissions and its disk, then run the command again"
         return ToolFailed(f"cannot read {place}: {error.strerror or error}", hint=hint)
-    remedy = REMEDIES.get(error.errno or 0, "name another place")
+    remedy = REMEDIES.get(error.errno or 0, "name another path")
+    remedy = remedy.format(folder=os.path.dirname(place) or ".", disk=_disk(place))
     return ToolFailed(
         f"cannot write {place}: {error.strerror or error}",
-        hint=f"{state}; {remedy.format(folder=os.path.dirname(place) or '.', disk=_disk(place))}, then run it again",
+        hint=f"{state}; {remedy}, then run the command again",
     )
 
 
 def full_disk(path: Path, text: str) -> ToolFailed | None:
-    """Return the error for `path` if another program says in a text that its disk is full; None if it does not."""
-    said = {"no space left": errno.ENOSPC, "quota exceeded": errno.EDQUOT}
-    number = next((number for words, number in said.items() if words in text.lower()), None)
+    """Return the error for `path` if the output of another program reports a full disk or quota; None if not."""
+    phrases = {"no space left": errno.ENOSPC, "quota exceeded": errno.EDQUOT}
+    number = next((number for phrase, number in phrases.items() if phrase in text.lower()), None)
     return None if number is None else write_error(path, OSError(number, os.strerror(number)))
 
 
-def require_room(folder: Path) -> None:
-    """Raise BadInput if something else lies where the folder, or one around it, is or can be made."""
+def require_directory(folder: Path) -> None:
+    """Raise BadInput if the path or one of its parents exists and is not a directory."""
     for place in (*reversed(folder.parents), folder):
         if os.path.lexists(place) and not place.is_dir():
-            raise BadInput(f"{place} is not a folder", hint="name another place, or move it out of the way")
+            raise BadInput(f"{place} is not a directory", hint=f"name another path, or move {place} away")
 
 
 def _disk(place: str) -> str:
-    """Return where the disk of a place is mounted: a folder that is there too when what was begun is gone."""
-    place = os.path.abspath(place)
+    place = os.path.abspath(place)  # the mount point still exists after the files of a failed write are removed
     while not os.path.ismount(place):
         place = os.path.dirname(place)
     return place
@@ -166,12 +166,12 @@ def _disk(place: str) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: bool = True) -> Iterator[None]:
-    """Hold `folder` for one writer at a time; a second one is refused with ToolFailed.
+    """Lock `folder` for one writer at a time. Raises ToolFailed if another writer has locked it.
 
-    The lock is on the folder itself (flock), so it leaves no file behind and dies with its
-    process. The folder is made if it is missing, and removed again if it stays empty. shared: any
-    number of writers that are shared hold it at the same time. wait: for a writer who is done in a moment, in place
-    of being refused. below: the folders in it are the tool's too, and what a killed run left there is removed.
+    The lock is on the directory itself (flock), so it needs no file and ends with its process. A missing directory is
+    created, and removed again if it stays empty. shared: allow any number of shared writers at the same time. wait:
+    wait for a writer that finishes soon instead of failing. below: also remove the temporary files that a killed run
+    left in subdirectories, which then must belong to uenvtool.
     """
     try:
         made = make_folders(folder)
@@ -189,9 +189,9 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
 
 
 def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool = False) -> None:
-    """Lock an open folder until it is closed; ToolFailed, with the name of what is written, if another has it.
+    """Lock an open directory until it is closed. Raises ToolFailed about `shown` if another process has locked it.
 
-    A filesystem without locks is used without.
+    On a filesystem that has no locks, this does nothing.
     """
     import fcntl
 
@@ -199,9 +199,8 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         holder = next((number for number in _lock_holders(descriptor) if number > 0), 0)
-        here = f"process {holder} of this node (`ps -fp {holder}`)"
-        who = here if holder else "another uenvtool, on this node or another,"
-        hint = f"{who} is writing there: wait until it has ended, or name another place"
+        who = f"process {holder} on this node (`ps -fp {holder}`)" if holder else "another uenvtool, on any node,"
+        hint = f"{who} is writing there: wait until it ends, or name another path"
         raise ToolFailed(f"{shown} is in use", hint=hint) from error
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
@@ -209,33 +208,32 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
 
 
 def _lock_holders(descriptor: int) -> list[int]:
-    """Return the processes of this machine that hold the lock of a file; 0, or less, for one that cannot be seen here.
+    """Return the IDs of the processes that lock a file; 0 or less for a process that is not visible on this machine.
 
-    Asking the kernel for the lock could refuse it to them. Source: proc_locks(5).
+    Trying to take the lock instead could make another process fail. Source: proc_locks(5).
     """
     with contextlib.suppress(OSError):
         status = os.fstat(descriptor)
         name = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
-        return [int(words[4]) for words in locks if words[1] == "FLOCK" and words[5] == name]
+        return [int(fields[4]) for fields in locks if fields[1] == "FLOCK" and fields[5] == name]
     return []
 
 
 def _remove_strays(folder: Path, *, below: bool) -> None:
-    """Remove what a killed run left half written; the lock says that nobody writes it now."""
+    """Remove the incomplete files of killed runs; the lock guarantees that no other process is writing them."""
     pattern = f".*{STAGED_SUFFIX}"
     for stray in folder.rglob(pattern) if below else folder.glob(pattern):
         _remove_stray(stray)
 
 
 def _remove_stray(path: Path) -> None:
-    """Remove a file that has no name of its own yet; a disk that lets nobody do that has said so before."""
+    """Remove a temporary file if possible; an earlier error has already reported a failing disk."""
     with contextlib.suppress(OSError):
         path.unlink()
 
 
 def _stage(target: Path, data: bytes, mode: int) -> Path:
-    """Write `data` beside `target` under a temporary name, on disk when this returns."""
     name = target.parent / f".{target.name}.{os.urandom(4).hex()}{STAGED_SUFFIX}"
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
@@ -251,19 +249,19 @@ def _stage(target: Path, data: bytes, mode: int) -> Path:
 
 
 def as_bytes(content: str | bytes) -> bytes:
-    """Return the bytes of a file's content; the name of a folder in it may be no text."""
+    """Return the content of a file as bytes; a text may contain paths that are not valid UTF-8."""
     return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
 def umask() -> int:
-    """Return the process's umask; what is staged only its owner can read at first."""
+    """Return the umask of this process."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
 def make_folders(folder: Path) -> list[Path]:
-    """Make `folder` and its parents; the ones that were missing, outermost first."""
+    """Create `folder` and its parents, and return the created directories, outermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
@@ -271,14 +269,17 @@ def make_folders(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: list[Path]) -> None:
-    """Remove folders, given outermost first, that have nothing in them."""
+    """Remove the empty ones of these directories, which are given outermost first."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
-            folder.rmdir()  # refuses if anything is inside, which is what is meant
+            folder.rmdir()  # fails for a directory that is not empty
 
 
 def sync_folders(folders: set[Path]) -> None:
-    """Put the renames on disk too; some filesystems cannot, and lose nothing but recency. Raises OSError."""
+    """Sync directories, so that renames are on disk too. Raises OSError if the disk fails.
+
+    Some filesystems cannot sync a directory. After a crash, they may then have the old names.
+    """
     for folder in folders:
         try:
             _sync(folder)

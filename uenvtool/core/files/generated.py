@@ -1,9 +1,9 @@
-"""A folder of generated files: its record says at every instant which of them are the tool's.
+"""Manages directories of generated files, whose record always states which files uenvtool wrote.
 
-`.uenvtool.json` holds the digest of each file that the tool wrote. Before files are replaced, it also
-names what is being written, so that a run that was killed leaves no file whose origin is unknown: the
-next one completes or removes it. A file that is not in the record, or has another content than is
-recorded, is somebody else's.
+The record `.uenvtool.json` contains the digest of each file that uenvtool wrote. Before uenvtool replaces files, it
+adds the digests of the new files to the record. A killed run therefore leaves no file of unknown origin, and the next
+run completes or removes its files. A file belongs to somebody else if it is not in the record or if its content
+differs from the record.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from uenvtool.core.files.reading import read_bytes
 
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
-"""Names that may stand in a folder without making it somebody else's."""
+"""Files that may exist in a new directory, which is otherwise empty."""
 MOST_BYTES = 10_000_000
-"""A larger file is none of ours."""
+"""The largest size of a generated file."""
 _OWN = ("generator", "files", "writing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
-    """What the tool wrote into a folder.
+    """The record of the files that uenvtool wrote into a directory.
 
-    files: relative path to sha256. writing: the same of a run that has not ended, or was killed. more:
-    what else a command records, by name.
+    files: maps relative paths to sha256 digests. writing: the same for a run that has not ended or was killed. more:
+    other values that a command records, by name.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -42,15 +42,15 @@ class Record:
 
     @property
     def names(self) -> set[str]:
-        """Return every file that is, or may be, the tool's."""
+        """Return every file that uenvtool wrote or may have written."""
         return {*self.files, *self.writing}
 
     def has(self, name: str, content: bytes) -> bool:
-        """Tell if a file with that content is as the tool wrote it."""
+        """Return whether a file with this content is unchanged since uenvtool wrote it."""
         return digest(content) in (self.files.get(name), self.writing.get(name))
 
     def text(self) -> str:
-        """Return the record as its file holds it."""
+        """Return the record as the text of its file."""
         texts = {name: value for name, value in self.more.items() if isinstance(value, str)}
         data: dict[str, Any] = {"generator": "uenvtool", **texts, "files": dict(sorted(self.files.items()))}
         data |= self.more
@@ -60,12 +60,12 @@ class Record:
 
 
 def digest(content: str | bytes) -> str:
-    """Return the sha256 of a file's content."""
+    """Return the sha256 digest of a file's content."""
     return hashlib.sha256(as_bytes(content)).hexdigest()
 
 
 def read_record(folder: Path) -> Record:
-    """Return the record of a folder; an empty one if there is none. Raises BadInput if it cannot be read as one."""
+    """Return the record of a directory, which is empty if there is no file. Raises BadInput if the file is invalid."""
     path = folder / RECORD
     try:
         data: Any = json.loads(read_bytes(path, MOST_BYTES))
@@ -76,21 +76,19 @@ def read_record(folder: Path) -> Record:
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         why = "nested too deep" if isinstance(error, RecursionError) else error
         raise BadInput(
-            f"this record of what uenvtool wrote cannot be read: {why}",
+            f"this is not a valid record of the files that uenvtool wrote: {why}",
             Position(str(path)),
-            "restore it from version control, or write into another folder with -o",
+            "restore it from version control, or write into another directory with -o",
         ) from error
 
 
 def content_inside(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file in a folder; None if there is none. Raises BadInput if a link leads to it."""
+    """Return the content of a file in a directory; None if it is missing. Raises BadInput if its path has a link."""
     path = folder
     for part in PurePosixPath(name).parts:
         path = path / part
         if path.is_symlink():
-            hint = (
-                "uenvtool neither reads nor writes through a link here: move it away, or choose another folder with -o"
-            )
+            hint = "uenvtool follows no links here: move the link away, or choose another directory with -o"
             raise BadInput(f"{path} is a symlink", hint=hint)
     if not os.path.lexists(path):
         return None
@@ -109,22 +107,23 @@ def check_generated(
     strays: Collection[str] = (),
     remarks: Collection[str] = (),
 ) -> None:
-    """Raise AnswerIsNo, with the diff, if a folder of generated files is not what its inputs give.
+    """Raise AnswerIsNo, with the diff, if a directory of generated files does not match its inputs.
 
-    expected: relative name to text. again: the command that makes the folder anew. kept: recorded names that need not
-    be expected. strays: names that are left over though nobody recorded them. remarks: what else is not as it should
-    be, a line each; a run that was killed while it wrote is told too.
+    expected: maps relative names to texts. again: the command that generates the directory. kept: recorded names that
+    need not be expected. strays: names of leftover files that are not in the record. remarks: lines about other
+    problems. A run that was killed while writing is also a problem.
     """
     if not os.path.lexists(folder):
-        raise AnswerIsNo(f"{folder} is not there", hint=f"`{again}` makes it")
+        raise AnswerIsNo(f"{folder} does not exist", hint=f"create it with `{again}`")
     record = read_record(folder)
     recorded = {name for name in record.names - {*expected, *kept} if os.path.lexists(folder / name)}
-    unended = ["a run that wrote here did not end"] if record.writing else []
-    left_over = [f"{folder / name} is left over" for name in sorted({*strays, *recorded})]
+    unended = ["an earlier run that wrote here did not finish"] if record.writing else []
+    left_over = [f"{folder / name} is left over from an earlier run" for name in sorted({*strays, *recorded})]
     lines = [*_differences(expected, folder), *unended, *remarks, *left_over]
     if lines:
-        found = "\n".join(lines).rstrip()
-        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{found}", hint=f"`{again}` makes it anew")])
+        details = "\n".join(lines).rstrip()
+        hint = f"generate it again with `{again}`"
+        raise AnswerIsNo([Problem(f"{folder} does not match its inputs\n{details}", hint=hint)])
 
 
 def _differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
@@ -147,11 +146,11 @@ def refuse_foreign(
     tolerated: Collection[str] = TOLERATED,
     force: bool,
 ) -> None:
-    """Refuse to replace or remove what is not the tool's, or was changed since the tool wrote it.
+    """Raise BadInput if a run would replace or remove a file that uenvtool did not write or that was changed since.
 
-    contents: what will be written; a file that has that content already is taken over. reserved: names
-    that may be written later. tolerated: names of others that may stand in the folder. `force` lets the
-    tool's own changed files be replaced; somebody else's are never touched. Raises BadInput.
+    contents: the files to write; a file that already has this content is accepted. reserved: names that may be written
+    later. tolerated: names of other files that may exist in the directory. force: allow replacing changed files that
+    uenvtool wrote; files of somebody else are never replaced.
     """
     if not folder.is_dir():
         return
@@ -162,17 +161,17 @@ def refuse_foreign(
         if name not in record.names and name not in identical:
             raise BadInput(
                 f"{folder / name} was not written by uenvtool",
-                hint="it stays as it is, also with --force: move it away, or choose another folder with -o",
+                hint="move it away, or choose another directory with -o; --force does not replace it",
             )
     others = sorted(path.name for path in folder.iterdir() if path.name not in tolerated)
     if not record.names and not identical and others and not force:
         raise BadInput(
-            f"{folder} holds other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})",
-            hint="choose another folder with -o, or write beside them with --force",
+            f"{folder} contains other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})",
+            hint="choose another directory with -o, or write next to them with --force",
         )
     for name, content in sorted(present.items()):
         if name not in identical and not record.has(name, content):
-            _refuse_changed(folder / name, is_wanted=name in contents or name in reserved, force=force)
+            _refuse_changed(folder / name, is_output=name in contents or name in reserved, force=force)
 
 
 def write_generated(
@@ -183,12 +182,12 @@ def write_generated(
     more: Mapping[str, Any] | None = None,
     first: Iterable[tuple[str, bytes | None]] = (),
 ) -> None:
-    """Write files into a folder whose lock is held, and remove those that the tool wrote before and are not wanted.
+    """Write files into a locked directory, and remove the files of earlier runs that are no longer needed.
 
-    The record says what is being written before the first file is touched, and what is there when all is done.
+    The record names the new files before the first file changes, and the final state at the end.
 
-    keep: recorded names that stay as they are. more: for the record. first: what else is written, or removed with None,
-    before the files. Raises ToolFailed if the disk does not take them; the old ones are then unchanged.
+    keep: recorded names that do not change. more: values for the record. first: files to write before the others, or to
+    remove (None). Raises ToolFailed if the disk fails or is full; the old files are then unchanged.
     """
     record = read_record(folder)
     present = dict(_present(folder, {*contents, *record.names}))
@@ -207,11 +206,11 @@ def write_generated(
 
 
 def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
-    """Write files into a folder of the user's, beside whatever is there; the first one uses the others.
+    """Write files into the user's own directory, next to other files; the first file uses the others.
 
-    Raises BadInput, with what would change, for a file that the tool did not write or that was changed since, and for
-    what is no file. `force` replaces the changed ones and keeps a copy of each. Of several
-    files the first is gone until all are written, so that it never runs with old ones.
+    Raises BadInput with a diff if uenvtool did not write an existing file, if it was changed since, or if it is not a
+    regular file. force: replace changed files and keep a copy of each. If there are several files, the first one does
+    not exist until all are written, so that it never runs with old versions of the others.
     """
     with locked(folder, below=False):
         record = read_record(folder)
@@ -222,10 +221,10 @@ def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = F
                 continue
             diff = "\n".join(_differences({name: contents[name]}, folder)).rstrip()
             if name not in record.names:
-                hint = "it stays as it is, also with --force: move it away, or choose another name with -o"
+                hint = "move it away, or choose another name with -o; --force does not replace it"
                 raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
             if not force:
-                hint = "keep your change: choose another name with -o; or replace it with --force"
+                hint = "choose another name with -o to keep your change, or replace the file with --force"
                 raise BadInput(f"{folder / name} was changed since uenvtool wrote it\n{diff}", hint=hint)
             first.append((_free_name(folder, f"{name}.before").name, content))
         if len(differing) > 1:
@@ -235,19 +234,18 @@ def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = F
 
 
 def _free_name(folder: Path, name: str) -> Path:
-    """Return a name in a folder that nobody has: with a number if it has to be."""
     return next(path for path in (folder / f"{name}{end}" for end in ("", *range(1, 10_000))) if not path.exists())
 
 
-def _digests(found: Any) -> dict[str, str]:
-    """Return names with digests, checked: no name leaves the folder."""
-    for name, value in found.items():
+def _digests(entries: Any) -> dict[str, str]:
+    """Return the digest of each name. Raises ValueError if a name is outside the directory."""
+    for name, value in entries.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name in (".", RECORD) or "\0" in name:
-            raise ValueError(f"{name!r} is not the name of a file in this folder")
+            raise ValueError(f"{name!r} is not the name of a file in this directory")
         if not isinstance(value, str):
             raise TypeError(f"the digest of {name!r} is not a text")
-    return dict(found)
+    return dict(entries)
 
 
 def _present(folder: Path, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
@@ -257,10 +255,10 @@ def _present(folder: Path, names: Collection[str]) -> Iterator[tuple[str, bytes]
             yield name, content
 
 
-def _refuse_changed(path: Path, *, is_wanted: bool, force: bool) -> None:
-    if not is_wanted:
-        hint = "the inputs do not give it any more, and it is not removed with your change: move it away"
+def _refuse_changed(path: Path, *, is_output: bool, force: bool) -> None:
+    if not is_output:
+        hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
         raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
     if not force:
-        hint = "put the change into the files that it is made from, then replace it with --force"
+        hint = "make the change in the files that it is generated from, then replace it with --force"
         raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)

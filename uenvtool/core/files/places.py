@@ -1,4 +1,4 @@
-"""Where work is done before it has its place: beside the target, or in the temporary folder."""
+"""Working directories for unfinished files: next to the target, or in the temporary directory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PREFIX = "uenvtool-"
 
 @contextlib.contextmanager
 def workplace(target: Path) -> Iterator[Path]:
-    """Yield a folder beside `target` for one writer at a time; a second one is refused with ToolFailed.
+    """Yield a working directory next to `target`, for one writer at a time. Raises ToolFailed if another one uses it.
 
-    It holds what will become the target (`new`) and what was it (`old`). What a killed run left is
-    cleared first: a target that was moved away and not replaced is moved back.
+    It contains the future target (`new`) and the previous one (`old`). The leftovers of a killed run are removed first,
+    and a target that this run moved away and did not replace is moved back.
     """
     work = target.parent / f".{target.name}{WORK_SUFFIX}"
     made: list[Path] = []
@@ -46,9 +46,9 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder of this run in the temporary folder, removed at the end whatever happens.
+    """Yield a new directory in the temporary directory, which is always removed at the end.
 
-    It is locked while it is used; what killed runs of this user left is removed first.
+    It is locked during its use. The leftovers of this user's killed runs are removed first.
     """
     place, owner = Path(tempfile.gettempdir()), f"{PREFIX}{os.getuid()}-"
     with write_errors(place):
@@ -62,18 +62,17 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
-    """Return a new folder, and an open descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        with contextlib.suppress(ToolFailed):  # another run took it for what a killed one left, and removes it
+        with contextlib.suppress(ToolFailed):  # another run mistook it for a leftover of a killed run and removes it
             return folder, _held(folder, folder)
 
 
 def _held(folder: Path, shown: Path) -> int:
-    """Return a descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
+    """Create and lock `folder`, and return its descriptor. Raises ToolFailed about `shown` if it is locked already.
 
-    Raises BadInput for a folder that is there already and that others can have written into: what lies in it would be
-    taken for what a killed run left.
+    Raises BadInput for an existing directory that other users can write to, because its contents would be mistaken for
+    the leftovers of a killed run.
     """
     while True:
         with contextlib.suppress(FileExistsError):
@@ -83,16 +82,16 @@ def _held(folder: Path, shown: Path) -> int:
         except FileNotFoundError:
             continue
         except NotADirectoryError as error:
-            raise _in_the_way(folder, "is no folder") from error
+            raise _in_the_way(folder, "is not a directory") from error
         try:
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid():
-                raise _in_the_way(folder, "is another user's")
+                raise _in_the_way(folder, "belongs to another user")
             if status.st_mode & 0o022:
-                raise _in_the_way(folder, "can be written by other users")
+                raise _in_the_way(folder, "is writable by other users")
             take_lock(descriptor, shown)
             with contextlib.suppress(FileNotFoundError):
-                if status.st_ino == os.stat(folder).st_ino:  # or another run removed it before it was locked
+                if status.st_ino == os.stat(folder).st_ino:  # otherwise another run removed it before the lock
                     return descriptor
         except BaseException:
             os.close(descriptor)
@@ -101,13 +100,13 @@ def _held(folder: Path, shown: Path) -> int:
 
 
 def _in_the_way(folder: Path, why: str) -> BadInput:
-    hint = "see what is in it, and remove it; or name another place"
-    return BadInput(f"{folder} is in the way: it is there already and {why}", hint=hint)
+    hint = "check its contents and remove it, or name another path"
+    return BadInput(f"{folder} already exists and {why}", hint=hint)
 
 
 def _remove_dead(place: Path, prefix: str) -> None:
     for stray in place.glob(f"{prefix}*"):
-        with contextlib.suppress(OSError, BadInput, ToolFailed):  # another user's, or its run is alive
+        with contextlib.suppress(OSError, BadInput, ToolFailed):  # it belongs to another user, or its run is alive
             descriptor = _held(stray, stray)
             try:
                 remove_tree(stray)

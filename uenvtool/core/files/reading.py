@@ -1,4 +1,4 @@
-"""Files of others are read with bounds: what is no regular file, or too large, is refused before it is read."""
+"""Reads untrusted files safely: rejects files that are too large or not regular before it reads them."""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ _STREAM = re.compile(r"/dev/std(in|out|err)|/dev/fd/\d+|/proc/self/fd/\d+")
 def opened(path: Path, shown: str = "") -> Iterator[BinaryIO]:
     """Yield a regular file, open for reading.
 
-    Raises FileNotFoundError if there is none; BadInput for what is no file, see `is_file`, and for one that may not
-    be read. shown: its name in what is said of it.
+    shown: its name in error messages. Raises FileNotFoundError if it does not exist, and BadInput if it is not a
+    regular file (see `is_file`) or cannot be read.
     """
     place = Position(shown or str(path))
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
+        descriptor = os.open(
+            path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        )  # O_NONBLOCK: opening a pipe that has no writer would block
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
-        raise _unreadable(error, place, "`ls -l` shows its permissions, and where it leads") from error
+        raise _unreadable(error, place, "check its permissions and its link target with `ls -l`") from error
     try:
         status = os.fstat(descriptor)
         if not _is_file(status):
-            what = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
-            raise BadInput(f"this is {what}", place, "name a file")
+            kind = "a directory" if stat.S_ISDIR(status.st_mode) else "not a regular file"
+            raise BadInput(f"this is {kind}", place, "name a regular file")
         with open(descriptor, "rb", closefd=False) as stream:
             yield stream
     except OSError as error:
-        if error.filename is not None:  # of another file
+        if error.filename is not None:  # the error is about another file
             raise
-        raise _unreadable(error, place, "its disk, or the image that it is mounted from, is damaged") from error
+        raise _unreadable(error, place, "check its disk, or the image that it is mounted from, for damage") from error
     finally:
         os.close(descriptor)
 
 
 @contextlib.contextmanager
 def opened_named(path: Path) -> Iterator[BinaryIO]:
-    """Yield what a user names, open for reading: a file, or a stream. Raises what `opened` does."""
+    """Yield a file or stream that the user names, open for reading. Raises the errors of `opened`."""
     if not is_stream(path):
         with opened(path) as stream:
             yield stream
@@ -56,7 +58,7 @@ def opened_named(path: Path) -> Iterator[BinaryIO]:
     try:
         stream = path.open("rb")
     except OSError as error:
-        raise _unreadable(error, Position(str(path)), "is it open? name a file in its place") from error
+        raise _unreadable(error, Position(str(path)), "name a file, or a stream that is open") from error
     with stream:
         yield stream
 
@@ -66,32 +68,34 @@ def _unreadable(error: OSError, place: Position, hint: str) -> BadInput:
 
 
 def is_file(path: Path) -> bool:
-    """Tell if a path leads to a regular file: no folder, no pipe or device, which may never end, nor one of /proc."""
+    """Return whether a path leads to a regular file, which excludes pipes, devices, directories and files of /proc.
+
+    Pipes, devices and some files of /proc may never end.
+    """
     with contextlib.suppress(OSError, ValueError):
         return _is_file(path.stat())
     return False
 
 
 def _is_file(status: os.stat_result) -> bool:
-    """Tell it from what the system says of a file; those of /proc are made when they are read, some without an end."""
     return stat.S_ISREG(status.st_mode) and status.st_dev != os.stat("/proc").st_dev
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Return a regular file's content, at most so many bytes. Raises what `opened` does; BadInput if it is larger."""
+    """Return the content of a regular file. Raises the errors of `opened`, and BadInput if it is larger than `most`."""
     with opened(path) as stream:
         return _all(stream, path, most)
 
 
 def is_stream(path: Path) -> bool:
-    """Tell if a path is an open file of the process, such as a pipe: `-r <(...)`, `-r /dev/stdin`."""
+    """Return whether a path is an open file of this process, such as a pipe: `-r <(...)`, `-r /dev/stdin`."""
     return _STREAM.fullmatch(str(path)) is not None
 
 
 def read_named(path: Path, most: int) -> bytes:
-    """Return the content of a file that the user names, which may be a pipe too; a pipe is read to its end.
+    """Return the content of a file that the user names, or of a pipe, which is read to its end.
 
-    Raises what `read_bytes` does.
+    Raises the errors of `read_bytes`.
     """
     with opened_named(path) as stream:
         return _all(stream, path, most)
@@ -100,12 +104,12 @@ def read_named(path: Path, most: int) -> bytes:
 def _all(stream: BinaryIO, path: Path, most: int) -> bytes:
     content = stream.read(most + 1)
     if len(content) > most:
-        raise BadInput(f"larger than {most / 1e6:g} MB", Position(str(path)), "name another file")
+        raise BadInput(f"larger than {most / 1e6:g} MB", Position(str(path)), "name a smaller file")
     return content
 
 
 def last_lines(path: Path) -> list[str]:
-    """Return the last lines of a log, which say why it ended; none if it cannot be read."""
+    """Return the last lines of a log, which usually contain the error; an empty list if it cannot be read."""
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_BYTES))

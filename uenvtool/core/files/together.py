@@ -1,4 +1,4 @@
-"""Finished files and folders get their names together: all of them, or none."""
+"""Renames several finished files and directories to their targets: all of them or none."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from uenvtool.core.files.atomic import sync_folders, write_error
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
-    """A finished file or folder that is to get its name.
+    """A finished file or directory and its target.
 
-    new: complete and on disk, in a work folder on the target's filesystem; what had the name is at `old`
-    beside it afterwards. target: the name. previous: the name that the old one keeps; None if it is not kept.
+    new: its path, complete and on disk, in a working directory on the target's filesystem. target: the path that it
+    replaces; the previous file moves to `old`, next to `new`. previous: a path under which the previous file is kept;
+    None if it is not kept.
     """
 
     new: Path
@@ -26,20 +27,21 @@ class Replacement:
 
     @property
     def old(self) -> Path:
-        """Return where `workplace` looks for what a dead run moved away."""
+        """Return the path where `workplace` searches for a target that a killed run moved away."""
         return self.new.with_name("old")
 
 
 def publish(replacements: Sequence[Replacement]) -> None:
-    """Give each its name; if one cannot have it, the others lose theirs again.
+    """Rename each file to its target, and undo all renames if one fails.
 
-    A reader finds the old one or the new one under each name; the new one has the rights of the old. Raises ToolFailed
-    if a rename fails; every target and every `previous` is then what it was. The same is true after an interruption.
+    At any time, a reader finds the old or the new file at each target. The new file gets the permissions of the old
+    one. Raises ToolFailed if a rename fails. After this error or an interruption, every `target` and every `previous`
+    is unchanged.
     """
     moved: list[tuple[Path, Path, int]] = []
 
     def rename(source: Path, target: Path) -> None:
-        moved.append((source, target, os.lstat(source).st_ino))  # first: an interruption may come before it returns
+        moved.append((source, target, os.lstat(source).st_ino))  # before the rename, which may be interrupted
         os.rename(source, target)
 
     def exchanged(source: Path, target: Path) -> bool:
@@ -71,9 +73,9 @@ def publish(replacements: Sequence[Replacement]) -> None:
 
 
 def _keep_rights(new: Path, old: Path) -> None:
-    """Let those who could use the old file or folder, and they alone, use the new one: by its mode and its group.
+    """Set mode and group so that exactly the users of the old file or directory can use the new one.
 
-    Of a folder all that lies in it gets the rights of the folder; a file with several names may be a cache's too.
+    Everything in a directory gets the permissions of the directory.
     """
     if not old.exists():
         return
@@ -87,16 +89,16 @@ def _keep_rights(new: Path, old: Path) -> None:
 def _share(path: str, rights: os.stat_result) -> None:
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode) or (status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)):
-        return
-    with contextlib.suppress(PermissionError):  # a group that the user is no member of
+        return  # a file that has several names may also belong to a cache
+    with contextlib.suppress(PermissionError):  # the user is not a member of the group
         if status.st_gid != rights.st_gid:
             os.chown(path, -1, rights.st_gid)
-    own = status.st_mode >> 6 & 0o7
-    wanted = own << 6 | (own << 3 & rights.st_mode) | (own & rights.st_mode)
+    owner = status.st_mode >> 6 & 0o7
+    mode = owner << 6 | (owner << 3 & rights.st_mode) | (owner & rights.st_mode)
     if stat.S_ISDIR(status.st_mode):
-        wanted |= (status.st_mode | rights.st_mode) & stat.S_ISGID
-    if stat.S_IMODE(status.st_mode) != wanted:
-        os.chmod(path, wanted)
+        mode |= (status.st_mode | rights.st_mode) & stat.S_ISGID
+    if stat.S_IMODE(status.st_mode) != mode:
+        os.chmod(path, mode)
 
 
 def _move_back(source: Path, target: Path, inode: int) -> None:
@@ -109,13 +111,13 @@ def _move_back(source: Path, target: Path, inode: int) -> None:
             os.rename(target, source)
 
 
-def _exchange(one: Path, other: Path) -> bool:
-    """Let the kernel exchange two names at once (renameat2); False if the filesystem cannot."""
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two paths atomically (renameat2); return False if the filesystem does not support it."""
     import ctypes
 
     at_cwd, exchange = -100, 2
     try:
         rename = ctypes.CDLL(None).renameat2
-    except AttributeError:  # a C library without it, as musl's
+    except AttributeError:  # the C library does not have it, such as musl
         return False
-    return bool(rename(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0)
+    return bool(rename(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange) == 0)

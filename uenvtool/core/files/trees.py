@@ -1,4 +1,4 @@
-"""Whole folders that nobody reads yet: filled, removed."""
+"""Fills and removes directories that no other process reads yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uenvtool.core.files.atomic import as_bytes, umask, write_errors
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
-    """Write files into a folder that nobody reads yet: plain, without the care that `write` takes."""
+    """Write files into a directory that no other process reads yet, without the atomicity of `write`."""
     with write_errors(folder):
         for name, content in contents.items():
             path = folder / name
@@ -22,19 +22,19 @@ def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collecti
 
 
 def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write one large file, in pieces, in a folder that nobody reads yet."""
+    """Write one large file in chunks, in a directory that no other process reads yet."""
     with write_errors(path), open(path, "wb") as stream:
         stream.writelines(chunks)
 
 
 def fill_start(path: Path, content: bytes) -> None:
-    """Write over the first bytes of a file that nobody reads yet."""
+    """Overwrite the first bytes of a file that no other process reads yet."""
     with write_errors(path), open(path, "r+b") as stream:
         stream.write(content)
 
 
 def link(path: Path, target: str) -> None:
-    """Make a symlink in a folder that nobody reads yet; one of that name is replaced."""
+    """Create or replace a symlink in a directory that no other process reads yet."""
     with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
@@ -42,10 +42,10 @@ def link(path: Path, target: str) -> None:
 
 
 def take_files(old: Path, new: Path, names: Iterable[str], *, linked: bool) -> set[str]:
-    """Give files of one folder, with their times, to another that nobody reads yet; return the names that came.
+    """Copy files with their timestamps into a directory that no other process reads yet; return the copied names.
 
-    linked: each is a second name of its file where the filesystem gives one, else a copy. What is not in the old
-    folder, or already in the new one, does not come.
+    linked: create hard links instead of copies where the filesystem supports them. Files that are missing in the old
+    directory or already exist in the new one are skipped.
     """
     with write_errors(new):
         return {name for name in names if _taken(f"{old}/{name}", f"{new}/{name}", linked=linked)}
@@ -65,7 +65,7 @@ def _taken(source: str, target: str, *, linked: bool) -> bool:
             return False
         os.makedirs(os.path.dirname(target), exist_ok=True)
         return _taken(source, target, linked=linked)
-    except OSError:  # another user's file, or a filesystem without links between folders
+    except OSError:  # the file belongs to another user, or the filesystem has no links between directories
         if not linked:
             raise
         return _taken(source, target, linked=False)
@@ -73,7 +73,7 @@ def _taken(source: str, target: str, *, linked: bool) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file or a whole folder that is the tool's own, also what is read-only in it."""
+    """Remove a file or directory that uenvtool owns, including read-only files in it."""
     import shutil
 
     if path.is_symlink() or path.is_file():

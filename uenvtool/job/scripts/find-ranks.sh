@@ -1,5 +1,5 @@
-# Says which processes on this node are ranks of the job, one line of JSON for each: those with RANK (a launcher's), or
-# a task of a step. What a rank has started has its variables too, and is left out.
+# Prints one line of JSON for each process on this node that is a rank of the job: a process with RANK, which a launcher
+# sets, or else a task of a step. Children of a rank inherit its variables and are skipped.
 declare -A rank_of parent_of uenvs_of
 for folder in /proc/[0-9]*; do
     pid=${folder#/proc/} job='' rank='' task='' step='' uenvs=''

@@ -1,1 +1,1 @@
-trap 'again=1; kill -USR1 "$step"' USR1 # two minutes before the limit
+trap 'again=1; kill -USR1 "$step"' USR1 # Slurm sends USR1 two minutes before the time limit

@@ -1,7 +1,7 @@
-# A step of its own removes them from each node however the job ends: Slurm sends SIGTERM to every step then.
+# A separate step removes the copies from each node. However the job ends, Slurm sends SIGTERM to every step.
 exec {ready}< <(exec srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap --cpu-bind=none bash -c '
   trap : TERM
-  trap "" USR1 USR2 # for the ranks
+  trap "" USR1 USR2 # these signals are for the ranks
   echo ready
   sleep infinity &
   wait
@@ -9,5 +9,5 @@ exec {ready}< <(exec srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-nod
   rm -rf "$@"
 ' cleaner @PATHS@ 2>/dev/null)
 for ((node = 0; node < SLURM_NNODES; node++)); do
-  read -r <&"$ready" || { echo "the step that removes copies from the nodes did not start" >&2; exit 1; }
+  read -r <&"$ready" || { echo "cannot start the step that removes the copies from the nodes" >&2; exit 1; }
 done

@@ -1,4 +1,4 @@
-# Each node unpacks the environment @WHERE@: thousands of files open faster there.
+# Each node unpacks the environment @WHERE@, where its thousands of files open faster.
 environment=@FOLDER@/environment-$SLURM_JOB_ID
 @CLEANER@sbcast --force @IMAGE@ "$environment.tar.gz"
 srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1@CORES@ --cpu-bind=none bash -ec '
@@ -6,7 +6,7 @@ srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1@CORES@ --cpu-bind
   tar -xzf "$1.tar.gz" -C "$1"
   rm "$1.tar.gz"
   PATH="$1/bin:$PATH"
-  conda-unpack # its own paths, in place of those where it was packed
+  conda-unpack # replaces the paths of the original environment
 ' unpack "$environment"
 export PATH="$environment/bin:$PATH" CONDA_PREFIX="$environment"
 

@@ -1,10 +1,10 @@
 #!/bin/bash
-# `bash @FILE@` waits for a node and opens a shell there, with all that a job has; `exit` gives the node back.
+# `bash @FILE@` waits for a node and opens a shell there with the settings of a job. `exit` releases the node.
 options=(
 @OPTIONS@
 )
 command=(@COMMAND@)
-# Made by uenvtool, again: @AGAIN@
+# Written by uenvtool. To write it again: @AGAIN@
 @MADE_FOR@
 on_node() {
 set -e

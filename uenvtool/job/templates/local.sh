@@ -1,8 +1,8 @@
 #!/bin/bash
-# nodes: this one; processes: @RANKS@
+# nodes: only this one; processes: @RANKS@
 command=(@COMMAND@)
-# Made by uenvtool, again: @AGAIN@
+# Written by uenvtool. To write it again: @AGAIN@
 
-set -e      # a training that fails ends the script with its exit code
+set -e      # the script ends with the exit code of a failed training
 ulimit -c 0 # no core dumps
 @INSIDE@@PROGRAM@"${command[@]}"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Made by uenvtool, again: @AGAIN@
-# @PODS@ pods: the master is not counted as a worker. The two scripts travel with the command.
+# Written by uenvtool. To write it again: @AGAIN@
+# @PODS@ pods; --workers does not count the master. The command contains the two scripts.
 @SECRETS@cd "$(dirname "$0")" || exit
 scripts=$(tar -cz @SCRIPT@ @ACTIVATION@ | base64 | tr -d '\n')
 exec runai @SUBMIT@ \

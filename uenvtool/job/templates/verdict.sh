@@ -1,4 +1,4 @@
 
-if command -v uenvtool >/dev/null; then # is the network right, and as fast as it has been?
+if command -v uenvtool >/dev/null; then # check the network and its speed
   uenvtool doctor --log "/proc/$$/fd/1" --system @SYSTEM@
 fi

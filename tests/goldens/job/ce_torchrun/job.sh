@@ -5,20 +5,20 @@
 #SBATCH --time=01:00:00
 #SBATCH --ntasks-per-node=1      # torchrun starts the ranks
 #SBATCH --cpus-per-task=288
-#SBATCH --gpus-per-node=4        # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --gpus-per-node=4        # each rank sees all GPUs and uses device LOCAL_RANK
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --launcher torchrun --account g123 -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system clariden --runtime ce --image 'nvcr.io#nvidia/pytorch:25.06-py3' --launcher torchrun --account g123 -- python train.py --lr 0.1
 
-set -e      # a step that fails ends the job with its exit code
-ulimit -c 0 # no core dumps, one from each rank that crashes
+set -e      # the job ends with the exit code of a failed step
+ulimit -c 0 # no core dumps, which each crashing rank would write
 
-# job.toml has the container's variables: what is set here, srun would hand on into it.
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+# job.toml contains the variables of the container, because srun would pass variables from here into it.
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none \
   --environment=./job.toml bash -c '

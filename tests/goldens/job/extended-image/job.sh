@@ -5,26 +5,26 @@
 #SBATCH --time=01:00:00
 #SBATCH --ntasks-per-node=4        # one rank for each GPU
 #SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4          # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --gpus-per-node=4          # each rank sees all GPUs and uses device LOCAL_RANK
 #SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
 #SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
 command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system clariden --runtime ce --image 'ghcr.io#eth-cscs/ngc-pytorch:26.02-py3-alps6' --account g123 -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system clariden --runtime ce --image 'ghcr.io#eth-cscs/ngc-pytorch:26.02-py3-alps6' --account g123 -- python train.py --lr 0.1
 
-set -e      # a step that fails ends the job with its exit code
-ulimit -c 0 # no core dumps, one from each rank that crashes
+set -e      # the job ends with the exit code of a failed step
+ulimit -c 0 # no core dumps, which each crashing rank would write
 
-# job.toml has the container's variables: what is set here, srun would hand on into it.
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+# job.toml contains the variables of the container, because srun would pass variables from here into it.
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 # --cpu-bind: each module's 72 cores are a socket, beside its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets --mpi=pmix \
   --environment=./job.toml bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
-  trap : TERM USR1 # the rank gets the signal too; this shell waits for its end
+  trap : TERM USR1 # Slurm also sends the signal to the rank; this shell waits for its end
   "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")
   exit "${PIPESTATUS[0]}"' rank "${command[@]}"

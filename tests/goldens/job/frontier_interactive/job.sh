@@ -1,5 +1,5 @@
 #!/bin/bash
-# `bash job.sh` waits for a node and opens a shell there, with all that a job has; `exit` gives the node back.
+# `bash job.sh` waits for a node and opens a shell there with the settings of a job. `exit` releases the node.
 options=(
   --job-name=interactive
   --account=p
@@ -8,17 +8,17 @@ options=(
   --time=01:00:00
   --ntasks-per-node=1        # the shell
   --cpus-per-task=56
-  --gpus-per-node=8          # each rank sees all; its own is device LOCAL_RANK
+  --gpus-per-node=8          # each rank sees all GPUs and uses device LOCAL_RANK
   --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
 )
 command=(bash)
-# Made by uenvtool, again: uenvtool job --system frontier --image ./env --account p --interactive
+# Written by uenvtool. To write it again: uenvtool job --system frontier --image ./env --account p --interactive
 
 on_node() {
 set -e
 ulimit -c 0 # no core dumps
 
-module reset || module purge # a site without modules of its own has nothing to reset to
+module reset || module purge # reset fails if the site has no default modules
 module load PrgEnv-gnu/8.7.0
 module load cpe/26.03
 module load miniforge3/23.11.0-0
@@ -26,15 +26,17 @@ module load rocm/7.1.1
 module load rccl-net-plugin
 module load craype-accel-amd-gfx90a
 environment=$(realpath -s ./env)
-[ -x "$environment/bin/python" ] || { echo "no environment of Python: $environment" >&2; exit 1; }
+[ -x "$environment/bin/python" ] || { echo "not a Python environment: $environment" >&2; exit 1; }
 export PATH="$environment/bin:$PATH" CONDA_PREFIX="$environment"
 
-# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
-# any other line replaces it. `uenvtool explain NAME` says why.
+# Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
+# `uenvtool explain NAME` explains a variable.
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
+# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# [torch/distributed/run.py]
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}"
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
 export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network cards of a node [docs-2026]
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
@@ -51,18 +53,19 @@ export MIOPEN_CUSTOM_CACHE_DIR="${MIOPEN_CUSTOM_CACHE_DIR-/tmp/$USER-$SLURM_JOB_
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [hpe]
 export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [hpe]
-export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matching in hardware, which falls back to software
+# matching in hardware, which falls back to software [hpe]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}"
 export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [hpe]
 export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [hpe]
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [hpe]
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [hpe]
-# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+# export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 export NODE_RANK=0
 exec bash -c '

@@ -6,28 +6,30 @@
 #SBATCH --time=01:00:00
 #SBATCH --ntasks-per-node=1      # torchrun starts the ranks
 #SBATCH --cpus-per-task=56
-#SBATCH --gpus-per-node=8        # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --gpus-per-node=8        # each rank sees all GPUs and uses device LOCAL_RANK
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 #SBATCH --mem-per-gpu=60G        # an eighth of the 480 GB of a node that jobs can have
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system lumi --account p -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system lumi --account p -- python train.py --lr 0.1
 
-set -e      # a step that fails ends the job with its exit code
-ulimit -c 0 # no core dumps, one from each rank that crashes
+set -e      # the job ends with the exit code of a failed step
+ulimit -c 0 # no core dumps, which each crashing rank would write
 
-module reset || module purge # a site without modules of its own has nothing to reset to
+module reset || module purge # reset fails if the site has no default modules
 module use /appl/local/laifs/modules
 module load lumi-aif-singularity-bindings
 image=/appl/local/laifs/containers/lumi-multitorch-u24r70f21m50t210-20260415_130625/lumi-multitorch-full-u24r70f21m50t210-20260415_130625.sif
-binds=() # what --mount names
+binds=() # the paths of --mount
 [ -e "$image" ] || { echo "missing on $(hostname): $image" >&2; exit 1; }
 
-# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
-# any other line replaces it. `uenvtool explain NAME` says why.
+# Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
+# `uenvtool explain NAME` explains a variable.
 # [lumi]       LUMI AI Factory, containers with ROCm 7.0, issue 30, 2026-04-23
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}" # the cores of a rank; fewer if data loaders fork
+# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# [torch/distributed/run.py]
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}"
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
 unset NCCL_NET_PLUGIN
 # with it jobs on several nodes can hang on ROCm 7.0; RCCL finds the level itself [lumi]
@@ -36,20 +38,21 @@ export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network ca
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
 # libfabric must not register host memory with CUDA [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
-export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
+# memhooks, the default without kdreg2, can hang [docs-2026]
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
 # its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
 export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
 # as its database, on the node's own disk [frontier]
 export MIOPEN_CUSTOM_CACHE_DIR="${MIOPEN_CUSTOM_CACHE_DIR-/tmp/$USER-$SLURM_JOB_ID}"
 # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
-# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+# export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none \
   singularity exec "${binds[@]/#/--bind=}" "$image" bash -c '

@@ -6,16 +6,16 @@
 #SBATCH --time=01:00:00
 #SBATCH --ntasks-per-node=4      # one rank for each GPU
 #SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-node=4        # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --gpus-per-node=4        # each rank sees all GPUs and uses device LOCAL_RANK
 #SBATCH --mem=440G
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system olivia --launcher srun --account g123 -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system olivia --launcher srun --account g123 -- python train.py --lr 0.1
 
-set -e      # a step that fails ends the job with its exit code
-ulimit -c 0 # no core dumps, one from each rank that crashes
+set -e      # the job ends with the exit code of a failed step
+ulimit -c 0 # no core dumps, which each crashing rank would write
 
-module reset || module purge # a site without modules of its own has nothing to reset to
+module reset || module purge # reset fails if the site has no default modules
 module load NRIS/GPU
 module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0
 image=/cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif
@@ -30,14 +30,17 @@ for path in "${binds[@]}" "$image"; do
   [ -e "${path%%:*}" ] || { echo "missing on $(hostname): ${path%%:*}" >&2; exit 1; }
 done
 
-# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
-# any other line replaces it. `uenvtool explain NAME` says why.
+# Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
+# `uenvtool explain NAME` explains a variable.
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [olivia]     Sigma2 documentation, PyTorch on several nodes of Olivia, 2026-05
 # [sigma2]     Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
-export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP; on one node it is in the way
+# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# [torch/distributed/run.py]
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
+# without it NCCL can fall back to TCP; on one node it is in the way [hpe]
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
 unset NCCL_NET_PLUGIN
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
@@ -47,28 +50,31 @@ export FI_PROVIDER="${FI_PROVIDER-cxi}"        # no other provider may be taken 
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
 # libfabric must not register host memory with CUDA [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
-export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
-export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on the spot off the shared filesystem
+# memhooks, the default without kdreg2, can hang [docs-2026]
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
+# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
 # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [sigma2]
 export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [sigma2]
-export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matching in hardware, which falls back to software
+# matching in hardware, which falls back to software [sigma2]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}"
 export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [sigma2]
 export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [sigma2]
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [sigma2]
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [sigma2]
-# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+# export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname --ip-address | grep -oE '^[^ ]+' | grep -v ^127 || hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname --ip-address | grep -oE '^[^ ]+' | grep -v ^127 || hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 nvidia-smi --query-gpu=timestamp,index,name,utilization.gpu,utilization.memory,memory.total,memory.used --format=csv -l 5 >"$LOGS/gpu.csv" &
 monitor=$!
-trap 'kill "$monitor" 2>/dev/null || :' EXIT # also if training fails
+trap 'kill "$monitor" 2>/dev/null || :' EXIT # also if the training fails
 # --cpu-bind: each module's 72 cores are a socket, beside its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
@@ -76,6 +82,6 @@ srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64:$LD_LIBRARY_PATH
   export CPATH=/opt/libfabric/include:$CPATH
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
-  trap : TERM USR1 # the rank gets the signal too; this shell waits for its end
+  trap : TERM USR1 # Slurm also sends the signal to the rank; this shell waits for its end
   "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")
   exit "${PIPESTATUS[0]}"' rank "${command[@]}"

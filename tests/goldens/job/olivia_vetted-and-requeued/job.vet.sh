@@ -1,8 +1,8 @@
-# shellcheck shell=bash disable=SC2154 # the variables are of the job that reads this
-# Read by job.sh: looks at every node before training starts; those that do not pass get no rank.
-# Made by uenvtool, again: uenvtool job --system olivia --launcher srun --gpu-per-rank --account g123 --requeue --vet -- python train.py --lr 0.1
+# shellcheck shell=bash disable=SC2154 # the job that sources this script sets the variables
+# Sourced by job.sh: tests every node before the training starts. Nodes that fail the test get no rank.
+# Written by uenvtool. To write it again: uenvtool job --system olivia --launcher srun --gpu-per-rank --account g123 --requeue --vet -- python train.py --lr 0.1
 declare -A verdict=() address=() fit=()
-nodes=() limit="${VET_SECONDS:-300}" # a node that is silent for so long does not pass
+nodes=() limit="${VET_SECONDS:-300}" # a node that does not respond within this time fails
 while read -r found node rest; do
   verdict[$node]=$found address[$node]=$rest
 done < <(timeout "$limit" srun -K0 -W0 --ntasks="$SLURM_NNODES" --ntasks-per-node=1 --gpus-per-task=4 --gpu-bind=none --cpu-bind=none bash -c '
@@ -34,14 +34,14 @@ done < <(timeout "$limit" srun -K0 -W0 --ntasks="$SLURM_NNODES" --ntasks-per-nod
 for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
   case ${verdict[$node]-} in
     fit) nodes+=("$node") ;;
-    unfit) echo "vet: $node is left out: ${address[$node]}" ;;
-    *) echo "vet: $node is left out: it said nothing in $limit s" ;;
+    unfit) echo "vet: $node is excluded: ${address[$node]}" ;;
+    *) echo "vet: $node is excluded: no response within $limit s" ;;
   esac
 done
 
-reach() { # the ranks of one or two nodes add up numbers, if there is a torch: exit code 3 if there is none
+reach() { # the ranks of one or two nodes run an all-reduce with torch; exit code 3 if torch is not installed
   local first
-  for first in "${nodes[@]}"; do [[ " $* " != *" $first "* ]] || break; done # where Slurm puts rank 0
+  for first in "${nodes[@]}"; do [[ " $* " != *" $first "* ]] || break; done # Slurm puts rank 0 there
   MASTER_ADDR="${address[$first]}" timeout "$limit" srun -l --nodes=$# --ntasks=$((4 * $#)) --ntasks-per-node=4 \
     --nodelist="$(IFS=, && echo "$*")" -c 72 --cpu-bind=none \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
@@ -71,7 +71,7 @@ dist.destroy_process_group()
 sys.exit(not right)
 '
 todo=("${nodes[@]}") tries=0
-while [ ${#todo[@]} != 0 ]; do # in pairs; who fails may have had a bad partner, and comes again with one that passed
+while [ ${#todo[@]} != 0 ]; do # test pairs; a node that fails is tested again with a node that passed
   pairs=() started=() later=() partners=("${!fit[@]}") known=${#fit[@]}
   while [ ${#todo[@]} != 0 ]; do
     if [ ${#partners[@]} != 0 ]; then
@@ -83,7 +83,7 @@ while [ ${#todo[@]} != 0 ]; do # in pairs; who fails may have had a bad partner,
     fi
   done
   for pair in "${pairs[@]}"; do
-    # shellcheck disable=SC2086 # two words
+    # shellcheck disable=SC2086 # two arguments
     reach $pair &
     started+=($!)
   done
@@ -93,14 +93,14 @@ while [ ${#todo[@]} != 0 ]; do # in pairs; who fails may have had a bad partner,
     for node in ${pairs[i]}; do
       case $met-$known in
         0-*) fit[$node]=1 ;;
-        3-*) fit[$node]=1 unseen=", but not for the network: there is no torch" ;;
+        3-*) fit[$node]=1 unseen=", but torch is not installed and the network is untested" ;;
         *-0) later+=("$node") ;;
-        *) [ -n "${fit[$node]-}" ] || echo "vet: $node is left out: it does not reach another node, see $LOGS/vet-$node*.log" ;;
+        *) [ -n "${fit[$node]-}" ] || echo "vet: $node is excluded: it cannot connect to another node, see $LOGS/vet-$node*.log" ;;
       esac
     done
   done
   todo=("${later[@]}")
-  if [ ${#fit[@]} = 0 ]; then # no pair met, and who is bad is not known: other pairs, a few times
+  if [ ${#fit[@]} = 0 ]; then # no pair passed, so the bad nodes are unknown; try other pairs a few times
     if [ $((tries += 1)) -ge 4 ] || [ "$tries" -ge $((${#nodes[@]} - 1)) ]; then break; fi
     others=("${nodes[@]:1}")
     todo=("${nodes[0]}" "${others[@]:tries}" "${others[@]:0:tries}")
@@ -109,9 +109,9 @@ done
 passed=()
 for node in "${nodes[@]}"; do [ -z "${fit[$node]-}" ] || passed+=("$node"); done
 if [ ${#passed[@]} -lt 2 ]; then
-  echo "vet: ${#passed[@]} of $SLURM_NNODES nodes pass, and training needs 2, see $LOGS/vet-*.log; --spare asks for more nodes" >&2
+  echo "vet: ${#passed[@]} of $SLURM_NNODES nodes pass, but the training needs 2, see $LOGS/vet-*.log; request more with --spare" >&2
   exit 1
 fi
 passed=("${passed[@]:0:2}")
-echo "vet: training runs on ${passed[*]}, which pass${unseen-}"
+echo "vet: the training runs on ${passed[*]}, which pass${unseen-}"
 export MASTER_ADDR="${address[${passed[0]}]}" NNODES=2

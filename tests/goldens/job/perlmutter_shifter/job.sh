@@ -5,25 +5,28 @@
 #SBATCH --time=01:00:00
 #SBATCH --ntasks-per-node=1      # torchrun starts the ranks
 #SBATCH --cpus-per-task=128
-#SBATCH --gpus-per-node=4        # each rank sees all; its own is device LOCAL_RANK
+#SBATCH --gpus-per-node=4        # each rank sees all GPUs and uses device LOCAL_RANK
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 #SBATCH --constraint=gpu         # nodes with GPUs; gpu&hbm80g are those of 80 GB a GPU
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system perlmutter --account p -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system perlmutter --account p -- python train.py --lr 0.1
 
-set -e      # a step that fails ends the job with its exit code
-ulimit -c 0 # no core dumps, one from each rank that crashes
+set -e      # the job ends with the exit code of a failed step
+ulimit -c 0 # no core dumps, which each crashing rank would write
 
 image=nersc/pytorch:25.02.01
-binds=() # what --mount names
+binds=() # the paths of --mount
 
-# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
-# any other line replaces it. `uenvtool explain NAME` says why.
+# Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
+# `uenvtool explain NAME` explains a variable.
 # [nersc]      NERSC, what podman-hpc --nccl sets on Perlmutter (A100), 2025-05
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-export OMP_NUM_THREADS="${OMP_NUM_THREADS-32}" # the cores of a rank; fewer if data loaders fork
-export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP; on one node it is in the way
+# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# [torch/distributed/run.py]
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-32}"
+# without it NCCL can fall back to TCP; on one node it is in the way [hpe]
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
 unset NCCL_NET_PLUGIN
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
@@ -31,18 +34,20 @@ export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network c
 export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
 # libfabric must not register host memory with CUDA [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
-export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
-export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on the spot off the shared filesystem
+# memhooks, the default without kdreg2, can hang [docs-2026]
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
+# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
 # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn}" # the high-speed network's interfaces [nersc]
-# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+# export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none \
   shifter --image="$image" --module=gpu,nccl-plugin "${binds[@]/#/--volume=}" bash -c '

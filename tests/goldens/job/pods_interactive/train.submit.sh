@@ -1,6 +1,6 @@
 #!/bin/sh
-# Made by uenvtool, again: uenvtool job --system rcp --image registry.example/mlo:v1 --interactive --output train.sh
-# 1 pods: the master is not counted as a worker. The two scripts travel with the command.
+# Written by uenvtool. To write it again: uenvtool job --system rcp --image registry.example/mlo:v1 --interactive --output train.sh
+# 1 pods; --workers does not count the master. The command contains the two scripts.
 cd "$(dirname "$0")" || exit
 scripts=$(tar -cz train.sh train.activate.sh | base64 | tr -d '\n')
 exec runai submit train --interactive -g 4 -i registry.example/mlo:v1 --large-shm \

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Made by uenvtool, again: uenvtool job --system rcp --image registry.example/mlo:v1 --env 'A=$(x) b' --env HF_TOKEN --workdir /s --pvc scratch:/mnt/s --project p1 --uid 12:34 --output train.sh -- python train.py --lr 0.1
-# 2 pods: the master is not counted as a worker. The two scripts travel with the command.
-# HF_TOKEN is in no file: it is of the cluster's secret env-hf-token, which this makes, once:
+# Written by uenvtool. To write it again: uenvtool job --system rcp --image registry.example/mlo:v1 --env 'A=$(x) b' --env HF_TOKEN --workdir /s --pvc scratch:/mnt/s --project p1 --uid 12:34 --output train.sh -- python train.py --lr 0.1
+# 2 pods; --workers does not count the master. The command contains the two scripts.
+# No file contains HF_TOKEN. It is read from the secret env-hf-token, which you create once:
 #   printf %s "$HF_TOKEN" | kubectl create secret generic env-hf-token -n runai-p1 --from-file=HF_TOKEN=/dev/stdin
 cd "$(dirname "$0")" || exit
 scripts=$(tar -cz train.sh train.activate.sh | base64 | tr -d '\n')

@@ -1,16 +1,16 @@
 #!/bin/bash
-# 3 pods of 8 GPUs; this runs in each. Submit: sh train.submit.sh
+# 3 pods of 8 GPUs; each pod runs this script. Submit: sh train.submit.sh
 command=(train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system rcp --image registry.example/mlo:v1 --nodes 3 --gpus 8 --output train.sh -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system rcp --image registry.example/mlo:v1 --nodes 3 --gpus 8 --output train.sh -- python train.py --lr 0.1
 
-source "${BASH_SOURCE[0]%/*}/train.activate.sh" # RoCE and NCCL, with a reason for each variable
+source "${BASH_SOURCE[0]%/*}/train.activate.sh" # sets the variables for RoCE and NCCL
 export NNODES="${PET_NNODES:-1}" NODE_RANK="${RANK:-0}" GPUS="${RUNAI_NUM_OF_GPUS:-8}"
 export MASTER_ADDR="${MASTER_ADDR:-localhost}" MASTER_PORT="${MASTER_PORT:-29500}" LOGS=logs PYTHONUNBUFFERED=1
 if [ "$NNODES" -gt 1 ] && [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
   echo "no RoCE device in this pod: submit with --annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1" >&2
   exit 1
 fi
-set -e      # the exit code of what runs is that of the pod
+set -e      # the pod ends with the exit code of the command
 ulimit -c 0 # no core dumps
 mkdir -p "$LOGS"
 torchrun --nnodes="$NNODES" --nproc-per-node="$GPUS" --rdzv-backend=c10d \

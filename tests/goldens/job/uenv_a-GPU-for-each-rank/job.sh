@@ -5,20 +5,22 @@
 #SBATCH --time=01:00:00
 #SBATCH --ntasks-per-node=4      # one rank for each GPU
 #SBATCH --cpus-per-task=72
-#SBATCH --gpus-per-task=1        # each rank sees its own as device 0, also where LOCAL_RANK is 1 or more
+#SBATCH --gpus-per-task=1        # each rank sees only its own GPU as device 0, even if LOCAL_RANK is 1 or more
 #SBATCH --uenv=pytorch/v2.6.0:v1
 #SBATCH --view=default
 #SBATCH --output=slurm-%x-%j.log # all ranks, each line with its task
 command=(python train.py --lr 0.1)
-# Made by uenvtool, again: uenvtool job --system clariden --recipe pytorch-2.6 --gpu-per-rank --account g123 -- python train.py --lr 0.1
+# Written by uenvtool. To write it again: uenvtool job --system clariden --recipe pytorch-2.6 --gpu-per-rank --account g123 -- python train.py --lr 0.1
 
-set -e      # a step that fails ends the job with its exit code
-ulimit -c 0 # no core dumps, one from each rank that crashes
+set -e      # the job ends with the exit code of a failed step
+ulimit -c 0 # no core dumps, which each crashing rank would write
 
-# If you set one of these before you start the job, your value stays where the line has ${NAME-...};
-# any other line replaces it. `uenvtool explain NAME` says why.
+# Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
+# `uenvtool explain NAME` explains a variable.
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}" # the cores of a rank; fewer if data loaders fork
+# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# [torch/distributed/run.py]
+export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP [docs-2026]
 # NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
 unset NCCL_NET_PLUGIN
@@ -29,28 +31,31 @@ export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the 
 [ "${FI_CXI_DEFAULT_TX_SIZE:-none}" -le 16384 ] 2>/dev/null || export FI_CXI_DEFAULT_TX_SIZE=16384
 # libfabric must not register host memory with CUDA [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
-export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-software}" # hardware matching runs out of entries at scale
-export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}" # memhooks, the default without kdreg2, can hang
+# hardware matching runs out of entries at scale [docs-2026]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-software}"
+# memhooks, the default without kdreg2, can hang [docs-2026]
+export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
 export MPICH_GPU_SUPPORT_ENABLED=0             # GPU-aware MPI beside NCCL can deadlock; clusters preset 1 [docs-2026]
-export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}" # keeps kernels compiled on the spot off the shared filesystem
+# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
 # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export TRITON_HOME="${TRITON_HOME-/dev/shm/}"  # keeps Triton's files off the shared filesystem [docs-2026]
-# Not set (only with NCCL 2.27 or newer, but pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
+# Not set (only from NCCL 2.27 on; pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
 # NCCL_NET_GDR_READ, NCCL_NCHANNELS_PER_NET_PEER
-# Not set (only with NCCL 2.29 or newer and with libfabric 2.4 or newer, but pytorch-2.6 has 2.26.2-1 and 1.15.2.0):
-# FI_PROVIDER, FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
-# export NCCL_DEBUG=INFO # NCCL says which network it takes; `uenvtool doctor --log FILE` reads it
+# Not set (only from NCCL 2.29 on and from libfabric 2.4 on; pytorch-2.6 has 2.26.2-1 and 1.15.2.0): FI_PROVIDER,
+# FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
+# export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the output of each rank
-export PYTHONUNBUFFERED=1 # whole lines, at once
+export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-MASTER_ADDR=$(hostname) # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
+export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 # --cpu-bind: each module's 72 cores are a socket, beside its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
-  trap : TERM USR1 # the rank gets the signal too; this shell waits for its end
+  trap : TERM USR1 # Slurm also sends the signal to the rank; this shell waits for its end
   "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")
   exit "${PIPESTATUS[0]}"' rank "${command[@]}"
