@@ -58,7 +58,7 @@ def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, enviro
     found = {(finding["id"], finding["nodes"] or finding["ranks"]): finding["detail"] for finding in report["findings"]}
     assert found[("rank-silent", "n4")] == "rank 6-7", ran.stderr
     assert found[("rank-differs", "2-3")] == "NCCL_CROSS_NIC is 0 on n2 (rank 2-3); elsewhere 1"
-    assert found[("plugin-not-found", "n3")] == "NCCL_NET=AWS Libfabric, and no libnccl-net.so"
+    assert found[("plugin-not-found", "n3")] == "NCCL_NET=AWS Libfabric, but libnccl-net.so was not found"
     assert found[("variable-missing", "0-5")]
     assert report["facts"]["ranks"] == "6 of 8 on n[1-3]"
 

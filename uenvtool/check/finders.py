@@ -1,6 +1,6 @@
 """The finders: searches in Python for rules that a pattern in YAML cannot express.
 
-The docstring of each finder says why it is not a pattern.
+The docstring of each finder says why it needs Python.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _first_node_only(context: Context) -> Iterator[Hit]:
 def node_alone(context: Context) -> Iterator[Hit]:
     """Yield launchers on several nodes that do not get the address of the other nodes.
 
-    Not a pattern because the address options and their defaults are in the launchers' YAML files.
+    This needs Python because the address options and their defaults are in the launchers' YAML files.
     """
     yield from _first_node_only(context)
     for launch in context.launches:
@@ -100,7 +100,7 @@ _DIFFERS_PER_NODE = re.compile(
 def ends_at_once(context: Context) -> Iterator[Hit]:
     """Yield a background step that Slurm kills because the script ends before it.
 
-    Not a pattern because it depends on the commands after the last step.
+    This needs Python because it depends on the commands after the last step.
     """
     last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
     for launch in context.launches:
@@ -116,7 +116,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     """Yield launches with fewer ranks than GPUs on a node.
 
     The problem is a hint if the program cannot be read, because the program may start more processes itself.
-    Not a pattern because it reads the training program.
+    This needs Python because it reads the training program.
     """
     for launch in context.launches:
         gpus, ranks = launch.shape.gpus or 0, launch.of_node
@@ -137,7 +137,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU.
 
-    Not a pattern because it reads the training program.
+    This needs Python because it reads the training program.
     """
     for launch in context.launches:
         shape = launch.shape
@@ -154,7 +154,7 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
 def lost_exit_code(context: Context) -> Iterator[Hit]:
     """Yield the commands that hide the exit code of training: the last command of a script or step, `wait`, or a pipe.
 
-    Not a pattern because it depends on the commands before and after.
+    This needs Python because it depends on the commands before and after.
     """
     if "slurm" in context.source.kinds:
         commands = grouped((part.step, part) for part in context.commands)
@@ -259,7 +259,7 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
 def late_options(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines after the first command, one problem per block of lines.
 
-    Not a pattern because adjacent lines are one problem and --fix moves them together.
+    This needs Python because adjacent lines are one problem and --fix moves them together.
     """
     text = context.source.text
     first = min((part.offset for part in context.commands), default=0)
@@ -287,7 +287,7 @@ def no_shebang(context: Context) -> Iterator[Hit]:
     """Yield the start of a file that has #SBATCH lines but does not begin with `#!`.
 
     The problem is a hint if no line has `#!`, because the file may be a fragment that another file includes.
-    Not a pattern because a pattern cannot match a missing line.
+    This needs Python because a pattern cannot match a missing line.
     """
     if context.source.has_shebang or not any(part.kind in ("directive", "ignored") for part in context.source.parts):
         return
@@ -306,7 +306,7 @@ def options_as_comments(context: Context) -> Iterator[Hit]:
     """Yield the #SBATCH lines that sbatch ignores as comments.
 
     A line with a space before `#` is a certain problem. `# SBATCH` is only a hint if the file has valid #SBATCH lines,
-    because it may switch an option off. Not a pattern because all lines of a file are one problem.
+    because it may switch an option off. This needs Python because all lines of a file are one problem.
     """
     are_all = not any(context.source.of("directive"))
     ignored = list(context.source.of("ignored"))
@@ -322,7 +322,7 @@ def options_as_comments(context: Context) -> Iterator[Hit]:
 def dos_line_ends(context: Context) -> Iterator[Hit]:
     """Yield the first line with a CRLF line ending, with edits for all of them.
 
-    Not a pattern because the parts of a file do not contain line endings.
+    This needs Python because the parts of a file do not contain line endings.
     """
     returns = context.source.carriage_returns
     if returns:
@@ -335,7 +335,7 @@ def dos_line_ends(context: Context) -> Iterator[Hit]:
 def output_folders(context: Context) -> Iterator[Hit]:
     """Yield output directories that do not exist, one problem per directory; Slurm does not create them.
 
-    Not a pattern because it checks the file system.
+    This needs Python because it checks the file system.
     """
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
@@ -356,7 +356,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
 def world_size(context: Context) -> Iterator[Hit]:
     """Yield a WORLD_SIZE that differs from the number of tasks, if this number is known and no launcher sets the value.
 
-    Not a pattern because it computes the value and compares it with every step.
+    This needs Python because it computes the value and compares it with every step.
     """
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
@@ -377,7 +377,7 @@ def world_size(context: Context) -> Iterator[Hit]:
 def required_options(context: Context) -> Iterator[Hit]:
     """Yield the sbatch options that are missing although the given system requires them.
 
-    Not a pattern because the system's file lists them.
+    This needs Python because the system's file lists them.
     """
     first = next(context.source.of("directive"), None)
     for name in context.required:
@@ -388,7 +388,7 @@ def required_options(context: Context) -> Iterator[Hit]:
 def issued_tokens(context: Context) -> Iterator[Hit]:
     """Yield access tokens in the issuers' formats, except placeholders.
 
-    Not a pattern because the formats are in a separate YAML file, which doctor also uses to hide tokens.
+    This needs Python because the formats are in a separate YAML file, which doctor also uses to hide tokens.
     """
     for part in context.source.of("line"):
         for start, end in tokens().places(part.text):

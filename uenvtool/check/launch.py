@@ -24,7 +24,10 @@ from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
 _LEADING = 4
-"""srun is searched for in so many leading words of a command, after `time -p`, `timeout 3500`, or a function name."""
+"""The number of leading words in which srun is searched for.
+
+`time -p`, `timeout 3500`, a function, or a variable may precede it.
+"""
 MANY = 1_000_000
 """The number of ranks per node if it is one per GPU and the number of GPUs is unknown."""
 _NODES = frozenset(("nnodes", "num_machines", "num-nodes"))

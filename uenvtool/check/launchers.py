@@ -29,7 +29,7 @@ def launchers() -> dict[str, Launcher]:
 
 
 def launcher_named(name: str) -> Launcher | None:
-    """Return the launcher with a name, or None for `srun` and `none`, which have no file."""
+    """Return the launcher called `name`, or None for `srun` and `none`, which have no file."""
     return None if name in (SRUN, NONE) else launchers().get(name)
 
 

@@ -36,7 +36,7 @@ _MARKS = {
 """The escape sequences and `$` characters in each kind of piece."""
 _OPENING = {'"': ("$(", "${"), "`": ("$(", "${"), "${": ("$(", "${", '"', "`")}
 _OPENING["("] = _OPENING["$("] = ("(", "$(", "${", '"', "`")
-"""The delimiters that open a nested level inside each open delimiter."""
+"""For each open delimiter, the delimiters that open a nested level inside it."""
 _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
 
 

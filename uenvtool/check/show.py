@@ -58,7 +58,7 @@ def _window(problem: Problem, width: int) -> tuple[str, int, int]:
 
 
 def summary(problems: Sequence[Problem], files: int, everything: bool) -> str:
-    """Return the number of problems of each severity, and how to see or fix more.
+    """Return the number of problems of each severity, and the options that print or fix more of them.
 
     files: the number of files that were checked.
     everything: whether hints are printed.

@@ -1,6 +1,6 @@
 """Finders that compare the variables of a batch script or EDF with the tuning.
 
-They are not patterns because names, values and reasons come from the tuning of the system and runtime of the file.
+They need Python because names, values and reasons come from the tuning of the system and runtime of the file.
 """
 
 from __future__ import annotations

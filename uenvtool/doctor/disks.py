@@ -105,7 +105,7 @@ def wrong_disks(snapshot: Snapshot) -> Iterator[Fault]:
 
 
 def _hub_caches(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield the model and data caches with many files on a shared disk, without caches inside another cache."""
+    """Yield the model and data caches with many files on a shared disk, except caches inside another cache."""
     caches = {name: snapshot.disks.caches[name] for name in HUB_CACHES if name in snapshot.disks.caches}
     for variable, cache in caches.items():
         inside = any(cache.path.startswith(f"{other.path}/") for other in caches.values())

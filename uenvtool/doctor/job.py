@@ -37,7 +37,7 @@ LABELS = {"JobState": "state", "Reason": "reason", "ExitCode": "exit code", "Nod
 SCRIPT, ENVIRONMENT = "script", "environment"
 CORES, NETWORK = "cpus-per-task", "network"
 _ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.sh\b")
-"""Matches a line that applies the tuning. It does not overwrite a variable whose setting is only a default."""
+"""Matches a script line that applies the tuning. Activation keeps existing values if a setting is only a default."""
 IMAGES = ("uenv", "environment", "container-image")
 """The sbatch options that name the image, from uenv, the Container Engine and pyxis."""
 DUMP_FILES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")

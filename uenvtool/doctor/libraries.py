@@ -188,7 +188,7 @@ def _provider(requested: str, offered: frozenset[str] | None) -> Iterator[Fault]
 
 
 def _driver(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a torch for a newer major version of CUDA than the driver supports."""
+    """Yield the first package that needs a newer major version of CUDA than the driver supports."""
     for package in snapshot.python.packages if snapshot.python else ():
         match = _CUDA.search(f"+{package.version.partition('+')[2]}" if package.name == "torch" else package.name)
         if match and 0 < snapshot.libraries.driver_cuda < int(match[1] or match[2]):

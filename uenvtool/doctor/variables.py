@@ -142,7 +142,7 @@ def wrong_variables(snapshot: Snapshot) -> Iterator[Fault]:
 
 
 def _is_open(guard: Guard, snapshot: Snapshot) -> bool:
-    """Return whether no setting guards against a danger, where training runs or one of the guard's variables is set."""
+    """Return whether nothing guards against the danger, and training runs or one of the guard's variables is set."""
     return guard.way(snapshot.environ) is None and (
         snapshot.is_at_work or any(name in snapshot.environ for name in guard.variables)
     )

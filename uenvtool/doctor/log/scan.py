@@ -234,7 +234,7 @@ class _Context:
 
     text: the text itself.
     before: the part of its line before the text.
-    line: the line.
+    line: the line that contains the text.
     start: the offset of the line.
     following: the bytes from the start of the line on.
     below: the number of lines to the line that matters; for a traceback, to its exception.

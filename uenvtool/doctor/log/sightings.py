@@ -66,7 +66,10 @@ class Sighting:
         return self.count >= MOST_LINES or self.named >= 10 * MOST_NAMES
 
     def is_news(self, groups: Mapping[str, str | None], moment: str) -> bool:
-        """Return whether a line replaces the first line, as the only one or because of its detail or earlier time."""
+        """Return whether a line should become the first line.
+
+        It should if it is the only line, or if it has a detail or an earlier time than the current first line.
+        """
         if not self.count or (groups.get("detail") and not self.details):
             return True
         has_more = bool(groups.get("detail")) or not self.details

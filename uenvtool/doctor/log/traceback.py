@@ -1,4 +1,4 @@
-"""Parser for Python tracebacks that returns the first exception and its location, also if lines have labels."""
+"""Parser for Python tracebacks that returns the first exception and its location, even if its lines have labels."""
 
 from __future__ import annotations
 

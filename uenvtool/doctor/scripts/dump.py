@@ -113,7 +113,10 @@ def _operation(entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _state(entry: Mapping[str, Any]) -> str:
-    """Return the state of a call: completed, let go or open. gloo only releases calls, also after a failure."""
+    """Return the state of a call: completed, let go or open.
+
+    gloo never marks a call as completed. It only lets the call go, also after a failure.
+    """
     return "completed" if entry["state"] == "completed" else "let go" if entry["retired"] else OPEN
 
 
