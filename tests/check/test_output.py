@@ -61,11 +61,12 @@ def test_terminal_output_shows_position_text_line_and_fix(write: Write, place: P
         "  fix: set -x; cat $0\n"
         "\n"
         "job.sh:6:1: error[launcher-in-launcher]\n"
-        "  a launcher of several ranks is started several times on a node: srun starts 4\n"
-        "  tasks on each node, and torchrun in each 4 ranks\n"
+        "  srun starts a launcher several times per node, and each starts several ranks:\n"
+        "  srun starts 4 tasks on each node, and torchrun in each 4 ranks\n"
         "  6 | srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value ...\n"
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
-        "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task a GPU\n"
+        "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task per\n"
+        "       GPU\n"
         "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n"
     )
 

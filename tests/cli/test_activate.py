@@ -166,23 +166,24 @@ def test_an_extended_image_gets_the_whole_set(cli: Cli) -> None:
 
 
 EXPLAINED = {
-    "fi_cxi_default_tx_size": "FI_CXI_DEFAULT_TX_SIZE  (knowledge/tuning/slingshot.yaml) | 16384 | libfabric's maximum"
-    " | 2026-08 https://docs.cscs.ch/software/communication/nccl/",
+    "fi_cxi_default_tx_size": "FI_CXI_DEFAULT_TX_SIZE  (knowledge/tuning/slingshot.yaml) | 16384 | "
+    "this is libfabric's maximum | 2026-08 https://docs.cscs.ch/software/communication/nccl/",
     "NCCL_CROSS_NIC": "which contradict each other",
     "FI_CXI_RDZV_PROTO": "set:     set only together with all variables of alt_read",
     "NCCL_NET": "\n  not set by uenvtool\n",
     "NCCL_NET_PLUGIN": "\n  removed\n",
-    "FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD": "--workaround cxil-map: `cxil_map: write error` | cost:    small copies",
+    "FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD": "--workaround cxil-map: GPU-aware MPI fails with `cxil_map: write error`"
+    " | cost:    the CPU no longer",
     "FI_CXI_RDZV_PROTO --system clariden --nccl 2.26.2": "not set, only with NCCL 2.29 or newer, but here it is 2.26.2",
     "FI_CXI_RDZV_PROTO --system clariden --nccl 2.29.2": "on clariden, in uenv: alt_read",
     "FI_CXI_RDZV_PROTO --verbose --system clariden --nccl 2.29.2": "in uenv: alt_read; source | values by source",
-    "NCCL_P2P_LEVEL -s clariden": "not set, only from NCCL 2.27 on; pytorch- | pytorch-2.6 has 2.26.2-1",
-    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "2.27 on; pytorch-2.6 has 2.26.2-1 | would be: NVL: peer",
-    "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM; pytorch-2.6 has none",
-    "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here slingshot) and site == EPFL (here CSCS)",
+    "NCCL_P2P_LEVEL -s clariden": "not set, only with NCCL 2.27 or newer; pytorch- | pytorch-2.6 has 2.26.2-1",
+    "NCCL_P2P_LEVEL -s clariden --recipe pytorch-2.6": "but pytorch-2.6 has 2.26.2-1 | would be: NVL: limits",
+    "NVSHMEM_REMOTE_TRANSPORT -s clariden --recipe pytorch-2.6": "only with NVSHMEM, but pytorch-2.6 has none",
+    "NCCL_IB_HCA -s clariden": "not set, only where fabric == roce (here: slingshot) and site == EPFL (here: CSCS)",
     "NCCL_DEBUG -s clariden": "not set on any system: choose a value yourself",
-    "NCCL_NET -s clariden": "  on clariden, in uenv: AWS Libfabric | why:     without it | source:  docs-2026 (20",
-    "NCCL_LL128_C2C -s clariden": "danger:  NCCL can deliver wrong numbers, and nothing says so; here prevented by ",
+    "NCCL_NET -s clariden": "  on clariden, in uenv: AWS Libfabric | why:     prevents | source:  docs-2026 (20",
+    "NCCL_LL128_C2C -s clariden": "danger:  NCCL can corrupt results without an error message; here prevented by ",
     "docs-2026": "title:   CSCS documentation | url:     https://docs.cscs.ch | values:  CUDA_CACHE_DISABLE,",
 }
 """The words behind `explain`, and what it says."""
@@ -247,8 +248,8 @@ class TestExplain:
         assert "on clariden, in uenv" in answer.stderr
 
     def test_where_the_values_of_a_site_come_from_is_said(self, cli: Cli) -> None:
-        assert "those that Olivia's NCCL modules set (HPE's set)" in cli("explain", "--system", "olivia").stderr
-        assert "This is the way of 2025" in cli("explain", "--system", "olivia-2025").stderr
+        assert "those of Olivia's NCCL modules (HPE's set)" in cli("explain", "--system", "olivia").stderr
+        assert "This system is for images and overlays from 2025" in cli("explain", "--system", "olivia-2025").stderr
         assert "in debug: 4 nodes, 90 node-minutes, 01:30:00" in cli("explain", "--system", "clariden").stderr
 
 

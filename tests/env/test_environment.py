@@ -392,9 +392,9 @@ def test_resolving_and_installing_share_the_index_of_spacks_packages(tmp_path: P
     [
         ("olivia", "gh200", "cray-mpich", (), "published for mpi == cray-mpich; olivia has mpi openmpi"),
         ("rcp", "a100", "aws-ofi-nccl", (), "published for fabric == slingshot; rcp has fabric roce"),
-        ("bristen", "a100", "cray-pals", ("cray-pals",), "bristen: the newest that the site has for x86_64"),
-        ("olivia", "gh200", "libcxi", (), "for the libfabric that is built from source where the site is CSCS"),
-        ("clariden", "gh200", "libiconv", (), "the nodes' C library serves instead"),
+        ("bristen", "a100", "cray-pals", ("cray-pals",), "bristen: the newest version that the site has for x86_64"),
+        ("olivia", "gh200", "libcxi", (), "only the libfabric that is built from source at CSCS needs them"),
+        ("clariden", "gh200", "libiconv", (), "the nodes' C library provides it"),
         ("clariden", "gh200", "libcxi", (), ""),
         ("olivia", "gh200", "libcxi", ("libcxi",), ""),
     ],

@@ -12,34 +12,34 @@ FORMS = {
         f"https://u:{S}@h.example/x", f"https://{S}@h.example/x", f"postgres://me:{S}@db:5432/x", f"http://u:{S}@h",
         f"'amqp://u:/{S}/@h'", f"https://u:a@b{S}@h/x", f"https://u:it's{S}@h", f"https://{S}:x-oauth-basic@h",
     ],
-    "a header of HTTP": [
+    "an HTTP header": [
         f"Authorization: {S}", f"Authorization: Bearer {S}", f"Authorization: Basic {S}", f"authorization: token {S}",
         f"-H 'Authorization: Bearer {S}'", f"Set-Cookie: session={S}; Path=/", f"Cookie: a=b; id={S}",
         rf'{{\"Authorization\": \"Bearer {S}\"}}',
     ],
-    "a name that says secret": [
+    "a name that contains password or secret": [
         f"password={S}", f"passwd: {S}", f"DB_PASSWORD={S},next", f"pass={S}", f"DB_PASS='{S}'", f"secret={S};x",
         f"client_secret={S}&grant=x", f"--password={S}", f"clientSecret: '{S}'", f"passwords=['{S}', 'x']",
         rf"\"password\": \"{S}\"", f"MYSQL_PWD={S}", rf'password="a\"{S}"',
         f"os.environ['PGPASSWORD'] = '{S}'", f"aws_secret_access_key = {S}", f"AWS_SECRET_ACCESS_KEY={S}/+x",
     ],
-    "a name that says token or key": [
+    "a name that contains token or key": [
         f"HF_TOKEN={S}", f"export HF_TOKEN='{S}'", f'export HF_TOKEN="{S}"', f"token=b'{S}'", f"SLURM_JWT={S}",
         f"WANDB_API_KEY={S}", f'"api_key": "{S}"', f"'apiKey': '{S}'", f"API-KEY = {S}", f"login(key='{S}')",
         f"--token={S}", f"AWS_SESSION_TOKEN={S}", f"AWS_ACCESS_KEY_ID={S}", f"EndpointSuffix=x;AccountKey={S}==;x=y",
         f"https://x.blob.example/c?sv=1&sig={S}%3D&se=2", f"X-Amz-Signature={S}", f"TOKEN=>{S}",
         f'os.environ["WANDB_API_KEY"] = "{S}"', f'"SecretAccessKey": "{S}"', f"--export=ALL,HF_TOKEN={S},A=b",
     ],
-    "a name and a colon": [
+    "a name that contains token or key, and a colon": [
         f"api_key: {S}", f"X-Api-Key: {S}", f"X-Auth-Token: {S}", f"invalid token: {S}",
         f"Incorrect API key provided: {S}.",
     ],
-    "an option that says so": [
+    "an option whose name contains secret, token or key": [
         f"--token {S}", f"-token {S}", f"--hf-token '{S}'", f"--api-key {S}", f"--password {S}", f"--passphrase {S}",
         f"['--token', '{S}']", f"setenv HF_TOKEN {S}", f"huggingface-cli login --token {S}",
     ],
     "a sentence": [f"the token is {S}", f"Password is: {S}", f"your key was '{S}'."],
-    "what stands behind Bearer and Basic": [f"Bearer {S}", f"as Basic {S}=="],
+    "the value after Bearer or Basic": [f"Bearer {S}", f"as Basic {S}=="],
     "a login": [f"wandb login {S}", f"wandb login --relogin {S}", f"wandb.login('{S}')"],
     "a login to a registry": [f"docker login -u me -p {S}", f"podman login h.example -p'{S}'"],
     "curl": [
