@@ -1,4 +1,4 @@
-"""What a node type brings of packages: what its fabric needs, and what its system says."""
+"""Package settings of a node type: the requirements of its fabric and the settings in its system file."""
 
 from __future__ import annotations
 
@@ -20,37 +20,41 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 def filled(text: str, facts: Facts, position: Position) -> str:
-    """Return the text with each ${fact} replaced by its value. Raises BadInput if there is none."""
+    """Return the text with each ${fact} replaced by its value. Raises BadInput if a fact is unknown or has no value."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if name not in facts:
             raise BadInput([unknown("fact", name, facts, position)])
-        found = facts[name]
-        if found is None:
+        known = facts[name]
+        if known is None:
             raise BadInput(
                 f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
                 position,
                 "give the entry a condition, for example `when: gpu == nvidia`",
             )
-        return found
+        return known
 
     return _PLACEHOLDER.sub(value, text)
 
 
 def network_needs(system: System, mpi: ChosenMpi | None, facts: Facts) -> dict[str, SystemPackage]:
-    """Return what the system's fabric requires of packages, with the variants by which they reach its GPUs."""
+    """Return the packages that the system's fabric needs, with the variants that make them support its GPUs."""
     fabric = load_fabric(system.fabric)
-    of_gpu = filled(fabric.gpu.get(facts["gpu"] or "", ""), facts, system.tree.position)
-    return {name: replace(need, variants=of_gpu) for name, need in fabric.needs(mpi.package if mpi else None).items()}
+    gpu_variants = filled(fabric.gpu.get(facts["gpu"] or "", ""), facts, system.tree.position)
+    needs = fabric.needs(mpi.package if mpi else None)
+    return {name: replace(need, variants=gpu_variants) for name, need in needs.items()}
 
 
 def brought_here(
     system: System, mpi: ChosenMpi | None, needs: Mapping[str, SystemPackage], facts: Facts
 ) -> dict[str, SystemPackage]:
-    """Return what the system says of packages, over what its fabric needs; of MPIs of the chosen one alone."""
-    others = {offered.package for offered in system.mpi} - {mpi.package} if mpi else set()
-    own = {
+    """Return the package settings of the system file, merged over the needs of its fabric.
+
+    Settings of MPI packages other than the chosen one are left out.
+    """
+    unused_mpis = {offered.package for offered in system.mpi} - {mpi.package} if mpi else set()
+    settings = {
         name: replace(
             package,
             externals=tuple(
@@ -60,9 +64,10 @@ def brought_here(
             prefer_strongly=tuple(filled(text, facts, package.position) for text in package.prefer_strongly),
         )
         for name, package in system.packages.items()
-        if name not in others
+        if name not in unused_mpis
     }
-    return {**own, **{name: own[name].over(need) if name in own else need for name, need in needs.items()}}
+    merged = {name: settings[name].over(need) if name in settings else need for name, need in needs.items()}
+    return {**settings, **merged}
 
 
 def _filled_external(external: External, facts: Facts) -> External:
@@ -73,48 +78,52 @@ def _filled_external(external: External, facts: Facts) -> External:
 def had_by_nobody(
     recipe: Recipe, system: System, mpi: ChosenMpi | None, brought: Mapping[str, SystemPackage], facts: Facts
 ) -> Iterator[Problem]:
-    """Yield what a recipe requires of packages that are the system's alone, in other versions or not at all."""
-    alone = {name: package for name, package in brought.items() if package.buildable is False}
-    if mpi and mpi.is_own and mpi.package in alone and not alone[mpi.package].externals:
-        offered = ", ".join(one.package for one in system.mpi) or "none"
+    """Yield a problem for each required package that only the system provides, if it lacks the required version."""
+    provided = {name: package for name, package in brought.items() if package.buildable is False}
+    if mpi and mpi.is_own and mpi.package in provided and not provided[mpi.package].externals:
+        offered = ", ".join(choice.package for choice in system.mpi) or "none"
         yield Problem(
-            f"{recipe.name} needs {mpi.text}, which cannot be built: {alone[mpi.package].reason}; "
-            f"{system.name} offers {offered}",
+            f"{recipe.name} needs {mpi.text}, which cannot be built ({provided[mpi.package].reason}), "
+            f"and {system.name} offers only {offered}",
             mpi.position,
-            "take an MPI that the system offers, or one that can be built, such as openmpi",
+            "use an MPI that the system offers, or one that Spack can build, such as openmpi",
         )
     for request in hard_requests(recipe, facts):
-        package = alone.get(request.package)
+        package = provided.get(request.package)
         known = [external.spec.versions for external in package.externals] if package else []
         if package and known and not any(have is None or have.intersects(request.versions) for have in known):
             yield Problem(
-                f"{recipe.name} needs {request.package}@{request.versions}; {system.name} has "
-                f"{', '.join(map(str, known))} and builds no other",
+                f"{recipe.name} needs {request.package}@{request.versions}, but {system.name} has only "
+                f"{', '.join(map(str, known))} and cannot build another version",
                 request.position,
-                f"change it, or what the system has, at {package.position}",
+                f"require one of these versions, or add an external at {package.position}",
             )
 
 
 def preferences(
     package: SystemPackage, everywhere: Sequence[Constraint], root: Root | None, pin: Pin | None
 ) -> tuple[str, tuple[str, ...]]:
-    """Return the variants that are preferred of a package, and what is strongly, as far as it is not said already.
+    """Return the preferred variants of a package and its strong preferences.
 
-    It is by what all packages prefer, by its root spec or by a pin. To Spack a package's variants stand in place of
-    those of all, so these are among them; what it does not have is passed over in them, and an error in the others.
+    Variants that all packages prefer, or that the root spec or a pin sets already, are left out. Spack replaces the
+    variants of `all` by those of the package, so the result includes the variants of `all`. Spack ignores a variant
+    in `variants` that the package does not have, but reports an error for one in `prefer`.
     """
     of_all = " ".join(variant.text for variant in everywhere)
-    words = {name for text in (of_all, root.text if root else "", pin.variants if pin else "") for name in _words(text)}
+    known = {
+        name for text in (of_all, root.text if root else "", pin.variants if pin else "") for name in _variants(text)
+    }
     is_versioned = bool((root and root.version) or (pin and pin.version))
-    says_more = not _words(package.variants).keys() <= words
-    joined = parse_spec(package.variants).over(parse_spec(of_all)).text if says_more and of_all else package.variants
+    adds_variants = not _variants(package.variants).keys() <= known
+    needs_join = adds_variants and of_all
+    joined = parse_spec(package.variants).over(parse_spec(of_all)).text if needs_join else package.variants
     strongly = [(text, parse_spec(text)) for text in package.prefer_strongly]
-    return joined if says_more else "", tuple(
+    return joined if adds_variants else "", tuple(
         text
         for text, spec in strongly
-        if (spec.versions is None or not is_versioned) and not (spec.words and spec.words.keys() <= words)
+        if (spec.versions is None or not is_versioned) and not (spec.words and spec.words.keys() <= known)
     )
 
 
-def _words(text: str) -> dict[str, str]:
+def _variants(text: str) -> dict[str, str]:
     return parse_spec(text).words if text else {}
