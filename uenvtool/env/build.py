@@ -230,7 +230,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
 def _is_made(environment: Environment, folder: Path, texts: Mapping[str, str], part: str, spack: Spack | None) -> bool:
     """Return whether the lock of a part matches these inputs and is usable.
 
-    Without Spack, an unusable lock counts as made, since it cannot be replaced; the caller reports it later.
+    Without Spack, an unusable lock also counts, since it cannot be replaced. The caller reports it later.
     """
     if not env_folder.lock_is_of(folder, texts, part):
         return False
