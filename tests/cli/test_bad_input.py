@@ -50,7 +50,7 @@ CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.sp
 
 WAYS_OUT = {
     "build": "`uenvtool list recipes` shows them",
-    "container --tag": "`uenvtool list containers` shows the recipes",
+    "container --tag": "name a recipe (see `uenvtool list containers`)",
     "job check list.yaml": "it is `uenvtool check`",
     "venv info v": "it is `uenvtool show`",
     "build env": "if you mean what lies here: ./env",

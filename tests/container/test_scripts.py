@@ -138,7 +138,7 @@ def test_a_stable_name_is_never_given_to_another_image(site: Site) -> None:
     published = site.run("ci.sh", "publish")
 
     assert published.returncode == 1
-    assert "mine:1-alps6 is another image, and stays so" in published.stderr
+    assert "mine:1-alps6 is already published with other contents" in published.stderr
     assert other.read_text() == "sha256:another"
 
 
