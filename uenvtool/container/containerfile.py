@@ -108,7 +108,7 @@ def _removal(plan: ContainerPlan) -> Iterator[str]:
 
 def _toolchain(plan: ContainerPlan) -> Iterator[str]:
     yield ""
-    yield "# What every component is built with."
+    yield "# The toolchain that builds all components."
     yield f"FROM {BASE} AS {TOOLCHAIN}"
     yield from _installed(plan.container.packages.build)
     yield "COPY scripts/fetch.sh scripts/keep.sh /uenvtool/"
@@ -149,7 +149,7 @@ def _fetch(name: str, release: Release) -> list[str]:
 
 def _last(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
     yield ""
-    yield "# The image: the files that are needed when it runs."
+    yield "# The image, with only the files that are needed at run time."
     yield f"FROM {BASE} AS {LAST}"
     packages = [package for stage in plan.stages for package in stage.component.packages.runtime]
     yield from _installed([*plan.container.packages.runtime, *packages])
@@ -183,7 +183,7 @@ def _pip(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
         *(f"--index={url}" for url in plan.container.index),
         *plan.container.pip,
     ]
-    yield "# The base keeps its own torch, and what goes with it: a second one would bring another CUDA and NCCL."
+    yield "# Keep the torch of the base and the packages that belong to it: another torch brings another CUDA and NCCL."
     yield from _run(_words("python3", f"{MOUNTED}packages.py", *words), mounted="packages.py")
 
 
