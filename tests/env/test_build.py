@@ -22,11 +22,11 @@ from tests.support.trees import files
 from uenvtool.core.files.generated import digest
 from uenvtool.env.output import clashes
 from uenvtool.env.program import Deviations, Spack, deviations
-from uenvtool.env.resolve import in_order
+from uenvtool.env.resolve import sorted_lock
 from uenvtool.knowledge.system import GitPin
 
 ARCH = {"platform_os": "sles15", "target": "neoverse_v2"}
-LOCK = in_order(
+LOCK = sorted_lock(
     json.dumps(
         {
             "_meta": {"file-type": "spack-lockfile"},

@@ -11,8 +11,8 @@ import yaml
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
+from uenvtool.env.directory import fingerprint
 from uenvtool.env.environment import Environment
-from uenvtool.env.folder import fingerprint
 from uenvtool.env.install import InstallOptions, configuration
 from uenvtool.env.installable import pins_of, read_installable
 from uenvtool.env.manifest import render, render_manifest

@@ -67,9 +67,9 @@ def context_files(
         files["runtime/activate.sh"] = beside.activation
         files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=beside.sign)
         files["runtime/entrypoint.sh"] = template("entrypoint.sh")
-    folders = [folder for stage in plan.stages for folder in stage.component.libraries]
-    if folders:
-        files["runtime/ld.so.conf"] = "".join(f"{folder}\n" for folder in folders)
+    directories = [directory for stage in plan.stages for directory in stage.component.libraries]
+    if directories:
+        files["runtime/ld.so.conf"] = "".join(f"{directory}\n" for directory in directories)
     return files
 
 
@@ -141,7 +141,6 @@ def _component(stage: Stage) -> Iterator[str]:
 
 
 def _fetch(name: str, release: Release) -> list[str]:
-    """Return the command that fetches the sources of a version into the current directory."""
     kind = "git" if release.git else "archive"
     revision = release.checksum or (f"refs/tags/{release.tag}" if release.git else "unchecked")
     return [*FETCH, kind, f"{name} {release.version}", release.address, revision]
@@ -248,6 +247,6 @@ def _comment(text: str, indent: str = " ") -> list[str]:
     return [f"#{indent}{line}" for line in lines]
 
 
-def template(name: str, folder: str = "templates") -> str:
+def template(name: str, directory: str = "templates") -> str:
     """Return the text of a template or a script."""
-    return (HERE / folder / name).read_text(encoding="utf-8")
+    return (HERE / directory / name).read_text(encoding="utf-8")

@@ -85,11 +85,11 @@ def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
         CANONICAL_WORD=quoting.sh_word(identity.canonical),
         FILE_WORD=quoting.sh_word(plan.file_name),
         AGAIN=again,
-        **_of_file(plan.sif_program),
+        **_file_format_values(plan.sif_program),
     )
 
 
-def _of_file(program: str) -> dict[str, str]:
+def _file_format_values(program: str) -> dict[str, str]:
     """Return the values for build.sh that depend on the file format. program: see `ContainerPlan.sif_program`."""
     if program:
         to_file = filled(template("to-sif.sh"), PROGRAM=program)
@@ -124,7 +124,7 @@ def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, b
 
 def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
     """Return a file for `include:` in .gitlab-ci.yml. The jobs run after those of the base, if uenvtool builds it."""
-    name, below, folder = plan.name, plan.below, f"containers/{plan.name}"
+    name, below, directory = plan.name, plan.below, f"containers/{plan.name}"
     lines = [
         f"# The pipeline of {identity.stable}",
         f"# Made by uenvtool, again: {again}",
@@ -136,7 +136,7 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
         "",
         f'".{name}":',
         "  rules:",
-        f"  - changes: [{quoting.toml(f'{folder}/**/*')}]",  # JSON's strings are YAML's
+        f"  - changes: [{quoting.toml(f'{directory}/**/*')}]",  # JSON's strings are YAML's
         f"  {DEFAULT_BRANCH}",
     ]
     needs = f'[{{job: "{below.name} test", optional: true}}]' if below else "[]"
@@ -148,7 +148,7 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
         lines += ["", f'"{name} {step}":', f'  extends: ".{name}"', f"  stage: {stage}"]
         lines += [f"  tags: [${runner}]", f"  needs: {after}"]
         lines += ["  rules:", f"  {DEFAULT_BRANCH}"] if step == "publish" else []  # only this step affects users
-        lines += ["  script:", f"  - bash {folder}/ci.sh {step}"]
+        lines += ["  script:", f"  - bash {directory}/ci.sh {step}"]
     return "\n".join(lines) + "\n"
 
 

@@ -66,27 +66,27 @@ def make(request: ContainerRequest) -> Result:
     image = image_of(plan, command, is_small=request.recipe is None)
     if request.tag:
         return Result(data=_data(image), text=image.identity.canonical)
-    folder = request.output or CONTAINERS / plan.name
-    data = {**_data(image), "folder": str(folder)}
+    directory = request.output or CONTAINERS / plan.name
+    data = {**_data(image), "folder": str(directory)}
     notes = tuple(problem.message for problem in unlocked_inputs)
     if request.dry_run:
         return Result(data={**data, "files": dict(image.files)}, file=image.files["Containerfile"], notes=notes)
     if request.check:
-        output = [] if request.output is None else ["-o", shlex.quote(os.fspath(folder))]
-        files.check_generated(folder, image.files, again=" ".join([command, *output]))
-        return Result(data={**data, "drift": None}, notes=(f"{folder} is up to date",))
-    with files.locked(folder):
-        files.refuse_foreign(folder, image.files, tolerated=TOLERATED, force=request.force)
-        files.write_generated(folder, image.files)
+        output = [] if request.output is None else ["-o", shlex.quote(os.fspath(directory))]
+        files.check_generated(directory, image.files, again=" ".join([command, *output]))
+        return Result(data={**data, "drift": None}, notes=(f"{directory} is up to date",))
+    with files.locked(directory):
+        files.refuse_foreign(directory, image.files, tolerated=TOLERATED, force=request.force)
+        files.write_generated(directory, image.files)
     return Result(
         data={**data, "files": list(image.files)},
-        text="\n".join(str(folder / name) for name in image.files),
+        text="\n".join(str(directory / name) for name in image.files),
         notes=(image.identity.canonical, *notes),
-        next=(f"bash {shlex.quote(str(folder / 'build.sh'))}", *_job(plan, folder)),
+        next=(f"bash {shlex.quote(str(directory / 'build.sh'))}", *_job(plan, directory)),
     )
 
 
-def _job(plan: ContainerPlan, folder: Path) -> Iterator[str]:
+def _job(plan: ContainerPlan, directory: Path) -> Iterator[str]:
     """Yield the command that writes a job for the image, if a runtime reads its EDF or runs its .sif file."""
     image = _edf_name(plan) if plan.edf_reader else plan.file_name if plan.sif_program else ""
     if image:
@@ -94,7 +94,7 @@ def _job(plan: ContainerPlan, folder: Path) -> Iterator[str]:
         is_here = this_machine is not None and this_machine[0] == plan.system.name
         system = [] if is_here else ["--system", plan.system.name]
         required = [argument for option in plan.system.jobs.required for argument in (f"--{option}", option.upper())]
-        arguments = ["uenvtool", "job", *system, *required, "--image", str(folder / image)]
+        arguments = ["uenvtool", "job", *system, *required, "--image", str(directory / image)]
         yield shlex.join([*arguments, "-o", "train.sh", "--", "python", "train.py"])
 
 

@@ -124,7 +124,7 @@ def planned(request: ContainerRequest) -> ContainerPlan:
     The system defaults to the current one, then to the recipe's home system. Raises BadInput with all problems: unknown
     versions, missing components, cycles, two components that install the same file, and conditions about unknown facts.
     """
-    recipes = _down_to_the_base(_recipe(request))
+    recipes = _with_bases(_recipe(request))
     home = next((recipe.home for recipe in recipes if recipe.home), "")
     system = _system(request.system, home)
     if request.uarch is not None and request.uarch not in system.nodes:
@@ -182,7 +182,7 @@ def _system(name: str | None, home: str) -> System:
     return on_this_machine(load_system(chosen))
 
 
-def _down_to_the_base(container: Container) -> list[Container]:
+def _with_bases(container: Container) -> list[Container]:
     """Return a recipe and the recipes that it builds on, the nearest first. Raises BadInput if `from` has a cycle."""
     recipes = [container]
     while (below := recipes[-1].from_) is not None:
@@ -216,7 +216,7 @@ def _plan(
     below: ContainerPlan | None,
     known: Collection[str],
 ) -> ContainerPlan:
-    """Return the plan of one recipe. known: the names of all components, which conditions may refer to."""
+    """Return the plan of one recipe. known: the names of all existing components, which conditions may refer to."""
     components = _components(container)
     problems = [
         unknown(f"version of {choice.name}", choice.version, components[choice.name].versions, choice.position)
@@ -224,8 +224,8 @@ def _plan(
         if choice.version not in components[choice.name].versions
     ]
     problems += _missing(container, components)
-    problems += _of_no_use(container, components, system, uarch)
-    problems += _written_twice(list(components.values()))
+    problems += _for_another_network(container, components, system, uarch)
+    problems += _overlapping_installs(list(components.values()))
     BadInput.raise_any(problems)
     chosen = {choice.name: choice for choice in container.components}
     versions = {name: choice.version for name, choice in chosen.items()}
@@ -260,7 +260,7 @@ def _missing(container: Container, components: Mapping[str, Component]) -> Itera
                 yield Problem(f"{choice.name} needs {need.text}, which is not in the recipe", choice.position, hint)
 
 
-def _of_no_use(
+def _for_another_network(
     container: Container, components: Mapping[str, Component], system: System, uarch: str
 ) -> Iterator[Problem]:
     """Yield a problem for each component that is for another network than the system's and would misconfigure NCCL."""
@@ -273,7 +273,7 @@ def _of_no_use(
             yield Problem(f"{choice.name} is for {condition}, but {system.name} has {actual}", choice.position, hint)
 
 
-def _written_twice(components: Sequence[Component]) -> Iterator[Problem]:
+def _overlapping_installs(components: Sequence[Component]) -> Iterator[Problem]:
     for earlier, later in combinations(components, 2):
         for first in earlier.installs:
             for second in later.installs:
@@ -353,7 +353,6 @@ def _stage(
 
 
 def _needed(name: str, components: Mapping[str, Component]) -> set[str]:
-    """Return all direct and indirect dependencies of a component."""
     direct = {need.text for need in components[name].needs}
     return direct.union(*(_needed(need, components) for need in direct))
 

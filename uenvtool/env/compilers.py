@@ -96,7 +96,7 @@ def plain(external: External) -> str:
 
 
 def plan_compilers(
-    recipe: Recipe, system: System, node: NodeType, brought: Mapping[str, SystemPackage], facts: Facts
+    recipe: Recipe, system: System, node: NodeType, node_packages: Mapping[str, SystemPackage], facts: Facts
 ) -> tuple[Compiler, ...]:
     """Return the recipe's compilers, or () if it names none. Packages use the first one unless they name another.
 
@@ -106,11 +106,13 @@ def plan_compilers(
     """
     roots = [recipe.compiler] if recipe.compiler else []
     roots += [_root(pin) for pin in recipe.compilers.values() if pin.when.holds(facts)]
-    builders = brought.get(BUILDER)
+    builders = node_packages.get(BUILDER)
     planned: dict[str, Compiler] = {}
     for root in sorted(roots, key=lambda root: root.spec.package != BUILDER):
         name = root.spec.package
-        planned[name] = _of_the_system(root, system, brought.get(name)) or _built(root, system, node, builders)
+        planned[name] = _provided_by_system(root, system, node_packages.get(name)) or _built(
+            root, system, node, builders
+        )
         if name == BUILDER:
             external = planned[name].external
             builders = SystemPackage(name=BUILDER, position=external.position, externals=(external,), buildable=False)
@@ -128,13 +130,13 @@ def _root(pin: Pin) -> RootSpec:
     return RootSpec(spec=spec, position=pin.position, reason=pin.reason or "for the specs that name it")
 
 
-def _of_the_system(root: RootSpec, system: System, brought: SystemPackage | None) -> Compiler | None:
+def _provided_by_system(root: RootSpec, system: System, package: SystemPackage | None) -> Compiler | None:
     """Return the system's compiler of the requested version with any variants, or None if it must be built.
 
     Raises BadInput if the system does not have the compiler and the recipe does not name one version to build.
     """
     requested = root.spec.versions
-    for external in brought.externals if brought else ():
+    for external in package.externals if package else ():
         known = external.spec.versions
         if requested is None or (known and known.single and requested.contains(known.single)):
             named = parse_spec(f"{root.spec.package}@{requested}" if requested else root.spec.package)

@@ -259,7 +259,6 @@ def _reasoned(document: Document, item: Any, reason: str) -> Document:
 
 
 def _roots(document: Document) -> dict[str, tuple[str, int]]:
-    """Return the group and the index of each package's root spec."""
     roots: dict[str, tuple[str, int]] = {}
     for key, _ in pairs(document.at("groups")):
         specs = document.at("groups", key.value, "specs")

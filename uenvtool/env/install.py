@@ -19,11 +19,11 @@ from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.core.files import fill, last_lines, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.processes import Completed, run
 from uenvtool.core.result import Step
-from uenvtool.env.folder import MODULES
+from uenvtool.env.directory import MODULES
 from uenvtool.env.installable import Installable, pins_of
 from uenvtool.env.output import InstallOutput, explain_failed_install, explain_failed_push
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, index_cache, kept_output, user_cache, without_foreign, write_scope
+from uenvtool.env.runner import Runner, index_cache, log_output, user_cache, without_foreign, write_scope
 from uenvtool.knowledge.lock import installed_hashes
 from uenvtool.knowledge.recipe import module_kinds
 
@@ -124,12 +124,12 @@ def install(
         view = False if options.shared else _views(environment)
         for name in environment.views if view else ():
             _remove_unfinished_views(store / "env" / name)
-        folder = staged_folder(environment, work)
-        write_all(folder, environment.staged_texts(view, options.repos).items())
-        runner = sandboxed(spack, environment, store, work, folder, options)
+        directory = staged_directory(environment, work)
+        write_all(directory, environment.staged_texts(view, options.repos).items())
+        runner = sandboxed(spack, environment, store, work, directory, options)
         installed = Installed()
         for compiler, lock in environment.compiler_locks.items():
-            first = replace(runner, folder=folder / compiler)
+            first = replace(runner, folder=directory / compiler)
             installed += _install(first, replace(environment, lock=lock), store, options, on_step)
         return installed + _install(runner, environment, store, options, on_step)
 
@@ -146,14 +146,14 @@ def require_mount_point(mount: str) -> None:
 def require_mount(mount: str) -> None:
     """Raise BadInput if the mount point does not exist, ToolMissing if this user cannot mount anything there."""
     require_mount_point(mount)
-    with scratch_folder() as folder:
-        done = run([*MOUNTING, folder, mount, "true"])
+    with scratch_folder() as directory:
+        done = run([*MOUNTING, directory, mount, "true"])
     if done.code != 0:
         hint = "run as root, or allow user namespaces (user_namespaces(7))"
         raise ToolMissing(f"cannot mount at {mount}: {done.stderr.strip()}", hint=hint)
 
 
-def staged_folder(environment: Installable, work: Path) -> Path:
+def staged_directory(environment: Installable, work: Path) -> Path:
     """Return the directory for the copy of an environment that Spack installs. work: the directory WORK of a store."""
     return work / Path(ENVIRONMENT).name / environment.place
 
@@ -165,20 +165,20 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, options:
     write to the cache.
     """
     work = store / WORK
-    folder = folder_of(url)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    staged = staged_folder(environment, work)
-    runner = sandboxed(spack, environment, store, work, staged, options, [folder] if folder else ())
+    directory = directory_of(url)
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+    staged = staged_directory(environment, work)
+    runner = sandboxed(spack, environment, store, work, staged, options, [directory] if directory else ())
     signing = ["--unsigned"] if options.unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
-        output = _kept(completed, environment, store)
+        output = _logged_output(completed, environment, store)
         raise explain_failed_push(spack, url=url, code=completed.code, output=output, log=work / LOG)
     return completed.stdout.count("] Pushed ")
 
 
-def folder_of(url: str) -> Path | None:
+def directory_of(url: str) -> Path | None:
     """Return the directory of a file:// URL, or None for another URL."""
     return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
 
@@ -188,7 +188,7 @@ def sandboxed(
     environment: Installable,
     store: Path,
     work: Path,
-    folder: Path,
+    directory: Path,
     options: InstallOptions,
     also: Sequence[Path] = (),
 ) -> Runner:
@@ -204,13 +204,13 @@ def sandboxed(
     prefix = (*MOUNTING, *arguments, store, environment.mount)
     variables = {"LOGNAME": BUILDER, "USER": BUILDER}
     scope = work / "configuration"
-    return Runner(spack=spack, folder=folder, scope=scope, below=options.scope, prefix=prefix, variables=variables)
+    return Runner(spack=spack, folder=directory, scope=scope, below=options.scope, prefix=prefix, variables=variables)
 
 
 def _install(
     runner: Runner, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
 ) -> Installed:
-    """Run `spack install`. In a shared store it continues after a failed package, as the other runs do."""
+    """Run `spack install`. In a shared store, Spack continues after a failed package, as the other runs do."""
     hashes = {package.hash for package in environment.lock.packages}
     output = InstallOutput(total=len(hashes), done={key[:7] for key in hashes & installed_hashes(store)})
 
@@ -225,22 +225,22 @@ def _install(
         completed = runner.run("install", *arguments, on_line=handle)
         if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
             break
-    judged(completed, runner.spack, environment, store)
+    raise_if_failed(completed, runner.spack, environment, store)
     (store / WORK / LOG).unlink(missing_ok=True)
     log = f"$ {completed.command}\n{completed.stdout}{completed.stderr}"
     return Installed(tuple(output.cached), tuple(output.built), log)
 
 
-def judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
+def raise_if_failed(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
     """Raise ToolFailed if Spack failed, and write its complete output to a file in the store."""
     if completed.code != 0:
-        output = _kept(completed, environment, store)
+        output = _logged_output(completed, environment, store)
         raise explain_failed_install(spack, code=completed.code, output=output, log=store / WORK / LOG)
 
 
-def _kept(completed: Completed, environment: Installable, store: Path) -> str:
+def _logged_output(completed: Completed, environment: Installable, store: Path) -> str:
     """Write Spack's output to LOG and return it, with paths in the store instead of paths below the mount point."""
-    return kept_output(completed, store / WORK / LOG, f"{environment.mount}/{WORK}/", f"{store}/{WORK}/")
+    return log_output(completed, store / WORK / LOG, f"{environment.mount}/{WORK}/", f"{store}/{WORK}/")
 
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
@@ -268,9 +268,9 @@ def _remove_unfinished_views(view: Path) -> None:
     """
     complete = os.path.basename(os.readlink(view)) if view.is_symlink() else ""
     generations = view.parent / f"._{view.name}"
-    for folder in generations.iterdir() if generations.is_dir() else ():
-        if folder.name != complete:
-            remove_tree(folder)
+    for directory in generations.iterdir() if generations.is_dir() else ():
+        if directory.name != complete:
+            remove_tree(directory)
 
 
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
@@ -297,16 +297,16 @@ def has_modules(environments: Sequence[Installable]) -> bool:
 def _make_modules(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> None:
     import yaml
 
-    work, folder = store / WORK, f"{environment.mount}/{MODULE_FILES}"
+    work, directory = store / WORK, f"{environment.mount}/{MODULE_FILES}"
     modules = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]
     default = modules.pop("default")
     (kind,) = module_kinds(default)
-    default |= {"enable": [kind], "roots": {kind: folder}, "arch_folder": False}
+    default |= {"enable": [kind], "roots": {kind: directory}, "arch_folder": False}
     sections = {**configuration(environment, options), "modules": {**modules, "default:": default}}
     write_scope(work / MODULE_FILES, sections)
-    runner = sandboxed(spack, environment, store, work, staged_folder(environment, work), options)
+    runner = sandboxed(spack, environment, store, work, staged_directory(environment, work), options)
     done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
-    judged(done, spack, environment, store)
+    raise_if_failed(done, spack, environment, store)
 
 
 def run_post_install(environment: Installable, store: Path) -> None:

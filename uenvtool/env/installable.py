@@ -14,8 +14,8 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.env.compilers import COMPILER
+from uenvtool.env.directory import EXTRA, MANIFEST, MODULES, PURPOSE, lock_of, parts_of
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import EXTRA, MANIFEST, MODULES, PURPOSE, lock_of, parts_of
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.system import GitPin
 
@@ -90,8 +90,8 @@ class Installable:
     @property
     def compilers(self) -> dict[str, Mapping[str, Any]]:
         """The `spack:` sections of the environments that build compilers, by directory, in the order of the builds."""
-        folders = [part for part in parts_of(self.texts) if part]  # the outer directory builds the inner ones
-        names = {part: f"{part}/{MANIFEST}" for part in folders}
+        directories = [part for part in parts_of(self.texts) if part]  # the outer directory builds the inner ones
+        names = {part: f"{part}/{MANIFEST}" for part in directories}
         return {part: _manifest(self.texts[name], self.folder / name) for part, name in names.items()}
 
     @property
@@ -107,7 +107,7 @@ class Installable:
         """
         repos = {name: os.fspath(path) for name, path in on_disk.items()}
         manifests: dict[str, Mapping[str, Any]] = {MANIFEST: {**self.manifest, "view": view}}
-        manifests |= {f"{folder}/{MANIFEST}": manifest for folder, manifest in self.compilers.items()}
+        manifests |= {f"{directory}/{MANIFEST}": manifest for directory, manifest in self.compilers.items()}
         staged = {
             name: _isolated({**manifest, "repos": {**manifest.get("repos", {}), **repos}})
             for name, manifest in manifests.items()
@@ -115,36 +115,36 @@ class Installable:
         return {**self.texts, **staged}
 
 
-def is_environment(folder: Path) -> bool:
+def is_environment(directory: Path) -> bool:
     """Return whether a directory contains a manifest or a lock, and so is meant as an environment."""
-    return any((folder / name).is_file() for name in (MANIFEST, LOCK))
+    return any((directory / name).is_file() for name in (MANIFEST, LOCK))
 
 
-def read_installable(folder: Path) -> Installable:
+def read_installable(directory: Path) -> Installable:
     """Return the resolved environment in a directory.
 
     Raises BadInput if spack.yaml or the lock is missing, AnswerIsNo if the lock cannot be installed.
     """
     try:
-        texts = {name: (folder / name).read_text(encoding="utf-8") for name in _names(folder)}
+        texts = {name: (directory / name).read_text(encoding="utf-8") for name in _names(directory)}
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(
-            f"{folder} is not a Spack environment: {error}", Position(str(folder / MANIFEST)), NAME_DIRECTORY
+            f"{directory} is not a Spack environment: {error}", Position(str(directory / MANIFEST)), NAME_DIRECTORY
         ) from error
     if MANIFEST not in texts:
-        raise BadInput(f"{folder} is not a Spack environment: it has no {MANIFEST}", hint=NAME_DIRECTORY)
-    manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
+        raise BadInput(f"{directory} is not a Spack environment: it has no {MANIFEST}", hint=NAME_DIRECTORY)
+    manifest = _manifest(texts[MANIFEST], directory / MANIFEST)
     locks = {}
     for part in parts_of(texts):
         name = lock_of(part)
         if name not in texts:
-            raise BadInput(f"{folder} has no {name}", hint="resolve it: `uenvtool build RECIPE --concretize`")
-        locks[part] = parse_lock(texts[name], str(folder / name))
-        require_installable(locks[part], str(folder / name))
+            raise BadInput(f"{directory} has no {name}", hint="resolve it: `uenvtool build RECIPE --concretize`")
+        locks[part] = parse_lock(texts[name], str(directory / name))
+        require_installable(locks[part], str(directory / name))
     main, views = locks.pop(""), manifest.get("view")
     return Installable(
-        folder=folder,
-        purpose=str(files.read_record(folder).more.get(PURPOSE, "")),
+        folder=directory,
+        purpose=str(files.read_record(directory).more.get(PURPOSE, "")),
         manifest=manifest,
         lock=main,
         compiler_locks=locks,
@@ -154,12 +154,12 @@ def read_installable(folder: Path) -> Installable:
     )
 
 
-def read_manifest(folder: Path) -> Mapping[str, Any] | None:
+def read_manifest(directory: Path) -> Mapping[str, Any] | None:
     """Return the `spack:` section of the spack.yaml in a directory, or None if there is no spack.yaml.
 
     Raises BadInput if spack.yaml is invalid.
     """
-    path = folder / MANIFEST
+    path = directory / MANIFEST
     return _manifest(path.read_text(encoding="utf-8", errors="replace"), path) if path.is_file() else None
 
 
@@ -219,13 +219,15 @@ def _isolated(manifest: Mapping[str, Any]) -> str:
     return json.dumps({"spack": {"include:": manifest.get("include", []), **sections}}, indent=1)
 
 
-def _names(folder: Path) -> list[str]:
-    names = [name for name in (MANIFEST, LOCK, MODULES) if (folder / name).is_file()]
-    compilers = [path.relative_to(folder).as_posix() for path in sorted((folder / COMPILER).rglob("spack.*"))]
+def _names(directory: Path) -> list[str]:
+    names = [name for name in (MANIFEST, LOCK, MODULES) if (directory / name).is_file()]
+    compilers = [path.relative_to(directory).as_posix() for path in sorted((directory / COMPILER).rglob("spack.*"))]
     names += [name for name in compilers if os.path.basename(name) in (MANIFEST, LOCK)]
-    folders = (folder / REPOSITORY, folder / EXTRA)
-    copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]
-    return [*names, *(path.relative_to(folder).as_posix() for path in copied)]
+    directories = (directory / REPOSITORY, directory / EXTRA)
+    copied = [
+        path for part in directories for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}
+    ]
+    return [*names, *(path.relative_to(directory).as_posix() for path in copied)]
 
 
 def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:

@@ -10,8 +10,8 @@ from uenvtool import __version__
 from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
+from uenvtool.env.directory import EXTRA, MANIFEST, MODULES, again
 from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
-from uenvtool.env.folder import EXTRA, MANIFEST, MODULES, again
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External, SystemPackage
@@ -308,7 +308,7 @@ def _external(external: External, architecture: str) -> Iterator[str]:
 
 
 def _repos(environment: Environment, local: Local, to_top: str = "") -> list[str]:
-    """Return the section of package repositories. to_top: the relative path to the environment's directory."""
+    """Return the lines of `repos:`. to_top: the relative path to the environment's directory."""
     lines = ["repos:"]
     if environment.additions:
         lines += with_comment(f"  {NAMESPACE}: {to_top}{REPOSITORY}", "additional versions from the recipe and system")
@@ -341,9 +341,9 @@ def _view(environment: Environment) -> list[str]:
             *indented(linked(other), 4),
         ]
     if view.prefix_paths:
-        folders = grouped((path, variable) for variable, paths in view.prefix_paths.items() for path in paths)
+        directories = grouped((path, variable) for variable, paths in view.prefix_paths.items() for path in paths)
         lines += ["modules:", "  prefix_inspections:"]
-        lines += [f"    {scalar(path)}: {flow(variables)}" for path, variables in folders.items()]
+        lines += [f"    {scalar(path)}: {flow(variables)}" for path, variables in directories.items()]
     return lines
 
 
@@ -357,7 +357,7 @@ def linked(view: View | FurtherView) -> list[str]:
 def _env_vars(environment: Environment) -> list[str]:
     built = [compiler for compiler in environment.compilers if compiler.built_by]
     compilers_on_path = built if environment.recipe.view.add_compilers else []
-    programs = tuple(folder for compiler in compilers_on_path for folder in compiler.folders)
+    programs = tuple(directory for compiler in compilers_on_path for directory in compiler.folders)
     prepended = {**environment.prepended}
     if programs:
         prepended["PATH"] = (*prepended.get("PATH", ()), *programs)
@@ -381,7 +381,7 @@ def _env_vars(environment: Environment) -> list[str]:
             lines += indented(with_comment(f"- {variable.name}", variable.reason), 2)
     if prepended:
         lines.append("  prepend_path:")
-        for name, folders in prepended.items():
-            reason = "the compilers in the image" if folders == programs else ""
-            lines += with_comment(f"    {name}: {quoted(':'.join(folders))}", reason)
+        for name, directories in prepended.items():
+            reason = "the compilers in the image" if directories == programs else ""
+            lines += with_comment(f"    {name}: {quoted(':'.join(directories))}", reason)
     return lines

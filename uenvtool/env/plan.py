@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.core.errors import BadInput
-from uenvtool.env.brought import brought_here, filled, had_by_nobody, network_needs, preferences
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
+from uenvtool.env.node_packages import filled, network_needs, packages_of_node, preferences, unavailable_versions
 from uenvtool.knowledge.checks import coupled_pins, load_recipe, load_tuning, unbuildable
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
@@ -47,16 +47,16 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     facts = facts_with_mpi(recipe, system, uarch)
     mpi = choose_mpi(recipe, system, facts)
     needs = network_needs(system, mpi, facts)
-    brought = brought_here(system, mpi, needs, facts)
-    BadInput.raise_any([*unbuildable(recipe, facts), *had_by_nobody(recipe, system, mpi, brought, facts)])
-    compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
-    hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, brought)
+    node_packages = packages_of_node(system, mpi, needs, facts)
+    BadInput.raise_any([*unbuildable(recipe, facts), *unavailable_versions(recipe, system, mpi, node_packages, facts)])
+    compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
+    hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
     variants = tuple(_global_variants(recipe, facts))
     roots = {root.package: root for group in groups for root in group.roots}
     preferred = {
-        name: preferences(package, variants, roots.get(name), hard.get(name)) for name, package in brought.items()
+        name: preferences(package, variants, roots.get(name), hard.get(name)) for name, package in node_packages.items()
     }
     return Environment(
         recipe=recipe,
@@ -64,7 +64,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         node=system.nodes[uarch],
         groups=groups,
         variants=variants,
-        packages=tuple(_packages(recipe, system, mpi, compilers, brought, preferred, hard, soft)),
+        packages=tuple(_packages(recipe, system, mpi, compilers, node_packages, preferred, hard, soft)),
         needs={name: need.require for name, need in needs.items() if need.require},
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
@@ -153,7 +153,7 @@ def _packages(
     system: System,
     mpi: ChosenMpi | None,
     compilers: Sequence[Compiler],
-    brought: Mapping[str, SystemPackage],
+    node_packages: Mapping[str, SystemPackage],
     preferred: Mapping[str, tuple[str, tuple[str, ...]]],
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
@@ -161,7 +161,7 @@ def _packages(
     virtual = _languages(recipe, compilers)
     if mpi:
         virtual["mpi"] = Constraint(mpi.text, f"the MPI of {recipe.name if mpi.is_own else system.name}")
-    settings = {**brought, **{compiler.name: _of_compiler(compiler) for compiler in compilers}}
+    settings = {**node_packages, **{compiler.name: _of_compiler(compiler) for compiler in compilers}}
     for name in sorted({*hard, *soft, *settings, *virtual}):
         package = settings.get(name) or SystemPackage(name=name, position=system.tree.position)
         pin = hard.get(name)
@@ -203,7 +203,7 @@ def _reasoned(texts: Sequence[str], reason: str) -> list[Constraint]:
     return [Constraint(text, reason if index == 0 else "") for index, text in enumerate(texts)]
 
 
-def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage]) -> dict[str, Preference]:
+def _soft_pins(recipe: Recipe, facts: Facts, node_packages: Mapping[str, SystemPackage]) -> dict[str, Preference]:
     """Return the preferred versions of each package.
 
     Later sources replace earlier ones: the published table, the recipe's differences from it, the system, and the
@@ -213,7 +213,7 @@ def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage
     preferences_by_name: dict[str, Preference] = {}
     if recipe.published and recipe.published.prefer:
         for name, rows in recipe.published.table.by_package().items():
-            package = brought.get(name)
+            package = node_packages.get(name)
             known = tuple(
                 f"={row.spack_version}"
                 for row in rows
@@ -227,7 +227,7 @@ def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage
                 preferences_by_name[name] = Preference(
                     versions=chosen, reason=difference.reason, origin=difference.position
                 )
-    for name, package in brought.items():
+    for name, package in node_packages.items():
         if package.decides_version:
             preferences_by_name.pop(name, None)
         if package.prefer:

@@ -70,29 +70,29 @@ def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
     repo.yaml was found.
     """
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
-    for candidate in (path, *(path / folder for folder in inside)):
+    for candidate in (path, *(path / directory for directory in inside)):
         if (candidate / "repo.yaml").is_file():
-            return _in_its_place(name, candidate.resolve())
+            return _checked_directory(name, candidate.resolve())
     raise BadInput(
         f"--repo: '{path}' is not a Spack package repository: it has no repo.yaml",
         hint=f"name a checkout, or the directory that contains repo.yaml: --repo {name}=PATH",
     )
 
 
-def _in_its_place(name: str, folder: Path) -> Path:
+def _checked_directory(name: str, directory: Path) -> Path:
     """Return the directory of a package repository. Raises BadInput if it has API 2 and is not inside `spack_repo/`.
 
     Spack 1.1 (repo.py, Repo.__init__) only warns about such a repository, and then finds none of its packages.
     """
-    file = folder / "repo.yaml"
+    file = directory / "repo.yaml"
     api = text(read(file, str(file)).get("repo"), "api")
-    if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in folder.parts[:-1]:
+    if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in directory.parts[:-1]:
         raise BadInput(
-            f"{folder} is not inside a directory `spack_repo/`, so Spack would not find its packages: the repository "
-            f"has API {api}, and v2 or newer requires that directory",
-            hint=f"name its checkout, or move it: mkdir spack_repo && mv {folder} spack_repo/{name}",
+            f"{directory} is not inside a directory `spack_repo/`, which Spack requires for package API v2 or newer "
+            f"(the repository has {api})",
+            hint=f"name its checkout, or move it: mkdir spack_repo && mv {directory} spack_repo/{name}",
         )
-    return folder
+    return directory
 
 
 def repository_folders(named: Mapping[str, Path], pins: Mapping[str, GitPin]) -> dict[str, Path]:
@@ -119,12 +119,12 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
     seen, unseen = [], []
     if spack and pin.tag and pin.tag.removeprefix("v") != spack.version:
         seen.append(f"Spack {spack.version} is used instead of the pinned {pin.revision}")
-    checkouts = {name: (folder, "repo.yaml", pins[name]) for name, folder in repos.items() if name in pins}
+    checkouts = {name: (directory, "repo.yaml", pins[name]) for name, directory in repos.items() if name in pins}
     if spack and (pin.commit or pin.branch) and not pin.tag:
         checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
-    for name, (folder, file, repo_pin) in checkouts.items():
-        head = _commit(folder, file, "HEAD") if _is_at(folder, repo_pin.paths) else ""
-        pinned = repo_pin.commit or _commit(folder, file, repo_pin.revision)
+    for name, (directory, file, repo_pin) in checkouts.items():
+        head = _commit(directory, file, "HEAD") if _is_at(directory, repo_pin.paths) else ""
+        pinned = repo_pin.commit or _commit(directory, file, repo_pin.revision)
         if not head:
             unseen.append(
                 f"{name} is not a git checkout, so it could not be compared with the pinned {repo_pin.revision}"
@@ -135,25 +135,25 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
     return Deviations(seen=tuple(seen), unseen=tuple(unseen))
 
 
-def _is_at(folder: Path, paths: tuple[str, ...]) -> bool:
+def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
     """Return whether a directory is at one of the pin's paths in its checkout, or the pin gives none.
 
     A copied directory is inside another git repository, at another path.
     """
     prefix = (
-        processes.run(["git", "-C", folder, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
+        processes.run(["git", "-C", directory, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
     )
     return prefix is None or prefix.stdout.strip().rstrip("/") in paths
 
 
-def _commit(folder: Path, file: str, revision: str) -> str:
+def _commit(directory: Path, file: str, revision: str) -> str:
     """Return the commit of a revision, or "" if git does not track the file or is not installed."""
     if (
         shutil.which("git") is None
-        or processes.run(["git", "-C", folder, "ls-files", "--error-unmatch", file]).code != 0
+        or processes.run(["git", "-C", directory, "ls-files", "--error-unmatch", file]).code != 0
     ):
         return ""
-    done = processes.run(["git", "-C", folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
+    done = processes.run(["git", "-C", directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
     return done.stdout.strip() if done.code == 0 else ""
 
 

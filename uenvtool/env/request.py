@@ -10,7 +10,7 @@ from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName,
 
 SPACK = "spack"
 STACKINATOR = {"stackinator": 2, "stackinator3": 3}
-"""The versions of Stackinator recipes, by the values of --format."""
+"""The version of the Stackinator recipe for each value of --format."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

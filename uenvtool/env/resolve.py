@@ -14,7 +14,7 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import render_to_resolve
 from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, index_cache, kept_output, write_scope
+from uenvtool.env.runner import Runner, index_cache, log_output, write_scope
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable, require_network
 from uenvtool.knowledge.place import supports_target, this_operating_system, unknown_targets
 
@@ -46,19 +46,19 @@ def resolve(
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         arguments = resolving(spack, answers, scratch)
-        folder, scope = scratch / "environment", scratch / "configuration"
-        write_all(folder, {**files, **render_to_resolve(environment, repos)}.items())
+        directory, scope = scratch / "environment", scratch / "configuration"
+        write_all(directory, {**files, **render_to_resolve(environment, repos)}.items())
         write_scope(scope, {"config": places(environment, scratch)})
-        runner = Runner(spack=spack, folder=folder / part, scope=scope)
+        runner = Runner(spack=spack, folder=directory / part, scope=scope)
         completed = runner.run("python", *arguments, on_step=on_step)
         lock = runner.folder / LOCK
         if completed.code == 0 and lock.is_file():
-            return in_order(lock.read_text(encoding="utf-8"))
-        output = kept_output(completed, log, str(runner.folder), "ENVIRONMENT")
+            return sorted_lock(lock.read_text(encoding="utf-8"))
+        output = log_output(completed, log, str(runner.folder), "ENVIRONMENT")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
 
 
-def in_order(text: str) -> str:
+def sorted_lock(text: str) -> str:
     """Return a lock with its roots and packages sorted, or any other text unchanged.
 
     Spack's order differs between runs, and the name of an image depends on the bytes of its lock.
@@ -82,7 +82,7 @@ def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[s
     return [SCRIPT, scratch / ANSWERS]
 
 
-def checked_lock(text: str, environment: Environment, part: str, spack: Spack) -> Lock:
+def parse_resolved_lock(text: str, environment: Environment, part: str, spack: Spack) -> Lock:
     """Parse the text of a part's lock.
 
     Raises ToolFailed if the text is not a lock, if it is for other nodes, or if the installed software would not work.

@@ -80,7 +80,7 @@ def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
     return {**without_foreign(), "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
-def kept_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
+def log_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
     """Write a failed command and its output to a log, and return the output, with `place` replaced by `shown`."""
     output, command = (text.replace(place, shown) for text in (completed.stdout + completed.stderr, completed.command))
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
@@ -99,13 +99,13 @@ def answer_of(completed: processes.Completed) -> Any:
         raise ToolFailed("a script in Spack's Python printed no result", hint=hint) from error
 
 
-def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
+def write_scope(directory: Path, sections: Mapping[str, object]) -> None:
     """Write a directory of Spack configuration, one JSON file per section, which Spack reads as YAML.
 
     A section whose name ends with `:` overrides that section of all other configuration.
     """
     texts = {name.rstrip(":"): json.dumps({name: section}, indent=1) for name, section in sections.items()}
-    write_all(folder, ((f"{name}.yaml", text) for name, text in texts.items()))
+    write_all(directory, ((f"{name}.yaml", text) for name, text in texts.items()))
 
 
 def user_cache() -> Path:
@@ -136,15 +136,15 @@ def remove_half_made_clones() -> None:
         descriptor = os.open(user_cache() / "package-repository.lock", os.O_RDWR)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in filter(_is_incomplete, incomplete):
-                remove_tree(folder)
+            for directory in filter(_is_incomplete, incomplete):
+                remove_tree(directory)
         finally:
             os.close(descriptor)
 
 
-def _is_incomplete(folder: Path) -> bool:
+def _is_incomplete(directory: Path) -> bool:
     with contextlib.suppress(OSError):  # not a directory, or another run has removed it
-        return os.listdir(folder) == [".git"]
+        return os.listdir(directory) == [".git"]
     return False
 
 

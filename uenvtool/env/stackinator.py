@@ -14,10 +14,10 @@ from typing import Any
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
-from uenvtool.env import folder as env_folder
+from uenvtool.env import directory as env_directory
 from uenvtool.env.compilers import LANGUAGES
+from uenvtool.env.directory import EXTRA, build_again
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
-from uenvtool.env.folder import EXTRA, build_again
 from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.request import STACKINATOR
@@ -71,24 +71,26 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     return files
 
 
-def write_recipe(environment: Environment, version: int, folder: Path, *, force: bool, dry_run: bool) -> dict[str, Any]:
+def write_recipe(
+    environment: Environment, version: int, directory: Path, *, force: bool, dry_run: bool
+) -> dict[str, Any]:
     """Write a Stackinator recipe, and return the directory, the version and the files for --json.
 
     Raises BadInput if the directory contains files that uenvtool did not write.
     """
     files = render_recipe(environment, version)
     if not dry_run:
-        with locked(folder):
+        with locked(directory):
             purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
-            env_folder.refuse_foreign(folder, files, purpose=purpose, force=force)
-            env_folder.write_environment(folder, files, purpose=purpose)
-    return {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
+            env_directory.refuse_foreign(directory, files, purpose=purpose, force=force)
+            env_directory.write_environment(directory, files, purpose=purpose)
+    return {"folder": str(directory), "version": version, "files": [str(directory / name) for name in files]}
 
 
-def check_recipe(environment: Environment, version: int, folder: Path) -> None:
+def check_recipe(environment: Environment, version: int, directory: Path) -> None:
     """Raise AnswerIsNo, with the diff, if a Stackinator recipe on disk is out of date."""
-    command = build_again(environment, folder, *_form(version), kind="stackinator")
-    check_generated(folder, render_recipe(environment, version), again=command)
+    command = build_again(environment, directory, *_form(version), kind="stackinator")
+    check_generated(directory, render_recipe(environment, version), again=command)
 
 
 def _form(version: int) -> list[str]:

@@ -16,12 +16,12 @@ from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.words import counted, size_text
 from uenvtool.env.build import build_environment
-from uenvtool.env.folder import EXTRA, usual_folder
+from uenvtool.env.directory import EXTRA, usual_directory
 from uenvtool.env.install import (
     POST_INSTALL,
     Installed,
     InstallOptions,
-    folder_of,
+    directory_of,
     install,
     make_modules,
     push,
@@ -112,7 +112,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
-    notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
+    notes = _push(plan, as_url(request.push), progress) if request.push else ()
     warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
@@ -123,7 +123,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     Raises the same errors as `build_image`, before anything is installed.
     """
     for place in request.mirror:
-        if (folder := folder_of(as_url(place))) and not folder.is_dir():
+        if (directory := directory_of(as_url(place))) and not directory.is_dir():
             hint = "name a directory or a URL; to create a mirror: `spack -e DIR mirror create --all -d MIRROR`"
             raise BadInput(f"--mirror '{place}': directory not found", hint=hint)
     options = install_options(request)
@@ -137,8 +137,8 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     refuse_foreign(target)
     refuse_others(target)
     if spack is None:
-        folders = [os.fspath(environment.folder) for environment in environments]
-        again = shlex.join(["uenvtool", "image", "build", *folders, "-o", os.fspath(target)])
+        directories = [os.fspath(environment.folder) for environment in environments]
+        again = shlex.join(["uenvtool", "image", "build", *directories, "-o", os.fspath(target)])
         raise spack_is_missing(_pin(first), again)
     return ImagePlan(
         spack=spack,
@@ -159,7 +159,7 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     environment = named_environment(source, request.system, request.uarch)
     find_programs()  # fail before the slow steps
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
-    outcome = build_environment(environment, usual_folder(environment), order, progress)
+    outcome = build_environment(environment, usual_directory(environment), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
         steps = indent("\n".join(outcome.next_steps), "  ")
@@ -243,7 +243,7 @@ def _install(plan: ImagePlan, progress: Progress) -> Installed:
     return installed
 
 
-def _pushed(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
+def _push(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
     """Push the packages to a build cache. The image and its report are complete, and stay if this fails."""
     with files.locked(plan.store, below=False), progress(f"pushing packages to {url}"):
         count = sum(push(plan.spack, environment, plan.store, url, plan.options) for environment in plan.environments)
@@ -284,8 +284,8 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
 def absent_caches(request: ImageRequest) -> Iterator[str]:
     """Yield a warning for each build cache on disk that does not exist. Spack ignores it silently."""
     for url in map(as_url, request.cache):
-        folder = folder_of(url)
-        if folder is not None and not folder.is_dir():
+        directory = directory_of(url)
+        if directory is not None and not directory.is_dir():
             yield f"the build cache {url} does not exist"
 
 

@@ -24,32 +24,33 @@ Compiled = list[tuple[Path, dict[bytes, int]]]
 """The data file of each worker, with the name and length of the bytecode of its modules, in order."""
 
 
-def compile_tree(python: Path, folder: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
-    """Write the bytecode of every module below `folder` next to it. Return the number of compiled modules.
+def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
+    """Write the bytecode of every module below `directory` next to it. Return the number of compiled modules.
 
-    python: an interpreter of the version that will import the modules. folder: an environment or a directory in one.
+    python: an interpreter of the version that will import the modules. directory: an environment or a directory in one.
     checked: Python compares the bytecode with the time and size of the source at each import, as for its own bytecode.
     Otherwise the bytecode is `unchecked-hash` (PEP 552), and Python never compares it, which is for trees that nobody
     changes. done: modules that already have bytecode, relative to the environment. A file that does not compile is
     skipped, as in compileall. Raises ToolFailed if Python does not run or cannot write.
     """
-    root = next((parent for parent in (folder, *folder.parents) if (parent / "pyvenv.cfg").is_file()), folder)
+    root = next((parent for parent in (directory, *directory.parents) if (parent / "pyvenv.cfg").is_file()), directory)
     with scratch_folder() as scratch:
         kind = "checked" if checked else "unchecked"
-        modules = {name: size for name, size in sources(root, folder).items() if name not in done}
+        modules = {name: size for name, size in sources(root, directory).items() if name not in done}
         compiled = _compile([python], root, modules, scratch, kind)
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
-def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
+def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
     """Compile the `unchecked-hash` bytecode of modules into bundles. Writes only to `scratch`.
 
-    python: the command that starts Python. modules: paths relative to `folder`, with their sizes in bytes. The file of
-    each bundle starts with unused bytes for the definitions of its contents. Raises ToolFailed if Python does not run.
+    python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. The file
+    of each bundle starts with unused bytes for the definitions of its contents. Raises ToolFailed if Python does not
+    run.
     """
     start = header_bytes([cache_name(name, LONGEST_TAG) for name in modules])
     bundles = []
-    for data, lengths in _compile(python, folder, modules, scratch, "unchecked", start=start):
+    for data, lengths in _compile(python, directory, modules, scratch, "unchecked", start=start):
         content, offset = _mapped(data), start
         contents = {}
         for name, length in lengths.items():
@@ -62,8 +63,8 @@ def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, i
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
     """Return the path of a module's bytecode (PEP 3147), relative to the same directory as the module's name."""
-    folder, slash, base = name.rpartition(b"/")
-    return b"%b%b__pycache__/%b%b.pyc" % (folder, slash, base[:-2], tag)
+    directory, slash, base = name.rpartition(b"/")
+    return b"%b%b__pycache__/%b%b.pyc" % (directory, slash, base[:-2], tag)
 
 
 def workers() -> int:
@@ -77,11 +78,11 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b"")
 
 
-def sources(root: Path, folder: Path) -> dict[bytes, int]:
-    """Return the modules below `folder`, relative to `root`, with their sizes. Symlinked directories are skipped."""
+def sources(root: Path, directory: Path) -> dict[bytes, int]:
+    """Return the modules below `directory`, relative to `root`, with their sizes. Symlinked directories are skipped."""
     sizes = {}
-    for parent, folders, names in os.walk(os.fsencode(folder)):
-        folders[:] = [name for name in folders if name != b"__pycache__"]
+    for parent, directories, names in os.walk(os.fsencode(directory)):
+        directories[:] = [name for name in directories if name != b"__pycache__"]
         for path in (os.path.join(parent, name) for name in names if name.endswith(b".py")):
             sizes[os.path.relpath(path, os.fsencode(root))] = os.lstat(path).st_size if os.path.lexists(path) else 0
     return dict(sorted(sizes.items()))

@@ -97,12 +97,12 @@ def _mounted(request: ImageRequest) -> str:
 
 
 def _store(request: ImageRequest) -> Check:
-    folder = Path(os.path.abspath(request.store or usual_stores()))
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    directory = Path(os.path.abspath(request.store or usual_stores()))
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        problem = Problem(f"cannot write to the store {folder}", hint="name another directory with --store")
+        problem = Problem(f"cannot write to the store {directory}", hint="name another directory with --store")
         return Check("store", problem=problem)
-    return Check("store", f"{folder}, {size_text(shutil.disk_usage(nearest).free)} free")
+    return Check("store", f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free")
 
 
 def _checked(name: str, work: Callable[[], T], text: Callable[[T], str]) -> Check:

@@ -187,16 +187,16 @@ def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount
         if compiled := _BYTECODE.search(name):
             source = f"{name[: compiled.start()]}{compiled[1]}.py"
             bytecode[source] = bytecode.get(source, 0) + names[name].size
-    for folder in [name for name in names if name.endswith(".dist-info")]:
-        parsed = _INFO.fullmatch(folder)
-        metadata = names.get(f"{folder}/METADATA")  # in a view: a symlink to the package's own file
+    for directory in [name for name in names if name.endswith(".dist-info")]:
+        parsed = _INFO.fullmatch(directory)
+        metadata = names.get(f"{directory}/METADATA")  # in a view: a symlink to the package's own file
         is_in_view = mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/"))
         if parsed is None or is_in_view:
             continue
-        files = set(_recorded(texts.get(f"{folder}/RECORD", ""), parsed["site"]))
+        files = set(_recorded(texts.get(f"{directory}/RECORD", ""), parsed["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
         yield InstalledPackage(
-            name=canonical(parsed["name"]), version=parsed["version"], kind=PYTHON, bytes=size, folder=folder
+            name=canonical(parsed["name"]), version=parsed["version"], kind=PYTHON, bytes=size, folder=directory
         )
 
 
@@ -212,19 +212,19 @@ def _of_spack(contents: Contents) -> Iterator[InstalledPackage]:
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 
-    def folders(keys: Iterable[str]) -> tuple[str, ...]:
+    def directories(keys: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({installs[key].folder for key in keys if key in installs} & names.keys()))
 
     # A compiler in the image has two rows: the built package, and the external that builds other packages.
-    for folder, rows in grouped((row.folder, row) for row in installs.values() if row.folder in names).items():
+    for directory, rows in grouped((row.folder, row) for row in installs.values() if row.folder in names).items():
         yield InstalledPackage(
             name=rows[0].name,
             version=rows[0].version,
             kind=SPACK,
-            bytes=sizes[folder],
-            folder=folder,
-            needs=folders(key for row in rows for key in row.needs),
-            build_only=folders(key for row in rows for key in row.build_only),
+            bytes=sizes[directory],
+            folder=directory,
+            needs=directories(key for row in rows for key in row.needs),
+            build_only=directories(key for row in rows for key in row.build_only),
         )
 
 

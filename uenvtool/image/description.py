@@ -11,8 +11,8 @@ from typing import Any
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.words import counted, grouped
+from uenvtool.env.directory import EXTRA, MANIFEST
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import EXTRA, MANIFEST
 from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.installable import Installable, repos_of, texts_of
 from uenvtool.env.manifest import REFRAME
@@ -34,16 +34,16 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
 """Directories of a view and the variables that contain them (Spack v1.1.0, etc/spack/defaults/base/modules.yaml)."""
 
 
-def described(environments: Sequence[Installable], store: Path, folders: Mapping[str, str]) -> dict[str, str]:
+def described(environments: Sequence[Installable], store: Path, directories: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata files of an image, by their name in the image.
 
-    folders: the directories of the views, relative to the store. Raises BadInput if a view sets an invalid variable.
+    directories: the directories of the views, relative to the store. Raises BadInput if a view sets an invalid name.
     """
     first = environments[0]
     has_programs = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
     user_bin = [f"{first.mount}/{LOCAL}/bin"] if has_programs else []
     views = {
-        view: _view(environment, view, store / folders[view], user_bin)
+        view: _view(environment, view, store / directories[view], user_bin)
         for environment in environments
         for view in environment.views
     }
@@ -56,7 +56,7 @@ def described(environments: Sequence[Installable], store: Path, folders: Mapping
     return {
         ENV: env_json(uenv),
         PACKED: packed_json(first.mount, bytecode="unchecked-hash"),
-        **{f"{folder}/activate.sh": _activation(views[view]) for view, folder in folders.items()},
+        **{f"{directory}/activate.sh": _activation(views[view]) for view, directory in directories.items()},
         **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
         **{f"{RECIPE}/{file}": text for file, text in texts_of(environments).items()},
         **_metadata(environments),
@@ -132,20 +132,20 @@ def _spack_variables(environment: Installable) -> dict[str, str]:
     return {name: str(value) for name, value in variables.items() if value}
 
 
-def _view(environment: Installable, name: str, folder: Path, user_bin: Sequence[str]) -> UenvView:
+def _view(environment: Installable, name: str, directory: Path, user_bin: Sequence[str]) -> UenvView:
     """Return a view that prepends its existing directories to the path variables.
 
     The directories in `user_bin`, from the user's script, and those of the compilers follow the view's directories.
     """
     root = environment.root_of(name)
-    inspected = _inspected(environment.manifest, folder)
+    inspected = _inspected(environment.manifest, directory)
     paths = {
         variable: [root if part == "." else f"{root}/{part}" for part in parts] for variable, parts in inspected.items()
     }
     if user_bin:
         paths.setdefault("PATH", []).extend(user_bin)
-    for variable, folders in environment.manifest.get("env_vars", {}).get("prepend_path", {}).items():
-        paths.setdefault(variable, []).extend(str(folders).split(":"))
+    for variable, directories in environment.manifest.get("env_vars", {}).get("prepend_path", {}).items():
+        paths.setdefault(variable, []).extend(str(directories).split(":"))
     lists = {variable: [ListUpdate(op="prepend", paths=named)] for variable, named in paths.items()}
     scalars = _variables(environment, name)
     for variable in (*lists, *scalars):
@@ -162,13 +162,13 @@ def _view(environment: Installable, name: str, folder: Path, user_bin: Sequence[
     )
 
 
-def _inspected(manifest: Mapping[str, Any], folder: Path) -> dict[str, list[str]]:
+def _inspected(manifest: Mapping[str, Any], directory: Path) -> dict[str, list[str]]:
     configured = manifest.get("modules", {}).get("prefix_inspections", {})
     inspections = {
         **INSPECTED,
         **{part.removeprefix("./") or ".": tuple(variables) for part, variables in configured.items()},
     }
-    present = {part: variables for part, variables in inspections.items() if (folder / part).is_dir()}
+    present = {part: variables for part, variables in inspections.items() if (directory / part).is_dir()}
     return grouped((variable, part) for part, variables in present.items() for variable in variables)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped
-from uenvtool.env.folder import MANIFEST
+from uenvtool.env.directory import MANIFEST
 from uenvtool.image import contents
 from uenvtool.image.read import superblock
 from uenvtool.knowledge import yamltree
@@ -115,7 +115,6 @@ def _of_image(path: Path) -> Side:
 
 
 def _of_recipe(recipe: Recipe) -> dict[str, list[str]]:
-    """Return the root specs and hard pins of a recipe, with their versions."""
     requested: dict[str, list[str]] = {root.spec.package: [] for root in recipe.roots}
     for request in version_requests(recipe):
         known = requested.setdefault(request.package, [])

@@ -25,7 +25,7 @@ MEMORY = "512M"
 class Packed:
     """An image that was written, compared with its tree, and synced to disk.
 
-    path: its path before it is published. bytes: its size.
+    path: the path that it was written to. bytes: its size.
     """
 
     path: Path
@@ -111,7 +111,6 @@ def _reason(completed: processes.Completed) -> str:
 
 
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
-    """Return the options that exclude names that are left out or replaced."""
     names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if tree.replaced(name))]
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     files.fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})

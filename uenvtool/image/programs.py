@@ -64,13 +64,13 @@ def find_programs() -> Programs:
 
 def find_program(name: str) -> str:
     """Return the path of a program of squashfs-tools. Raises ToolMissing, with ways to install it."""
-    folders = [
+    directories = [
         os.environ.get("PATH", os.defpath),
         *(f"{view.root}/bin" for view in loaded_views(os.environ)),
         "/usr/sbin",
         "/sbin",
     ]
-    program = shutil.which(name, path=os.pathsep.join(folders))
+    program = shutil.which(name, path=os.pathsep.join(directories))
     if program is None:
         raise ToolMissing.not_on_path(name, HOW_TO_GET)
     return program

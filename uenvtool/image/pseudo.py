@@ -86,9 +86,9 @@ def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path
     epoch: the time of each file, in seconds since 1970. Raises BadInput if a name contains a line break.
     """
     first = scratch / "added"
-    folders = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
+    directories = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
     definitions = file_definitions(tree, tree.added, epoch, sparse_field=programs.sparse_field)
-    fill_from(first, [*folders, *definitions, MARK, *tree.added.values()])
+    fill_from(first, [*directories, *definitions, MARK, *tree.added.values()])
     for bundle in tree.bundles:
         write_bundle_header(tree, bundle, epoch, sparse_field=programs.sparse_field)
     return [first, *(bundle.file for bundle in tree.bundles)]
@@ -132,7 +132,7 @@ def read_header(stream: BinaryIO, *, lines: int) -> bytes:
 
 
 def unescaped(text: bytes) -> bytes:
-    """Return an escaped name without its escapes."""
+    """Return a name from a definition without its escapes."""
     return _ESCAPE.sub(rb"\1", text)
 
 

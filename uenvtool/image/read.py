@@ -85,10 +85,10 @@ def read_texts(
 
 def _is_text(name: str, entries: Mapping[str, Listed], largest: int) -> bool:
     entry = entries.get(name)
-    folders = [entries.get(os.fsdecode(parent)) for parent in parents(os.fsencode(name))]
+    directories = [entries.get(os.fsdecode(parent)) for parent in parents(os.fsencode(name))]
     is_file = entry is not None and entry.kind == FILE and entry.size <= largest
     is_plain = re.fullmatch(r"[\w./+@%~,=-]+", name, re.ASCII) is not None and not name.startswith("-")
-    return is_plain and is_file and all(folder is not None and folder.kind == FOLDER for folder in folders)
+    return is_plain and is_file and all(directory is not None and directory.kind == FOLDER for directory in directories)
 
 
 def refuse_foreign(target: Path) -> None:
@@ -103,14 +103,14 @@ def refuse_foreign(target: Path) -> None:
         raise BadInput(f"{target} is not an image that uenvtool packed", hint=hint)
 
 
-def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
+def _extract(image: Path, directory: Path, names: Sequence[str]) -> None:
     options = [*listings.limits(), "-no-progress", "-no-xattrs"]
-    command: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
+    command: list[str | Path] = [find_program("unsquashfs"), *options, "-d", directory, image, *names]
     completed = processes.run(command, memory_bytes=listings.MEMORY_BYTES)
-    if completed.code != 0 or not folder.is_dir():
+    if completed.code != 0 or not directory.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line[:1].strip()]  # without continuation lines
         reason = lines[0] if lines else f"exit code {completed.code}"
-        if full := files.full_disk(folder, completed.stderr):
+        if full := files.full_disk(directory, completed.stderr):
             raise full
         with listings.damage_reported(image):
             raise ToolFailed(f"unsquashfs failed: {reason}")

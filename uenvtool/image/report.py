@@ -77,7 +77,7 @@ def report_of(
         "environments": [_inputs(environment) for environment in environments],
         "from_cache": sorted(installed.cached),
         "built": sorted(installed.built),
-        "in_the_store_before": sorted(_before(environments, installed)),
+        "in_the_store_before": sorted(_previously_installed(environments, installed)),
         "seconds": dict(seconds),
     }
 
@@ -97,7 +97,7 @@ def _inputs(environment: Installable) -> dict[str, Any]:
     }
 
 
-def _before(environments: Sequence[Installable], installed: Installed) -> set[str]:
+def _previously_installed(environments: Sequence[Installable], installed: Installed) -> set[str]:
     """Return the packages, except externals, that the store contained before this run, as NAME-VERSION."""
     locks = [lock for environment in environments for lock in environment.locks]
     locked = {

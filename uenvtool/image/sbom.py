@@ -56,7 +56,6 @@ def sbom(path: Path) -> Result:
 
 
 def _is_lock(path: Path) -> bool:
-    """Return whether a file is named spack.lock, or starts like JSON."""
     with open(path, "rb") as stream:
         return path.name == LOCK or stream.read(64).lstrip().startswith(b"{")
 
@@ -89,16 +88,16 @@ def _of_lock(path: Path) -> Bill:
 
 def packages_of(lock: Lock) -> list[InstalledPackage]:
     """Return the packages of a lock in order, including externals. Their directories are NAME-VERSION-HASH."""
-    folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
+    directories = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
     return sorted(
         InstalledPackage(
             name=package.name,
             version=package.version,
             kind=SPACK,
             bytes=0,
-            folder=folders[package.hash],
-            needs=tuple(sorted({folders[key] for key in package.dependencies if key in folders})),
-            build_only=tuple(sorted({folders[key] for key in package.build_only if key in folders})),
+            folder=directories[package.hash],
+            needs=tuple(sorted({directories[key] for key in package.dependencies if key in directories})),
+            build_only=tuple(sorted({directories[key] for key in package.build_only if key in directories})),
         )
         for package in lock.packages
     )

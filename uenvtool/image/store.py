@@ -35,10 +35,10 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     for the bytecode. Raises BadInput if the store has no packages, ToolFailed if the environment's Python does not run.
     """
     first = environments[0]
-    installs = _cut_database(environments, store)
+    installs = _filtered_database(environments, store)
     below = f"{first.mount}/"
     prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
-    views = {view: _view_folder(each, store, view) for each in environments for view in each.views}
+    views = {view: _view_directory(each, store, view) for each in environments for view in each.views}
     local = {LOCAL} if POST_INSTALL in first.texts else set()
     local |= {MODULE_FILES} if has_modules(environments) else set()
     left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG, *local}))
@@ -63,7 +63,7 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     )
 
 
-def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
+def _filtered_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
     """Return Spack's database of a store, with only the packages in the locks and without installation times."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
@@ -104,8 +104,8 @@ def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
 
 
 def _records_of_a_build(store: Path, prefix: str) -> Iterator[str]:
-    folder = store / prefix / ".spack"
-    for name in os.listdir(folder) if folder.is_dir() else ():
+    directory = store / prefix / ".spack"
+    for name in os.listdir(directory) if directory.is_dir() else ():
         if name not in PACKAGE_RECORDS:
             yield f"{prefix}/.spack/{name}"
 
@@ -139,10 +139,10 @@ def _bytecode(
     bundles = []
     for python, sizes in sorted(modules.items()):
         if python:
-            folder = scratch / files.digest(python)
-            folder.mkdir(parents=True, exist_ok=True)
+            directory = scratch / files.digest(python)
+            directory.mkdir(parents=True, exist_ok=True)
             mounting = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
-            bundles += bytecode.gather([*mounting, python], store, sizes, folder)
+            bundles += bytecode.gather([*mounting, python], store, sizes, directory)
     return bundles
 
 
@@ -152,7 +152,7 @@ def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[
     for environment in reversed(environments):
         paths = [str((installs.get(package.hash) or {}).get("path") or "") for package in environment.lock.packages]
         names = [path.removeprefix(f"{environment.mount}/") for path in paths]
-        names += [_view_folder(environment, store, view) for view in environment.views]
+        names += [_view_directory(environment, store, view) for view in environment.views]
         owners |= {os.fsencode(name): environment for name in names}
     return owners
 
@@ -168,7 +168,7 @@ def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below
     return {name for name, target in inside.items() if any(part in left_out for part in (target, *parents(target)))}
 
 
-def _view_folder(environment: Installable, store: Path, view: str) -> str:
+def _view_directory(environment: Installable, store: Path, view: str) -> str:
     """Return the directory of a view, relative to the store. The view's name is usually a symlink to it."""
     name = f"env/{view}"
     if not (store / name).is_symlink():

@@ -145,14 +145,14 @@ def parents(name: bytes) -> Iterator[bytes]:
         parent = os.path.dirname(parent)
 
 
-def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
+def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
     """Return the entries below a directory, except names in `left_out` and base names in `skipped`.
 
     Raises BadInput for a device, pipe or socket, ToolFailed if something cannot be read.
     """
     entries: dict[bytes, Entry] = {}
     waiting = [b""]
-    root = os.fsencode(folder)
+    root = os.fsencode(directory)
     try:
         while waiting:
             if processes.is_interrupted():  # threads get no KeyboardInterrupt
@@ -167,7 +167,7 @@ def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[
                     if entries[name].kind == "d":
                         waiting.append(name)
     except OSError as error:
-        raise ToolFailed(f"cannot read {os.fsdecode(error.filename or folder)}: {error.strerror}") from error
+        raise ToolFailed(f"cannot read {os.fsdecode(error.filename or directory)}: {error.strerror}") from error
     return entries
 
 

@@ -65,17 +65,17 @@ class BuildPathScanner:
     """Searches file contents for the paths of build directories."""
 
     def __init__(self, build_folders: Sequence[str]) -> None:
-        more = [os.fsencode(folder.rstrip("/")) for folder in build_folders]
+        more = [os.fsencode(directory.rstrip("/")) for directory in build_folders]
         self.hints = (*HINTS, *more)
-        ends = (re.escape(folder) + rb"(?![\w.-])" for folder in more)
+        ends = (re.escape(directory) + rb"(?![\w.-])" for directory in more)
         self.pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *ends]))
 
     def hinted(self, content: bytes) -> bool:
-        """Return whether a content may contain a build directory. Fast, but may be wrong if it returns True."""
+        """Return whether a file's content may name a build directory: a fast check with false positives."""
         return any(hint in content for hint in self.hints)
 
     def search(self, content: bytes) -> str:
-        """Return the first build directory in a content, or ""."""
+        """Return the first build directory in a file's content, or ""."""
         match = self.pattern.search(content) if self.hinted(content) else None
         return os.fsdecode(match[0]) if match else ""
 
@@ -199,7 +199,7 @@ def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes
 
 
 def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
-    """Read a large file once. Only libraries and meta/env.json are kept in memory completely."""
+    """Read a large file once. Only libraries and meta/env.json are kept in memory as a whole."""
     first = next(file.pieces)
     digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
     is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
@@ -228,7 +228,7 @@ def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
     record.
     """
     if facts.needs is not None:
-        return not any(scanner.search(os.fsencode(f"{folder}/")) for folder in facts.needs.folders)
+        return not any(scanner.search(os.fsencode(f"{directory}/")) for directory in facts.needs.folders)
     return facts.is_archive or re.fullmatch(RECORDS, name, re.DOTALL) is not None
 
 
@@ -274,17 +274,17 @@ def package_problems(contents: Contents) -> Iterator[str]:
     for key, install in contents.installs.items():
         if key not in locked:
             yield f"{install.name}@{install.version} (/{key[:7]}) is installed, but is not in the lock"
-    folders = {install.folder for install in contents.installs.values()} & contents.by_name.keys()
-    parents = {os.path.dirname(folder) for folder in folders} - {""}
+    directories = {install.folder for install in contents.installs.values()} & contents.by_name.keys()
+    parents = {os.path.dirname(directory) for directory in directories} - {""}
     for name in contents.by_name:
-        if os.path.dirname(name) in parents and name not in folders:
+        if os.path.dirname(name) in parents and name not in directories:
             yield f"{name} is among the packages, but is not a package in Spack's database"
 
 
 def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
     """Yield a problem for each build directory that files use. using: the build directory by file."""
-    for folder, names in grouped((folder, name) for name, folder in using.items()).items():
-        yield f"the build directory {folder} is used by {listed(names, _MOST_NAMES)}"
+    for directory, names in grouped((directory, name) for name, directory in using.items()).items():
+        yield f"the build directory {directory} is used by {listed(names, _MOST_NAMES)}"
 
 
 def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:

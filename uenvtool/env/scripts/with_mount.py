@@ -59,11 +59,11 @@ def main(*words: str) -> None:
     _call(libc.mount, *names, None, ctypes.c_ulong(MS_BIND), None, step=f"mount {store} at {mount}")
     temporary, named = [*SHARED, os.environ.get("TMPDIR", SHARED[0])], options["--writable"]
     if is_read_only:
-        _keep_in(libc, [*temporary, store, mount, *named], read_only=(store, mount))
+        _make_others_read_only(libc, [*temporary, store, mount, *named], read_only=(store, mount))
     else:
-        _keep_in(libc, [*temporary, *named, store, mount])
-    for folder in options["--in"]:
-        os.chdir(folder)
+        _make_others_read_only(libc, [*temporary, *named, store, mount])
+    for directory in options["--in"]:
+        os.chdir(directory)
     first = os.fork()
     if first == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -71,7 +71,7 @@ def main(*words: str) -> None:
     sys.exit(_ended(os.waitpid(first, 0)[1]))
 
 
-def _keep_in(libc: ctypes.CDLL, writable: list[str], read_only: tuple[str, ...] = ()) -> None:
+def _make_others_read_only(libc: ctypes.CDLL, writable: list[str], read_only: tuple[str, ...] = ()) -> None:
     """Make everything read-only except `writable` and the mounts below it. The home directory is also read-only.
 
     The writable directories are copied first and then mounted over the read-only ones. The home directory is mounted
@@ -79,28 +79,32 @@ def _keep_in(libc: ctypes.CDLL, writable: list[str], read_only: tuple[str, ...] 
     they are inside a writable one.
     """
     home = os.path.expanduser("~")
-    above = [folder for folder in writable if home.startswith(f"{folder}/")]
-    folders = [*above, home, *(folder for folder in writable if folder not in above)]
-    kept = [(folder, _set_aside(libc, folder)) for folder in folders if os.path.isdir(folder) and folder != "/"]
+    above = [directory for directory in writable if home.startswith(f"{directory}/")]
+    directories = [*above, home, *(directory for directory in writable if directory not in above)]
+    kept = [
+        (directory, _set_aside(libc, directory))
+        for directory in directories
+        if os.path.isdir(directory) and directory != "/"
+    ]
     if not _set_read_only(libc, AT_FDCWD, b"/"):
         sys.stderr.write(f"with_mount: builds can write everywhere: {os.strerror(ctypes.get_errno())}\n")
         return
-    for folder, tree in kept:
-        if folder in (home, *read_only) and not _set_read_only(libc, tree, b""):
+    for directory, tree in kept:
+        if directory in (home, *read_only) and not _set_read_only(libc, tree, b""):
             continue
-        arguments = (tree, b"", AT_FDCWD, os.fsencode(folder), MOVE_MOUNT_F_EMPTY_PATH)
+        arguments = (tree, b"", AT_FDCWD, os.fsencode(directory), MOVE_MOUNT_F_EMPTY_PATH)
         if libc.syscall(MOVE_MOUNT, *arguments) != 0:
-            sys.stderr.write(f"with_mount: {folder} stays read-only: {os.strerror(ctypes.get_errno())}\n")
+            sys.stderr.write(f"with_mount: {directory} stays read-only: {os.strerror(ctypes.get_errno())}\n")
         if tree >= 0:
             os.close(tree)
     with contextlib.suppress(OSError):  # enter the current directory again, through the new mounts
         os.chdir(os.getcwd())
 
 
-def _set_aside(libc: ctypes.CDLL, folder: str) -> int:
+def _set_aside(libc: ctypes.CDLL, directory: str) -> int:
     """Return a descriptor of a detached copy of a directory's mounts, or -1 if the kernel does not support it."""
     flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
-    return int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(folder), flags))
+    return int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(directory), flags))
 
 
 def _set_read_only(libc: ctypes.CDLL, descriptor: int, path: bytes) -> bool:

@@ -47,9 +47,9 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
 
 def cache_path(path: bytes) -> bytes:
     """Return the path of a module's bytecode."""
-    folder, name = os.path.split(path)
+    directory, name = os.path.split(path)
     tag = os.fsencode(f".{sys.implementation.cache_tag}.pyc")
-    return os.path.join(folder, b"__pycache__", name[: -len(b".py")] + tag)
+    return os.path.join(directory, b"__pycache__", name[: -len(b".py")] + tag)
 
 
 def bytecode(path: bytes, name: str, checked: bool) -> bytes:

@@ -38,15 +38,15 @@ _AFTER_RESOLUTION = ("view", "modules", "env_vars")
 _AFTER_RESOLUTION_IN_CONFIG = ("install_tree",)
 
 
-def usual_folder(environment: Environment, kind: str = "envs") -> Path:
+def usual_directory(environment: Environment, kind: str = "envs") -> Path:
     """Return the default directory of an environment: one per recipe, system and node type."""
     return Path(kind) / environment.recipe.name / f"{environment.system.name}-{environment.node.uarch}"
 
 
-def build_again(environment: Environment, folder: Path, *options: str, kind: str = "envs") -> str:
-    """Return the command that regenerates an environment in the same directory. kind: see `usual_folder`."""
-    is_implied = environment.output or folder == usual_folder(environment, kind)
-    output = [] if is_implied else ["-o", shlex.quote(os.fspath(folder))]
+def build_again(environment: Environment, directory: Path, *options: str, kind: str = "envs") -> str:
+    """Return the command that regenerates an environment in the same directory. kind: see `usual_directory`."""
+    is_implied = environment.output or directory == usual_directory(environment, kind)
+    output = [] if is_implied else ["-o", shlex.quote(os.fspath(directory))]
     return again(environment, *options, *output)
 
 
@@ -97,54 +97,53 @@ def fingerprint(contents: Mapping[str, str], part: str = "") -> str:
     return files.digest(json.dumps(resolved, sort_keys=True, default=str))
 
 
-def refuse_foreign(folder: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
+def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
     """Raise BadInput if files would be replaced that uenvtool did not write, are for another system, or were edited.
 
     With `force`, edited files that uenvtool wrote are replaced. Other files are never replaced.
     """
-    recorded = files.read_record(folder).more.get(PURPOSE)
+    recorded = files.read_record(directory).more.get(PURPOSE)
     if recorded and recorded != purpose:
         raise BadInput(
-            f"{folder} contains {recorded}, not {purpose}",
+            f"{directory} contains {recorded}, not {purpose}",
             hint="choose another directory with -o; --force does not replace it either",
         )
-    files.refuse_foreign(folder, contents, reserved=resolved_names(contents), tolerated=TOLERATED, force=force)
+    files.refuse_foreign(directory, contents, reserved=resolved_names(contents), tolerated=TOLERATED, force=force)
 
 
-def lock_is_of(folder: Path, contents: Mapping[str, str], part: str) -> bool:
+def lock_is_of(directory: Path, contents: Mapping[str, str], part: str) -> bool:
     """Return whether the lock of a part was made from these files and was not edited."""
-    record, name = files.read_record(folder), lock_of(part)
+    record, name = files.read_record(directory), lock_of(part)
     lock_record = _lock_records(record.more).get(part)
     is_current = isinstance(lock_record, dict) and lock_record.get("of") == fingerprint(contents, part)
-    content = files.content_inside(folder, name)
+    content = files.content_inside(directory, name)
     return is_current and content is not None and record.files.get(name) == files.digest(content)
 
 
 def _lock_records(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of each part's lock."""
     compilers = recorded.get("compilers")
     return {"": recorded.get("lock"), **(compilers if isinstance(compilers, dict) else {})}
 
 
-def deviations_of_locks(folder: Path) -> tuple[str, ...]:
+def deviations_of_locks(directory: Path) -> tuple[str, ...]:
     """Return a sentence for each input that differed from its pin when the locks were made."""
-    records = _lock_records(files.read_record(folder).more).values()
+    records = _lock_records(files.read_record(directory).more).values()
     recorded = [record.get("deviations") for record in records if isinstance(record, dict)]
     lists = [sentences for sentences in recorded if isinstance(sentences, list)]
     return tuple(dict.fromkeys(str(sentence) for sentences in lists for sentence in sentences))
 
 
-def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str) -> None:
+def write_environment(directory: Path, contents: Mapping[str, str], *, purpose: str) -> None:
     """Write an environment's files and the record, and remove the files that an earlier recipe left.
 
     A lock that is out of date stays until a new one replaces it.
     """
-    more = {**files.read_record(folder).more, PURPOSE: purpose}
-    files.write_generated(folder, contents, keep=resolved_names(contents), more=more)
+    more = {**files.read_record(directory).more, PURPOSE: purpose}
+    files.write_generated(directory, contents, keep=resolved_names(contents), more=more)
 
 
 def write_locks(
-    folder: Path,
+    directory: Path,
     locks: Mapping[str, str],
     table: str,
     *,
@@ -153,12 +152,12 @@ def write_locks(
     deviations: Sequence[str] = (),
 ) -> None:
     """Write the locks of parts and the table. Record each lock's inputs, Spack version, and deviations from pins."""
-    record = files.read_record(folder)
+    record = files.read_record(directory)
     made = {part: {"of": fingerprint(contents, part), "spack": spack, "deviations": list(deviations)} for part in locks}
     main, *compilers = sorted({**_lock_records(record.more), **made}.items())
     more = {**record.more, "lock": main[1], **({"compilers": dict(compilers)} if compilers else {})}
     texts = {lock_of(part): text for part, text in locks.items()}
-    files.write_generated(folder, {**texts, TABLE: table}, keep=record.names, more=more)
+    files.write_generated(directory, {**texts, TABLE: table}, keep=record.names, more=more)
 
 
 def _resolved_data(name: str, text: str) -> object:

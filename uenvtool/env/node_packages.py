@@ -46,7 +46,7 @@ def network_needs(system: System, mpi: ChosenMpi | None, facts: Facts) -> dict[s
     return {name: replace(need, variants=gpu_variants) for name, need in needs.items()}
 
 
-def brought_here(
+def packages_of_node(
     system: System, mpi: ChosenMpi | None, needs: Mapping[str, SystemPackage], facts: Facts
 ) -> dict[str, SystemPackage]:
     """Return the package settings of the system file, merged over the needs of its fabric.
@@ -75,11 +75,11 @@ def _filled_external(external: External, facts: Facts) -> External:
     return external if text == external.spec.text else replace(external, spec=parse_spec(text))
 
 
-def had_by_nobody(
-    recipe: Recipe, system: System, mpi: ChosenMpi | None, brought: Mapping[str, SystemPackage], facts: Facts
+def unavailable_versions(
+    recipe: Recipe, system: System, mpi: ChosenMpi | None, node_packages: Mapping[str, SystemPackage], facts: Facts
 ) -> Iterator[Problem]:
     """Yield a problem for each required package that only the system provides, if it lacks the required version."""
-    provided = {name: package for name, package in brought.items() if package.buildable is False}
+    provided = {name: package for name, package in node_packages.items() if package.buildable is False}
     if mpi and mpi.is_own and mpi.package in provided and not provided[mpi.package].externals:
         offered = ", ".join(choice.package for choice in system.mpi) or "none"
         yield Problem(
