@@ -106,7 +106,7 @@ def test_diff_of_any_two_kinds_says_removed_only_where_no_lock_can_say_otherwise
     told, found = cli("diff", before, after), json.loads(cli("diff", before, after, "--json").stdout)
 
     assert (told.code, told.stdout[:6]) == (1, "change")
-    assert ("a recipe names only what it asks for" in told.stderr) is ("pytorch-2.6" in (before, after))
+    assert ("a recipe names only the packages that it requests" in told.stderr) is ("pytorch-2.6" in (before, after))
     assert some <= {(each["change"], each["package"]) for each in found}
     assert {each["change"] for each in found} == kinds
 

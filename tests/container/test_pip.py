@@ -58,7 +58,7 @@ def python(tmp_path: Path) -> Python:
     return Python(tmp_path)
 
 
-STAYS = "uenvtool: pip cannot install these packages beside what the base has, which stays:"
+STAYS = "uenvtool: pip cannot install these packages together with the packages of the base, which must not change:"
 
 
 @pytest.mark.parametrize(

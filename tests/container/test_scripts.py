@@ -138,7 +138,7 @@ def test_a_stable_name_is_never_given_to_another_image(site: Site) -> None:
     published = site.run("ci.sh", "publish")
 
     assert published.returncode == 1
-    assert "mine:1-alps6 is another image, and stays so" in published.stderr
+    assert "mine:1-alps6 is already published with other contents" in published.stderr
     assert other.read_text() == "sha256:another"
 
 
@@ -159,7 +159,7 @@ def test_an_image_whose_tests_fail_is_not_marked(site: Site) -> None:
     tested = site.run("ci.sh", "test")
 
     assert tested.returncode == 1
-    assert "FAILED  variables: not set as it should be:" in tested.stdout
+    assert "FAILED  variables: not set as expected:" in tested.stdout
     assert "FI_PROVIDER=cxi" in tested.stdout
     assert not [name for name in site.names if "tested" in name]
 
@@ -170,7 +170,7 @@ def test_an_image_whose_tests_fail_is_not_marked(site: Site) -> None:
         ({"run": ["echo", "$(id) 'a' \\"]}, "ok      one"),
         ({"run": ["false"]}, "FAILED  one: exit code 1"),
         ({"run": ["echo", "a"], "prints": "^a$"}, "ok      one"),
-        ({"run": ["echo", "b"], "prints": "^a$"}, "FAILED  one: no line of its output matches: ^a$"),
+        ({"run": ["echo", "b"], "prints": "^a$"}, "FAILED  one: no line of the output matches: ^a$"),
         ({"run": ["printenv", "A"], "env": {"A": "b'c"}, "prints": "b'c"}, "ok      one"),
     ],
 )
@@ -289,4 +289,4 @@ def test_a_patch_is_applied_if_it_is_the_one_on_record(fetching: Fetching, place
 
     assert fetched.returncode == (0 if is_right else 1), fetched.stderr
     assert (fetching.folder / "a.txt").read_text() == ("two\n" if is_right else "one\n")
-    assert ("is not what is on record" in fetched.stderr) != is_right
+    assert ("has another checksum than expected" in fetched.stderr) != is_right

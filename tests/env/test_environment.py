@@ -11,8 +11,8 @@ import yaml
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
+from uenvtool.env.directory import fingerprint
 from uenvtool.env.environment import Environment
-from uenvtool.env.folder import fingerprint
 from uenvtool.env.install import InstallOptions, configuration
 from uenvtool.env.installable import pins_of, read_installable
 from uenvtool.env.manifest import render, render_manifest
@@ -94,8 +94,8 @@ def test_a_recipe_in_its_usual_place_is_made_again_by_its_name_and_another_by_it
         render(planned(name, "clariden", "gh200"))["spack.yaml"] for name in ("mine", "elsewhere/mine.yaml")
     )
 
-    assert "again:  uenvtool build mine --system clariden\n" in usual
-    assert "again:  uenvtool build elsewhere/mine.yaml --system clariden\n" in other
+    assert "regenerate: uenvtool build mine --system clariden\n" in usual
+    assert "regenerate: uenvtool build elsewhere/mine.yaml --system clariden\n" in other
 
 
 SEVERAL = """\
@@ -367,7 +367,7 @@ def test_building_with_a_version_that_was_taken_back_warns(cli: Cli) -> None:
     answer = cli("build", "pytorch-2.6", "--system", "clariden", "--no-concretize")
 
     assert answer.code == 0, answer.stderr
-    assert "py-zarr@3.0.1 was taken back by its makers: deletes data" in " ".join(answer.stderr.split())
+    assert "py-zarr@3.0.1 was yanked by its developers: deletes data" in " ".join(answer.stderr.split())
 
 
 @pytest.mark.parametrize("source", ["hello", HELLO])
@@ -390,8 +390,8 @@ def test_resolving_and_installing_share_the_index_of_spacks_packages(tmp_path: P
 @pytest.mark.parametrize(
     ("system", "uarch", "package", "ours", "said"),
     [
-        ("olivia", "gh200", "cray-mpich", (), "published for mpi == cray-mpich; olivia has mpi openmpi"),
-        ("rcp", "a100", "aws-ofi-nccl", (), "published for fabric == slingshot; rcp has fabric roce"),
+        ("olivia", "gh200", "cray-mpich", (), "published only for mpi == cray-mpich, but olivia has mpi openmpi"),
+        ("rcp", "a100", "aws-ofi-nccl", (), "published only for fabric == slingshot, but rcp has fabric roce"),
         ("bristen", "a100", "cray-pals", ("cray-pals",), "bristen: the newest version that the site has for x86_64"),
         ("olivia", "gh200", "libcxi", (), "only the libfabric that is built from source at CSCS needs them"),
         ("clariden", "gh200", "libiconv", (), "the nodes' C library provides it"),

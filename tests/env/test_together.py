@@ -62,10 +62,10 @@ def environment(
     ("text", "said"),
     [
         ("foo: 1\n", "it has no mapping `spack:`"),
-        ("spack:\n  config: {install_tree: /opt}\n", "config.install_tree is no mapping"),
-        ("spack:\n  env_vars: {set: [A]}\n", "env_vars.set is no mapping"),
-        ("spack:\n  repos: [a]\n", "repos is no mapping"),
-        ("spack:\n  view: {a.b: /opt}\n", "view.a.b is no mapping"),
+        ("spack:\n  config: {install_tree: /opt}\n", "'config.install_tree' is not a mapping"),
+        ("spack:\n  env_vars: {set: [A]}\n", "'env_vars.set' is not a mapping"),
+        ("spack:\n  repos: [a]\n", "'repos' is not a mapping"),
+        ("spack:\n  view: {a.b: /opt}\n", "'view.a.b' is not a mapping"),
     ],
 )
 def test_a_manifest_that_is_not_spacks_is_refused_at_its_file(tmp_path: Path, text: str, said: str) -> None:
@@ -116,21 +116,24 @@ def test_each_has_a_place_and_the_additions_of_all_lie_beside_the_first(tmp_path
     assert set(repos_of(placed)) == {"uenvtool", "builtin"}
     assert (together([first]), texts_of([first])) == ((first,), first.texts)
     assert replace(first, purpose="../../x for y").name == "a"  # a record that names a path gives no name
-    with pytest.raises(BadInput, match="both are a"):
+    with pytest.raises(BadInput, match="both are named a"):
         together([first, first])
 
 
 @pytest.mark.parametrize(
     ("differing", "message"),
     [
-        ({"mount": "/elsewhere"}, "one is mounted at /user-environment, one /elsewhere"),
-        ({"target": "zen4"}, "one is built for os=sles15 target=zen3, one os=sles15 target=zen4"),
-        ({"where": "bristen, node type a100"}, "one is for clariden, node type gh200, one bristen, node type a100"),
-        ({"spack": "1.2.0"}, "one is resolved by Spack 1.1.0, one 1.2.0"),
-        ({"tag": "v2"}, "their package repositories builtin differ"),
+        ({"mount": "/elsewhere"}, "one is mounted at /user-environment, the other is mounted at /elsewhere"),
+        ({"target": "zen4"}, "one is built for os=sles15 target=zen3, the other is built for os=sles15 target=zen4"),
+        (
+            {"where": "bristen, node type a100"},
+            "one is for clariden, node type gh200, the other is for bristen, node type a100",
+        ),
+        ({"spack": "1.2.0"}, "one is resolved by Spack 1.1.0, the other is resolved by Spack 1.2.0"),
+        ({"tag": "v2"}, "they pin different revisions of the package repository builtin"),
         ({"addition": "two"}, "their additions spack_repo/uenvtool/packages/one/package.py differ"),
-        ({"view": "a"}, "both have a view a\nhint: name it after its environment: `view: {name: b}`"),
-        ({"compiler": "gcc@13.3.0 +nvptx"}, "they build gcc@13.3.0 in two ways"),
+        ({"view": "a"}, "both have a view a\nhint: name one after its environment: `view: {name: b}`"),
+        ({"compiler": "gcc@13.3.0 +nvptx"}, "they build gcc@13.3.0 differently"),
     ],
 )
 def test_what_keeps_them_apart_is_said_at_its_file(tmp_path: Path, differing: dict[str, str], message: str) -> None:

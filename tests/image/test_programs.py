@@ -44,7 +44,7 @@ def test_a_version_that_takes_no_stream_is_refused_and_so_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake(tmp_path / "bin", "4.4")
-    for path, told in ((f"{tmp_path}/bin:/usr/bin:/bin", r"is too old: squashfs-tools 4\.5 or later"), ("", "on PATH")):
+    for path, told in ((f"{tmp_path}/bin:/usr/bin:/bin", r"is too old: squashfs-tools 4\.5 or newer"), ("", "on PATH")):
         monkeypatch.setenv("PATH", path)
         with pytest.raises(ToolMissing, match=f"{told}(?s:.*)apt install squashfs-tools"):
             programs.find_programs()

@@ -32,8 +32,8 @@ CHANGES = {
     "printf longer > file": OTHER_ATTRIBUTES.format("file"),
     "chmod 755 file": OTHER_ATTRIBUTES.format("file"),
     "ln -sfn link link": OTHER_ATTRIBUTES.format("link"),
-    "ln -sfn fil link": "'link' points elsewhere, or is more than it should be",
-    "mv file other": "'file' is there and should not be",
+    "ln -sfn fil link": "'link' has another symlink target, or unexpected attributes",
+    "mv file other": "'file' is in the image but was not packed, or occurs twice",
     "rm file": "names differ",
     "touch new": "names differ",
     "true": "",
@@ -56,7 +56,7 @@ def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
         try:
             read_back(find_programs(), image, Tree(folder=changed), EPOCH)
         except ToolFailed as error:
-            told[change] = error.problems[0].message.removeprefix("the image that was written is not what was packed: ")
+            told[change] = error.problems[0].message.removeprefix("the written image differs from the packed files: ")
 
     assert told == CHANGES
 

@@ -38,7 +38,7 @@ def test_they_say_what_went_in_and_what_came_of_it(environment: Installable, pla
     assert {name.rpartition("-")[0] for name in report["in_the_store_before"]} <= set(environment.lock.versions())
     assert list(report["seconds"]) == ["resolving", "installing", "packing"]
     assert "all is there" in (place / "i.squashfs.build.log").read_text()
-    assert "i.squashfs.build.json and i.squashfs.build.log beside it" in answers[1].stderr
+    assert "report and log, next to the image: i.squashfs.build.json and i.squashfs.build.log" in answers[1].stderr
 
 
 def test_they_lie_beside_the_image_also_if_the_cache_takes_nothing(

@@ -63,5 +63,5 @@ def test_a_pipe_is_named_although_the_folder_is_walked_beside_mksquashfs(
     os.mkfifo(folder / "lib" / "pipe")
     work = tmp_path_factory.mktemp("work")
 
-    with pytest.raises(BadInput, match="'lib/pipe' is neither file, folder nor symlink"):
+    with pytest.raises(BadInput, match="'lib/pipe' is not a file, a directory or a symlink"):
         pack(find_programs(), Tree(folder=folder), work / "image", work, EPOCH)

@@ -179,7 +179,7 @@ def test_a_built_image_has_its_labels_variables_and_hook(builder: Builder, proje
             LIBRARY,
             {"installs": '"/usr/lib/libshout.so*"', "sha256": "0" * 64},
             [
-                "uenvtool: shout 1.0 is not what is on record: https://example.org/shout-1.0.tar.gz",
+                "uenvtool: shout 1.0 has another checksum than expected: https://example.org/shout-1.0.tar.gz",
                 f"expected {'0' * 64}",
             ],
         ),
@@ -221,4 +221,4 @@ def test_packages_on_an_image_leave_its_torch(builder: Builder, place: Path, tmp
     shown = builder.run("metatrain", "python3", "-c", "import metatrain, torch; print(torch.__version__)")
     assert shown.stdout == "2.8.0a0+nv25.6\n", shown.stderr
     assert built["newer"].code != 0
-    assert "uenvtool: pip cannot install these packages beside what the base has" in built["newer"].output
+    assert "uenvtool: pip cannot install these packages together with the packages of the base" in built["newer"].output

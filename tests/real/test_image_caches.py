@@ -37,7 +37,7 @@ def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(build: Cli,
     pushed_again = build(*options, "-o", "second.squashfs", "--push", cache)
 
     assert f"15 packages are new in file://{cache}" in filled.stderr
-    assert f"there is no build cache at file://{place}/absent" in taken.stderr
+    assert f"the build cache file://{place}/absent does not exist" in taken.stderr
     assert not re.search("; building |built, since", taken.stderr)
     assert "0 packages are new in" in pushed_again.stderr
     assert cli("diff", "first.squashfs", "second.squashfs").code == 0

@@ -76,12 +76,12 @@ def test_all_that_is_not_there_is_said_at_once(
     absent = check("--config-scope", "absent")
 
     told = {
-        f"there is no folder {place}/gone": answer,
+        f"the directory {place}/gone does not exist": answer,
         f"mirror web: {gone}: ": answer,
         f"mirror uenvtool-push: {gone}: ": answer,
-        f"{store} cannot be written": answer,
+        f"cannot write to the store {store}": answer,
         "has no key to sign packages with": unable,
-        "--config-scope absent: there is no such folder": absent,
+        "--config-scope 'absent': directory not found": absent,
     }
     assert {answer.code for answer in told.values()} == {1}
     assert [text for text, answer in told.items() if text not in answer.stderr] == []
@@ -97,7 +97,7 @@ def test_a_folder_that_is_no_build_cache_is_said_and_one_is_taken(check: Cli, pl
         right = check("--cache", url)
 
     assert (wrong.code, filled.code, right.code) == (1, 0, 0), filled.stderr + right.stderr
-    assert re.search("mirror uenvtool-cache0: no build cache is seen: .*answers 404", wrong.stderr)
+    assert re.search("mirror uenvtool-cache0: no build cache was found: .*answers 404", wrong.stderr)
 
 
 def test_an_object_store_gets_the_credentials_of_the_variables_that_a_scope_names(

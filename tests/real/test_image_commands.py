@@ -178,7 +178,7 @@ def test_a_view_that_does_not_exist_is_wrong(place: Path, cli: Cli) -> None:
 
     assert answer.code == 1
     assert "view default: /u/env/other does not exist in the image" in answer.stderr
-    assert "wrong" in answer.stdout
+    assert "failed" in answer.stdout
 
 
 def test_a_folder_of_the_build_that_a_file_names_is_wrong(place: Path, cli: Cli) -> None:
@@ -192,8 +192,8 @@ def test_a_folder_of_the_build_that_a_file_names_is_wrong(place: Path, cli: Cli)
 
     first, second = two
     assert one == [first]
-    assert first == "/spack-stage-, where it was built, is named by config/0, config/1, config/13 and 2 more"
-    assert second == "/home/me2, where it was built, is named by y"
+    assert first == "the build directory /spack-stage- is used by config/0, config/1, config/13 and 2 more"
+    assert second == "the build directory /home/me2 is used by y"
 
 
 def test_where_a_file_was_built_may_be_on_record(place: Path, cli: Cli) -> None:
@@ -211,7 +211,7 @@ def test_where_a_file_was_built_may_be_on_record(place: Path, cli: Cli) -> None:
     told = cli("image", "verify", image)
 
     assert (told.code, found["problems"], set(found["build_folder_on_record"])) == (0, [], set(records))
-    assert "4 files record where they were built" in told.stderr
+    assert "4 files record a build directory" in told.stderr
 
 
 def test_a_library_may_name_its_build_folder_in_debug_information_but_not_search_there(place: Path, cli: Cli) -> None:
@@ -229,7 +229,7 @@ def test_a_library_may_name_its_build_folder_in_debug_information_but_not_search
 
     assert b"/spack-stage-tool-1/" in recorded
     assert right == []
-    assert wrong == ["/spack-stage-, where it was built, is named by lib/b.so"]
+    assert wrong == ["the build directory /spack-stage- is used by lib/b.so"]
 
 
 def test_a_package_in_a_view_of_symlinks_counts_once(place: Path, cli: Cli) -> None:
@@ -252,7 +252,7 @@ def test_a_library_that_nobody_has_is_wrong_in_a_uenv(place: Path, cli: Cli, lib
     linked = found_in(cli, "verify", uenv(place))["problems"]
     beside = found_in(cli, "verify", uenv(place, extra={"x/libinner.so": libraries["libinner.so"]}))["problems"]
 
-    lacking = "lib/libouter.so needs libinner.so, which is neither in the image nor a library of every host"
+    lacking = "lib/libouter.so needs libinner.so, which is neither in the image nor on every host"
     assert (alone, linked, beside) == ([lacking], [lacking], [])
 
 
@@ -282,7 +282,7 @@ def test_links_attributes_and_odd_names_are_read_past(place: Path, cli: Cli) -> 
 
     found = found_in(cli, "verify", uenv(place))
 
-    assert found["problems"] == ["/dev/shm/uenvtool-, where it was built, is named by z"]
+    assert found["problems"] == ["the build directory /dev/shm/uenvtool- is used by z"]
     assert found["files"] == sum(1 for path in source.rglob("*") if path.is_file() and not path.is_symlink()) - 1
 
 

@@ -97,9 +97,9 @@ def test_a_package_that_does_not_build_is_named_with_the_end_of_its_log(place: P
     )
 
     assert run.returncode == 4, errors
-    told = re.search(rf"error: .*could not install (?s:.)*the package's log: {place}/store", errors)
+    told = re.search(rf"error: .*could not install (?s:.)*see the package's log in {place}/store", errors)
     assert told, errors
-    assert "run it again to go on" in errors[told.start() :]
+    assert "run the command again to continue" in errors[told.start() :]
     assert 0 < done < 15
     assert again.returncode == 0, again.stderr
     assert len(list(registered(place / "store"))) == 15

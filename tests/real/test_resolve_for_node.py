@@ -138,7 +138,7 @@ def test_a_python_without_clingo_is_told(cli: Cli, real_spack: RealSpack, monkey
     answer = cli("build", "hello", *real_spack.options)
 
     assert answer.code == 4
-    assert "Spack's Python has no clingo, its solver, and Spack could not fetch it" in answer.stderr
+    assert "Spack's Python does not have the solver clingo, and Spack could not download it" in answer.stderr
     assert "SPACK_PYTHON=" in answer.stderr
 
 

@@ -61,7 +61,7 @@ def packed(source: Path, image: Path, *options: str) -> Path:
     return image
 
 
-UNREADABLE, CUT = "image metadata is unreadable", "is not a squashfs image, or is cut short"
+UNREADABLE, CUT = "image metadata is unreadable", "is not a squashfs image, or is truncated"
 HOSTILE = {
     "nested without end": ("[" * 100_000, None, UNREADABLE),
     "no JSON": ("{", None, UNREADABLE),
@@ -199,7 +199,7 @@ def test_a_package_with_a_command_for_a_name_is_not_packed(tmp_path: Path) -> No
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     (venv / "bin" / f"x\n{'y'} f 755 0 0 touch owned").write_text(f"#!{venv}/bin/python\n")
 
-    with pytest.raises(BadInput, match="has a line break in its name"):
+    with pytest.raises(BadInput, match="contains a line break"):
         pack_overlay(venv, tmp_path / "a.squashfs")
 
     assert not os.path.lexists("owned")

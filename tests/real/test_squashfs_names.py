@@ -45,7 +45,7 @@ def test_a_tree_comes_through_whole_or_is_refused(roles: dict[bytes, str], targe
         scratch.mkdir()
         tree = made(folder, roles, target)
         if any(b"\n" in name and role not in (KEPT, LINK) for name, role in roles.items()):
-            with pytest.raises(BadInput, match="has a line break in its name"):
+            with pytest.raises(BadInput, match="contains a line break"):
                 pack(find_programs(), tree, Path(temporary, "image"), scratch)
             return
         pack(find_programs(), tree, Path(temporary, "image"), scratch)

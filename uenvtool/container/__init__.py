@@ -1,1 +1,1 @@
-"""Images of containers: the plan of a recipe, its Containerfile, and the names that carry its hash."""
+"""Plans container images, and renders their Containerfiles, scripts and names with content hashes."""

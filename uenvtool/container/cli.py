@@ -14,11 +14,11 @@ app = typer.Typer()
 @app.command()
 @command(ContainerRequest)
 def container(request: ContainerRequest) -> Result:
-    """Write the Containerfile, EDF, build and test scripts and pipeline of an image into DIR.
+    """Write a Containerfile, with an EDF, scripts and a pipeline that build, test and run the image.
 
-    `uenvtool container ngc-pytorch-26.02-alps6` takes a recipe.
+    `uenvtool container ngc-pytorch-26.02-alps6` writes the files of a recipe.
 
-    `uenvtool container --from IMAGE:TAG --pip metatrain` adds packages to an image.
+    `uenvtool container --from IMAGE:TAG --pip metatrain` adds Python packages to an image.
     """
     from uenvtool.container.image import make
 

@@ -1,7 +1,7 @@
-"""The Containerfile of a plan, and the files that it copies into the image; pure.
+"""Renders the Containerfile of a plan, and the files that it copies into the image. Writes nothing to disk.
 
-No text of a recipe becomes shell: each command is a list of words that the builder starts without a shell, each value
-is quoted as data of the Containerfile. `scripts/fetch.sh` compares the checksums during the build.
+No text of a recipe is interpreted by a shell: each command is a list of arguments that the builder runs without a
+shell, and each value is quoted for the Containerfile. `scripts/fetch.sh` compares checksums during the build.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from uenvtool.knowledge.component import Release
 
 HERE = Path(__file__).parent
 WIDTH = 116
-"""Characters of a comment, after which it goes on in the next line."""
+"""The number of characters after which a comment continues on the next line."""
 LONGEST = 100
-"""Characters of a line, after which a command goes on in the next one."""
+"""The number of characters after which a command continues on the next line."""
 MOUNTED = "/run/uenvtool-"
-"""Where a script that the image does not keep is mounted, with its name behind it."""
+"""The start of the path of a mounted script that is not part of the image. The name of the script follows."""
 FETCH = ("sh", "/uenvtool/fetch.sh")
 BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
-"""Names of stages; a component's cannot be one of them, since its own has a prefix."""
+"""The names of stages. The stages of components have a prefix, so they cannot have these names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
-    """What an image has beside what its plan builds.
+    """The parts of an image that its plan does not contain.
 
-    base: the image to build on. protected: pip's names that keep their version, and those that are exceptions. env: the
-    lines of what the image sets when it runs. activation: the script that sets what is unset. sign: the variable that
-    shows that it was sourced.
+    base: the image to build on. protected: patterns of Python packages that keep their version. exceptions: names that
+    these patterns do not protect. env: the ENV lines of the image. activation: the script that sets variables that are
+    unset. sign: the variable that shows that the script was sourced.
     """
 
     base: str
@@ -51,7 +51,7 @@ def context_files(
 ) -> dict[str, str]:
     """Return the Containerfile and the files that it copies, by name.
 
-    again: the command that makes the files anew.
+    again: the command that regenerates the files.
     """
     lines = [*_head(plan, again), *_stages(plan, beside), *_labels(labels)]
     files = {"Containerfile": "\n".join(lines) + "\n"}
@@ -67,9 +67,9 @@ def context_files(
         files["runtime/activate.sh"] = beside.activation
         files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=beside.sign)
         files["runtime/entrypoint.sh"] = template("entrypoint.sh")
-    folders = [folder for stage in plan.stages for folder in stage.component.libraries]
-    if folders:
-        files["runtime/ld.so.conf"] = "".join(f"{folder}\n" for folder in folders)
+    directories = [directory for stage in plan.stages for directory in stage.component.libraries]
+    if directories:
+        files["runtime/ld.so.conf"] = "".join(f"{directory}\n" for directory in directories)
     return files
 
 
@@ -108,7 +108,7 @@ def _removal(plan: ContainerPlan) -> Iterator[str]:
 
 def _toolchain(plan: ContainerPlan) -> Iterator[str]:
     yield ""
-    yield "# What every component is built with."
+    yield "# The toolchain that builds all components."
     yield f"FROM {BASE} AS {TOOLCHAIN}"
     yield from _installed(plan.container.packages.build)
     yield "COPY scripts/fetch.sh scripts/keep.sh /uenvtool/"
@@ -141,7 +141,6 @@ def _component(stage: Stage) -> Iterator[str]:
 
 
 def _fetch(name: str, release: Release) -> list[str]:
-    """Return the words that bring the sources of a version into the current folder."""
     kind = "git" if release.git else "archive"
     revision = release.checksum or (f"refs/tags/{release.tag}" if release.git else "unchecked")
     return [*FETCH, kind, f"{name} {release.version}", release.address, revision]
@@ -149,7 +148,7 @@ def _fetch(name: str, release: Release) -> list[str]:
 
 def _last(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
     yield ""
-    yield "# The image: the files that are needed when it runs."
+    yield "# The image, with only the files that are needed at run time."
     yield f"FROM {BASE} AS {LAST}"
     packages = [package for stage in plan.stages for package in stage.component.packages.runtime]
     yield from _installed([*plan.container.packages.runtime, *packages])
@@ -183,7 +182,7 @@ def _pip(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
         *(f"--index={url}" for url in plan.container.index),
         *plan.container.pip,
     ]
-    yield "# The base keeps its own torch, and what goes with it: a second one would bring another CUDA and NCCL."
+    yield "# Keep the torch of the base and the packages that belong to it: another torch brings another CUDA and NCCL."
     yield from _run(_words("python3", f"{MOUNTED}packages.py", *words), mounted="packages.py")
 
 
@@ -201,7 +200,7 @@ def _runtime(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
 
 
 def _one_step(lines: Sequence[str]) -> Iterator[str]:
-    """Yield ENV lines as one step, so that an image of many gigabytes is not committed once for each variable."""
+    """Yield ENV lines as one step, since the builder commits the image, of many gigabytes, after each step."""
     variables = [index for index, line in enumerate(lines) if line.startswith("ENV ")]
     if variables:
         yield "ENV \\"
@@ -219,7 +218,7 @@ def _installed(packages: Sequence[str]) -> Iterator[str]:
 
 
 def _run(command: Step, mounted: str = "") -> Iterator[str]:
-    """Return a step that runs a program; a reason stands above its word. mounted: the script in front."""
+    """Yield the lines of a RUN step, with each reason above its argument. mounted: a script to mount for the step."""
     options = f"--mount=type=bind,source=scripts/{mounted},target={MOUNTED}{mounted} " if mounted else ""
     yield from _comment(command[0].reason)
     line = f"RUN {options}[{json.dumps(command[0].word)}"
@@ -243,11 +242,11 @@ def _stage_name(component: str) -> str:
 
 
 def _comment(text: str, indent: str = " ") -> list[str]:
-    """Return a text as lines of a comment; no part of it can end one."""
+    """Return a text as comment lines. No part of the text can end the comment."""
     lines = textwrap.wrap(quoting.comment(text), WIDTH, break_long_words=False, break_on_hyphens=False)
     return [f"#{indent}{line}" for line in lines]
 
 
-def template(name: str, folder: str = "templates") -> str:
-    """Return the text of a template, or of a script that is taken as it is."""
-    return (HERE / folder / name).read_text(encoding="utf-8")
+def template(name: str, directory: str = "templates") -> str:
+    """Return the text of a template or a script."""
+    return (HERE / directory / name).read_text(encoding="utf-8")

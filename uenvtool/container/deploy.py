@@ -1,4 +1,4 @@
-"""The names of an image, and the scripts that build, test and publish it, by hand and in pipelines; pure."""
+"""Computes the names of an image, and renders the scripts and the pipeline that build, test and publish it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from uenvtool.knowledge.container import NodeTest
 STAGES = ("build", "test", "apps", "test-apps", "publish")
 DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
 DIGITS = 32
-"""Hexadecimal digits of a hash in a tag; of the tests' hash half as many."""
+"""The number of hexadecimal digits of the content hash in a tag. The hash of the tests has half as many."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """An image by name. content: the hash of what it is made of. tests: the hash of what it is tested with."""
+    """The names of an image. content: the hash of the files that it is built from. tests: the hash of its tests."""
 
     image: str
     tag: str
@@ -29,24 +29,24 @@ class Identity:
 
     @property
     def stable(self) -> str:
-        """Return the name that users take; it is given to one image, and never again."""
+        """The image name and tag for users. It is given to one image and never moved to another one."""
         return f"{self.image}:{self.tag}"
 
     @property
     def canonical(self) -> str:
-        """Return the name that says what is in the image."""
+        """The image name and tag with the content hash."""
         return f"{self.stable}-{self.content}"
 
     @property
     def tested(self) -> str:
-        """Return the second name that the image gets when its tests have passed."""
+        """The image name and tag that is added when the tests have passed."""
         return f"{self.canonical}-tested-{self.tests}"
 
 
 def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
-    """Return the hash of files, name and content, in whatever order they come.
+    """Return the hash of files by name and content, independent of their order.
 
-    It is that of the lines `sha256sum` prints for them, sorted by name, so that anybody can make it again.
+    The hash is the SHA-256 of the output of `sha256sum` for the files, sorted by name, so that anyone can verify it.
     """
     lines = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()[:digits]
@@ -54,9 +54,9 @@ def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeRun:
-    """How the image runs on nodes.
+    """The facts that a test on nodes needs.
 
-    variables: what the image sets, by name. srun: options of srun for it. edf: the name of its EDF.
+    variables: the variables that the image sets. srun: the options of srun. edf: the file name of the EDF.
     """
 
     variables: Mapping[str, str]
@@ -65,7 +65,7 @@ class NodeRun:
 
 
 def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
-    """Return the tests on nodes, without the name of the image: its hash is that of the tests."""
+    """Return the script of the tests on nodes. Its hash identifies the tests, so it has no hash of the image."""
     return filled(
         template("test.sh"),
         CANONICAL=f"{plan.container.name}:{plan.tag}",
@@ -78,22 +78,22 @@ def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
 
 
 def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
-    """Return the script that builds the image by hand."""
+    """Return the script with which a user builds the image."""
     return filled(
         template("build.sh"),
         CANONICAL=identity.canonical,
         CANONICAL_WORD=quoting.sh_word(identity.canonical),
         FILE_WORD=quoting.sh_word(plan.file_name),
         AGAIN=again,
-        **_of_file(plan.sif_program),
+        **_file_format_values(plan.sif_program),
     )
 
 
-def _of_file(program: str) -> dict[str, str]:
-    """Return what build.sh says of the file that the image becomes. program: see `ContainerPlan.sif_program`."""
+def _file_format_values(program: str) -> dict[str, str]:
+    """Return the values for build.sh that depend on the file format. program: see `ContainerPlan.sif_program`."""
     if program:
         to_file = filled(template("to-sif.sh"), PROGRAM=program)
-        return {"KIND": ".sif", "RUNTIME": program, "FOLDER": "$PWD", "TO_FILE": to_file}
+        return {"KIND": ".sif file", "RUNTIME": program, "FOLDER": "$PWD", "TO_FILE": to_file}
     return {
         "KIND": "squashfs file",
         "RUNTIME": "the Container Engine",
@@ -103,7 +103,10 @@ def _of_file(program: str) -> dict[str, str]:
 
 
 def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, base: str = "") -> dict[str, str]:
-    """Return the pipeline and the script of its steps. edf: the name of the EDF. base: the image below, if ours."""
+    """Return the pipeline and the script of its steps, by file name.
+
+    edf: the file name of the EDF. base: the image name and tag of the base if uenvtool builds it, otherwise "".
+    """
     return {
         "ci.sh": filled(
             template("ci.sh"),
@@ -120,20 +123,20 @@ def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, b
 
 
 def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
-    """Return a file for `include:` of .gitlab-ci.yml. An image on one of ours is built and tested after that one."""
-    name, below, folder = plan.name, plan.below, f"containers/{plan.name}"
+    """Return a file for `include:` in .gitlab-ci.yml. The jobs run after those of the base, if uenvtool builds it."""
+    name, below, directory = plan.name, plan.below, f"containers/{plan.name}"
     lines = [
         f"# The pipeline of {identity.stable}",
         f"# Made by uenvtool, again: {again}",
-        "# Use it from .gitlab-ci.yml with the files of other images: "
+        "# Include it in .gitlab-ci.yml with the files of other images: "
         "include: [{local: containers/NAME/gitlab-ci.yml}, ...]",
-        "# Variables of the project: REGISTRY, and the tags of two runners: "
-        "BUILDER has podman and skopeo, NODES starts srun.",
+        "# Set these project variables: REGISTRY, and the tags of two runners. BUILDER needs podman and skopeo, "
+        "NODES needs srun.",
         f"stages: [{', '.join(STAGES)}]",
         "",
         f'".{name}":',
         "  rules:",
-        f"  - changes: [{quoting.toml(f'{folder}/**/*')}]",  # JSON's strings are YAML's
+        f"  - changes: [{quoting.toml(f'{directory}/**/*')}]",  # JSON's strings are YAML's
         f"  {DEFAULT_BRANCH}",
     ]
     needs = f'[{{job: "{below.name} test", optional: true}}]' if below else "[]"
@@ -144,16 +147,16 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
     ):
         lines += ["", f'"{name} {step}":', f'  extends: ".{name}"', f"  stage: {stage}"]
         lines += [f"  tags: [${runner}]", f"  needs: {after}"]
-        lines += ["  rules:", f"  {DEFAULT_BRANCH}"] if step == "publish" else []  # others see what it gives
-        lines += ["  script:", f"  - bash {folder}/ci.sh {step}"]
+        lines += ["  rules:", f"  {DEFAULT_BRANCH}"] if step == "publish" else []  # only this step affects users
+        lines += ["  script:", f"  - bash {directory}/ci.sh {step}"]
     return "\n".join(lines) + "\n"
 
 
 def _test(test: NodeTest) -> str:
-    """Return the line of a test; its reason, which the reader of recipes has made one line, stands above it."""
+    """Return the line of a test, with its reason above. The recipe reader ensures that the reason is one line."""
     env = ["env", *(f"{name}={value}" for name, value in test.env.items())] if test.env else []
-    words = [test.name, str(test.nodes), str(test.tasks), test.prints, *env, *test.run]
-    line = " ".join(quoting.sh_word(word) for word in words)
+    arguments = [test.name, str(test.nodes), str(test.tasks), test.prints, *env, *test.run]
+    line = " ".join(quoting.sh_word(argument) for argument in arguments)
     return f"  # {test.reason}\n  run {line}"
 
 

@@ -1,8 +1,7 @@
-"""An image with all of its files and its names, from its plan; and the use cases: written, shown, compared, named."""
+"""`uenvtool container`: renders all files and names of an image, and writes, prints or checks them."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -37,16 +36,16 @@ from uenvtool.knowledge.settings import Settings, settings_of
 from uenvtool.venv.compat import rules
 
 IMAGES = "${SCRATCH}/ce-images"
-"""Where an EDF finds the squashfs file, unless build.sh is told otherwise."""
+"""The directory of the squashfs file in an EDF, and the default directory of build.sh."""
 TESTS_DIGITS = DIGITS // 2
 CONTAINERS = Path("containers")
 TOLERATED = {*files.TOLERATED, "sources", "ci.toml"}
-"""Others' files beside ours: downloads for a machine without the internet, and the EDF that ci.sh makes."""
+"""Other names that may be in the directory: downloads for machines without internet access, and the EDF from ci.sh."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """The names of an image and the files that it is built, run and tested with, by name."""
+    """An image: its plan, its names, and the files to build, test and run it, by name."""
 
     plan: ContainerPlan
     identity: Identity
@@ -54,48 +53,49 @@ class Image:
 
 
 def make(request: ContainerRequest) -> Result:
-    """Write the files of an image, compare them with what lies there, or only show them or its name.
+    """Write the files of an image, check them, or print them or the name of the image.
 
-    Raises BadInput for what is wrong in a recipe or component, or without a checksum if `locked`; AnswerIsNo if a
-    check finds differences.
+    Raises BadInput if a recipe or component is invalid, or if `locked` is set and an input has no checksum. Raises
+    AnswerIsNo if --check finds differences.
     """
     plan = planned(request)
-    open_ends = list(unlocked(plan))
+    unlocked_inputs = list(unlocked(plan))
     if request.locked:
-        BadInput.raise_any(open_ends)
+        BadInput.raise_any(unlocked_inputs)
     command = again(plan, request)
     image = image_of(plan, command, is_small=request.recipe is None)
     if request.tag:
         return Result(data=_data(image), text=image.identity.canonical)
-    folder = request.output or CONTAINERS / plan.name
-    data = {**_data(image), "folder": str(folder)}
-    notes = tuple(problem.message for problem in open_ends)
+    directory = request.output or CONTAINERS / plan.name
+    data = {**_data(image), "folder": str(directory)}
+    notes = tuple(problem.message for problem in unlocked_inputs)
     if request.dry_run:
         return Result(data={**data, "files": dict(image.files)}, file=image.files["Containerfile"], notes=notes)
     if request.check:
-        output = [] if request.output is None else ["-o", shlex.quote(os.fspath(folder))]
-        files.check_generated(folder, image.files, again=" ".join([command, *output]))
-        return Result(data={**data, "drift": None}, notes=(f"{folder} is what its inputs give",))
-    with files.locked(folder):
-        files.refuse_foreign(folder, image.files, tolerated=TOLERATED, force=request.force)
-        files.write_generated(folder, image.files)
+        output = [] if request.output is None else ["-o", shlex.quote(os.fspath(directory))]
+        files.check_generated(directory, image.files, again=" ".join([command, *output]))
+        return Result(data={**data, "drift": None}, notes=(f"{directory} is up to date",))
+    with files.locked(directory):
+        files.refuse_foreign(directory, image.files, tolerated=TOLERATED, force=request.force)
+        files.write_generated(directory, image.files)
     return Result(
         data={**data, "files": list(image.files)},
-        text="\n".join(str(folder / name) for name in image.files),
+        text="\n".join(str(directory / name) for name in image.files),
         notes=(image.identity.canonical, *notes),
-        next=(f"bash {shlex.quote(str(folder / 'build.sh'))}", *_job(plan, folder)),
+        next=(f"bash {shlex.quote(str(directory / 'build.sh'))}", *_job(plan, directory)),
     )
 
 
-def _job(plan: ContainerPlan, folder: Path) -> Iterator[str]:
-    """Yield the command that writes a job in the image, where a runtime reads its EDF or runs its .sif."""
-    named = _edf_name(plan) if plan.edf_reader else plan.file_name if plan.sif_program else ""
-    if named:
-        here = recognised()
-        system = [] if here and here[0] == plan.system.name else ["--system", plan.system.name]
-        needed = [word for option in plan.system.jobs.required for word in (f"--{option}", option.upper())]
-        words = ["uenvtool", "job", *system, *needed, "--image", str(folder / named)]
-        yield shlex.join([*words, "-o", "train.sh", "--", "python", "train.py"])
+def _job(plan: ContainerPlan, directory: Path) -> Iterator[str]:
+    """Yield the command that writes a job for the image, if a runtime reads its EDF or runs its .sif file."""
+    image = _edf_name(plan) if plan.edf_reader else plan.file_name if plan.sif_program else ""
+    if image:
+        this_machine = recognised()
+        is_here = this_machine is not None and this_machine[0] == plan.system.name
+        system = [] if is_here else ["--system", plan.system.name]
+        required = [argument for option in plan.system.jobs.required for argument in (f"--{option}", option.upper())]
+        arguments = ["uenvtool", "job", *system, *required, "--image", str(directory / image)]
+        yield shlex.join([*arguments, "-o", "train.sh", "--", "python", "train.py"])
 
 
 def _edf_name(plan: ContainerPlan) -> str:
@@ -118,50 +118,55 @@ def _data(image: Image) -> dict[str, Any]:
 
 
 def again(plan: ContainerPlan, request: ContainerRequest) -> str:
-    """Return the command that makes the same files, wherever it is run: it names a recipe and no path."""
+    """Return the command that regenerates the files. It names the recipe without a path, so it works anywhere."""
     recipe = None if request.recipe is None else plan.name
     system = None if plan.system.name == (plan.container.home or plan.foundation.home) else plan.system.name
-    unsaid = ContainerRequest(
-        base=request.base, pip=request.pip, index=request.index, name=request.name, uarch=request.uarch
+    minimal = ContainerRequest(
+        recipe=recipe,
+        base=request.base,
+        pip=request.pip,
+        index=request.index,
+        name=request.name,
+        system=system,
+        uarch=request.uarch,
     )
-    words = ["uenvtool", "container", *given(dataclasses.replace(unsaid, recipe=recipe, system=system))]
-    return " ".join(shlex.join(words).splitlines())
+    return " ".join(shlex.join(["uenvtool", "container", *given(minimal)]).splitlines())
 
 
 def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Image:
-    """Return the image of a plan. command: what makes its files again. is_small: it has no tests and no pipeline.
+    """Return the image of a plan. command: the command that regenerates it. is_small: without tests and pipeline.
 
-    The hashes in its names are of its files without that command, which says how a file was made and not what is in it.
+    The hashes in its names do not include the command, since it does not affect the contents of the image.
     """
     command = quoting.comment(command)
     below = image_of(plan.below, command) if plan.below else None
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
     activation = _activation(plan)
-    beside, labels = _surroundings(plan, base, activation), _labels(plan, base)
+    surroundings, labels = _surroundings(plan, base, activation), _labels(plan, base)
     reader = plan.edf_reader
     engine = plan.system.jobs.of(reader.name) if reader else RuntimeJob()
     edf = _edf_name(plan)
-    is_own = activation is not None and bool(plan.kind)
+    has_own_network = activation is not None and bool(plan.kind)
     on_nodes = NodeRun(
         variables=dict(values(activation)) if activation and plan.kind else {},
-        srun=_srun(engine) if is_own else [],
+        srun=_srun(engine) if has_own_network else [],
         edf=edf,
     )
     identity = Identity(
         image=plan.container.name,
         tag=plan.tag,
-        content=content_hash(context_files(plan, beside, labels=labels, again="")),
+        content=content_hash(context_files(plan, surroundings, labels=labels, again="")),
         tests=content_hash({"test.sh": test_script(plan, on_nodes, again="")}, TESTS_DIGITS),
     )
     labels["uenvtool.hash"] = identity.content
-    made = context_files(plan, beside, labels=labels, again=command)
+    texts = context_files(plan, surroundings, labels=labels, again=command)
     if reader:
-        made[edf] = _edf(plan, engine, activation, command)
-    made["build.sh"] = build_script(plan, identity, command)
-    if not is_small and not plan.sif_program:  # the tests on nodes run by an EDF
-        made["test.sh"] = test_script(plan, on_nodes, command)
-        made |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
-    return Image(plan=plan, identity=identity, files=made)
+        texts[edf] = _edf(plan, engine, activation, command)
+    texts["build.sh"] = build_script(plan, identity, command)
+    if not is_small and not plan.sif_program:  # the tests on nodes need an EDF
+        texts["test.sh"] = test_script(plan, on_nodes, command)
+        texts |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
+    return Image(plan=plan, identity=identity, files=texts)
 
 
 def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -> Surroundings:
@@ -181,12 +186,15 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 
 
 def _activation(plan: ContainerPlan) -> Settings | None:
-    """Return what a container of the system is set up with; for an image with its own network stack, all of it."""
+    """Return the settings of the system's containers, or None without a runtime that reads an EDF.
+
+    Raises BadInput if the image has a kind that no runtime of the system supports.
+    """
     runtime = _runtime_of_kind(plan) if plan.kind else plan.edf_reader
     if runtime is None:
         if plan.kind:
-            hint = "name the recipe's own system with --system, or take a recipe without `image`"
-            raise BadInput(f"no runtime of {plan.system.name} knows images of the kind {plan.kind}", hint=hint)
+            hint = "name the recipe's home system with --system, or use a recipe without `image`"
+            raise BadInput(f"no runtime of {plan.system.name} supports images of the kind {plan.kind}", hint=hint)
         return None
     nccl = plan.versions.get("nccl")
     versions = {"image": plan.kind, **({"nccl": nccl} if nccl else {})} if plan.kind else {}
@@ -198,7 +206,7 @@ def _runtime_of_kind(plan: ContainerPlan) -> Runtime | None:
 
 
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
-    """Return what the image says of itself: no date and no host, so that the same inputs give the same image."""
+    """Return the labels of the image. They contain no date and no host, so that the image is reproducible."""
     standard = "org.opencontainers.image"
     digest = plan.container.base.digest if plan.container.base else ""
     return {
@@ -221,8 +229,8 @@ def _srun(engine: RuntimeJob) -> list[str]:
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
     env: list[str] = []
     if activation:
-        set_here = activation.held(inside=True, image_sets=True)
-        env = [*tags(set_here), *edf_lines(activation, image_sets=True), debugging(VARIABLE)]
+        held = activation.held(inside=True, image_sets=True)
+        env = [*tags(held), *edf_lines(activation, image_sets=True), debugging(VARIABLE)]
     return edf_text(
         engine,
         extended=engine.extended if plan.kind else None,

@@ -1,4 +1,4 @@
-"""From a request to the plan of an image: its components in the order of their builds, and the commands of each."""
+"""Plans an image: its components in build order, and the commands of each."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from uenvtool.knowledge.system import System, load_system
 from uenvtool.venv.requirements import checked_names
 
 OUT = "/out"
-"""Where the build of a component installs."""
+"""The directory that the build of a component installs into."""
 _REFERENCE = re.compile(r"(?:docker://)?(?P<image>[^@]+?):(?P<tag>[^:/@]+)(?:@(?P<digest>[^@]+))?")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a command, and why it is there."""
+    """An argument of a command, with its reason."""
 
     word: str
     reason: str = ""
@@ -41,10 +41,10 @@ Step = tuple[Word, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
-    """The build of one component.
+    """The build stage of one component.
 
-    needs: every component that is there, in the order in which they are built. env: variables of the build.
-    sets: variables of the image.
+    needs: the components that it depends on, directly or indirectly, in build order. env: the variables of the build.
+    sets: the variables of the image.
     """
 
     component: Component
@@ -57,15 +57,15 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """Return the name of the component, and of its stage in the Containerfile."""
+        """The name of the component."""
         return self.component.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerPlan:
-    """Everything that an image is made of.
+    """The plan of an image.
 
-    runtimes: those of the system. below: the plan of the image that it builds on, if that is one of ours.
+    runtimes: the runtimes of the system. below: the plan of the base image, if a uenvtool recipe builds it.
     """
 
     container: Container
@@ -77,55 +77,54 @@ class ContainerPlan:
 
     @property
     def name(self) -> str:
-        """Return the name of the recipe."""
+        """The name of the recipe."""
         return self.container.recipe
 
     @property
     def foundation(self) -> Container:
-        """Return the recipe that has the image of somebody else's."""
+        """The recipe that is based on an external image: this one, or one that it builds on."""
         return self.below.foundation if self.below else self.container
 
     @property
     def kind(self) -> str:
-        """Return the kind of image that it is, its own or that of the image below."""
+        """The kind of the image, from its recipe or from the image that it builds on."""
         return self.container.image or (self.below.kind if self.below else "")
 
     @property
     def tag(self) -> str:
-        """Return the tag without the hash."""
+        """The tag without the content hash."""
         base = self.container.base
         return self.container.tag or (self.below.tag if self.below else base.tag if base else "latest")
 
     @property
     def edf_reader(self) -> Runtime | None:
-        """Return the runtime that reads an EDF, if one does."""
+        """The runtime of the system that reads an EDF, or None."""
         return next((runtime for runtime in self.runtimes if "edf" in runtime.forms), None)
 
     @property
     def sif_program(self) -> str:
-        """Return the program that makes a .sif where no runtime reads an EDF; empty if none of them runs one."""
+        """The program that makes a .sif file, or "" if a runtime reads an EDF or no runtime runs .sif files."""
         return "" if self.edf_reader else next((runtime.sif for runtime in self.runtimes if runtime.sif), "")
 
     @property
     def file_name(self) -> str:
-        """Return the name of the image as a file: a .sif, or a squashfs file of the Container Engine."""
+        """The file name of the image: a .sif file, or a squashfs file for the Container Engine."""
         return f"{self.container.name}+{self.tag}.{'sif' if self.sif_program else 'sqsh'}"
 
     @property
     def versions(self) -> dict[str, str]:
-        """Return the version of each component of the image, also of those that it has from below."""
-        own = {stage.name: stage.release.version for stage in self.stages}
-        return {**(self.below.versions if self.below else {}), **own}
+        """The version of each component of the image, including those of the image that it builds on."""
+        built = {stage.name: stage.release.version for stage in self.stages}
+        return {**(self.below.versions if self.below else {}), **built}
 
 
 def planned(request: ContainerRequest) -> ContainerPlan:
-    """Return the plan of a request's recipe and of all that it builds on.
+    """Return the plan of a request's recipe and of the recipes that it builds on.
 
-    Without a system it is this one, else the recipe's home. Raises BadInput with everything that is wrong: a version
-    that a component does not have, a component that is needed and missing, a circle, two components that install one
-    file, a condition about an unknown fact.
+    The system defaults to the current one, then to the recipe's home system. Raises BadInput with all problems: unknown
+    versions, missing components, cycles, two components that install the same file, and conditions about unknown facts.
     """
-    recipes = _down_to_the_base(_recipe(request))
+    recipes = _with_bases(_recipe(request))
     home = next((recipe.home for recipe in recipes if recipe.home), "")
     system = _system(request.system, home)
     if request.uarch is not None and request.uarch not in system.nodes:
@@ -141,32 +140,34 @@ def planned(request: ContainerRequest) -> ContainerPlan:
 
 
 def _recipe(request: ContainerRequest) -> Container:
-    """Return the recipe of a request. Raises BadInput for one that names none, or both kinds."""
+    """Return the recipe of a request. Raises BadInput if it names neither a recipe nor --from, or both."""
     if request.recipe is not None:
-        if request.base or request.pip or request.index or request.name:
+        given = {"--from": request.base, "--pip": request.pip, "--index": request.index, "--name": request.name}
+        options = [option for option, value in given.items() if value]
+        if options:
             raise BadInput(
-                "--from, --pip, --index and --name go without a recipe",
-                hint="write `from:`, `pip:` and `index:` into a recipe",
+                f"{', '.join(options)}: cannot be combined with a recipe",
+                hint="write `from:`, `pip:`, `index:` or `name:` into the recipe instead",
             )
         return load_container(request.recipe)
     if not request.base:
-        hint = "`uenvtool list containers` shows the recipes; or name an image: --from IMAGE --pip PACKAGE"
-        raise BadInput("no recipe is named", hint=hint)
+        hint = "name a recipe (see `uenvtool list containers`), or an image: --from IMAGE:TAG --pip PACKAGE"
+        raise BadInput("neither a recipe nor --from is given", hint=hint)
     return _on_image(request)
 
 
 def _on_image(request: ContainerRequest) -> Container:
-    found = _REFERENCE.fullmatch(request.base)
-    if found is None:
-        raise BadInput(f"--from {request.base}: no tag is named", hint=f"write for example {request.base}:25.06-py3")
+    match = _REFERENCE.fullmatch(request.base)
+    if match is None:
+        raise BadInput(f"--from '{request.base}': the tag is missing", hint=f"for example {request.base}:25.06-py3")
     if not request.pip:
-        raise BadInput("--from without --pip: nothing would be added", hint="--pip metatrain; it may be given again")
+        raise BadInput("--from requires --pip", hint="name the packages to add, for example --pip metatrain")
     checked_names(request.pip, "--pip", "--pip metatrain")
-    words = [found["image"].rsplit("/", 1)[-1], re.split(r"[\[<>=!~;@ ]", request.pip[0])[0]]
-    name = request.name or "-".join(_NOT_IN_A_NAME.sub("-", word.lower()).strip("-") for word in words)
-    base = {"image": found["image"], "tag": found["tag"], **({"digest": found["digest"]} if found["digest"] else {})}
+    parts = [match["image"].rsplit("/", 1)[-1], re.split(r"[\[<>=!~;@ ]", request.pip[0])[0]]
+    name = request.name or "-".join(_NOT_IN_A_NAME.sub("-", part.lower()).strip("-") for part in parts)
+    base = {"image": match["image"], "tag": match["tag"], **({"digest": match["digest"]} if match["digest"] else {})}
     values = {
-        "description": f"{', '.join(request.pip)} on {found['image']}:{found['tag']}",
+        "description": f"{', '.join(request.pip)} on {match['image']}:{match['tag']}",
         "base": base,
         "name": name,
         "pip": list(request.pip),
@@ -176,34 +177,34 @@ def _on_image(request: ContainerRequest) -> Container:
 
 
 def _system(name: str | None, home: str) -> System:
-    here = recognised() if name is None else None
-    chosen = name or (here[0] if here else home) or this_system()
+    this_machine = recognised() if name is None else None
+    chosen = name or (this_machine[0] if this_machine else home) or this_system()
     return on_this_machine(load_system(chosen))
 
 
-def _down_to_the_base(container: Container) -> list[Container]:
-    """Return a recipe, and those whose images it builds on, the nearest first. Raises BadInput for a circle."""
-    found = [container]
-    while (below := found[-1].from_) is not None:
-        found.append(load_container(below.text, below.position))
-        names = [recipe.recipe for recipe in found]
+def _with_bases(container: Container) -> list[Container]:
+    """Return a recipe and the recipes that it builds on, the nearest first. Raises BadInput if `from` has a cycle."""
+    recipes = [container]
+    while (below := recipes[-1].from_) is not None:
+        recipes.append(load_container(below.text, below.position))
+        names = [recipe.recipe for recipe in recipes]
         if names[-1] in names[:-1]:
-            hint = "one of them must have a `base`"
-            raise BadInput(f"`from` goes in a circle: {' -> '.join(names)}", below.position, hint)
-    return found
+            hint = "replace `from` by `base` in one of them"
+            raise BadInput(f"`from` has a cycle: {' -> '.join(names)}", below.position, hint)
+    return recipes
 
 
 def _components(container: Container) -> dict[str, Component]:
-    """Return the components that a recipe names. Raises BadInput with what is wrong in all of them."""
-    found: dict[str, Component] = {}
+    """Return the components that a recipe names. Raises BadInput with the problems of all components."""
+    components: dict[str, Component] = {}
     problems: list[Problem] = []
     for choice in container.components:
         try:
-            found[choice.name] = load_component(choice.name, choice.position)
+            components[choice.name] = load_component(choice.name, choice.position)
         except BadInput as error:
             problems += error.problems
     BadInput.raise_any(problems)
-    return found
+    return components
 
 
 def _plan(
@@ -215,7 +216,7 @@ def _plan(
     below: ContainerPlan | None,
     known: Collection[str],
 ) -> ContainerPlan:
-    """Return the plan of one recipe. known: every component that exists, whose names conditions may ask for."""
+    """Return the plan of one recipe. known: the names of all existing components, which conditions may refer to."""
     components = _components(container)
     problems = [
         unknown(f"version of {choice.name}", choice.version, components[choice.name].versions, choice.position)
@@ -223,8 +224,8 @@ def _plan(
         if choice.version not in components[choice.name].versions
     ]
     problems += _missing(container, components)
-    problems += _of_no_use(container, components, system, uarch)
-    problems += _written_twice(list(components.values()))
+    problems += _for_another_network(container, components, system, uarch)
+    problems += _overlapping_installs(list(components.values()))
     BadInput.raise_any(problems)
     chosen = {choice.name: choice for choice in container.components}
     versions = {name: choice.version for name, choice in chosen.items()}
@@ -235,19 +236,19 @@ def _plan(
 
 
 def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
-    """Yield what an image takes without a checksum, also in the images that it builds on."""
+    """Yield a problem for each input without a checksum, including those of the images that it builds on."""
     if plan.below:
         yield from unlocked(plan.below)
     base = plan.container.base
     if base and not base.digest:
-        why = base.unpinned or "the recipe names none"
-        hint = f"add `digest:` with what this prints: `skopeo inspect --format '{{{{.Digest}}}}' docker://{base.reference}`"
-        yield Problem(f"{base.reference} has no digest: {why}", base.position, hint)
+        reason = f" ({base.unpinned})" if base.unpinned else ""
+        hint = f"add `digest:` with the output of `skopeo inspect --format '{{{{.Digest}}}}' docker://{base.reference}`"
+        yield Problem(f"{base.reference} has no digest{reason}", base.position, hint)
     for stage in plan.stages:
         if not stage.release.checksum:
             kind = "commit" if stage.release.git else "sha256"
-            hint = f"add `{kind}:` with the one of {stage.release.address}, and where you read it"
-            message = f"{stage.name} {stage.release.version} has no checksum: {stage.release.unchecked}"
+            hint = f"add `{kind}:` for {stage.release.address}, and name the source of the checksum"
+            message = f"{stage.name} {stage.release.version} has no checksum ({stage.release.unchecked})"
             yield Problem(message, stage.release.position, hint)
 
 
@@ -255,52 +256,52 @@ def _missing(container: Container, components: Mapping[str, Component]) -> Itera
     for choice in container.components:
         for need in components[choice.name].needs:
             if need.text not in components:
-                hint = f"{need.position} asks for it: add `{need.text}: VERSION` to `components`"
-                yield Problem(f"{choice.name} needs {need.text}, which the recipe does not have", choice.position, hint)
+                hint = f"add `{need.text}: VERSION` to `components`; {need.position} requires it"
+                yield Problem(f"{choice.name} needs {need.text}, which is not in the recipe", choice.position, hint)
 
 
-def _of_no_use(
+def _for_another_network(
     container: Container, components: Mapping[str, Component], system: System, uarch: str
 ) -> Iterator[Problem]:
-    """Yield the components that are for another network than the system's: beside it they would set NCCL up wrongly."""
+    """Yield a problem for each component that is for another network than the system's and would misconfigure NCCL."""
     facts = system.facts(uarch)
     for choice in container.components:
-        wanted = components[choice.name].when
-        if wanted.holds(facts) is False:
-            has = ", ".join(f"{term.fact} {facts.get(term.fact) or 'none'}" for term in wanted.terms)
-            hint = "leave it out in a recipe for this system: NCCL reaches InfiniBand by itself, and MPI through ucx"
-            yield Problem(f"{choice.name} is for {wanted}; {system.name} has {has}", choice.position, hint)
+        condition = components[choice.name].when
+        if condition.holds(facts) is False:
+            actual = ", ".join(f"{term.fact} {facts.get(term.fact) or 'none'}" for term in condition.terms)
+            hint = "remove it from the recipe for this system: NCCL supports InfiniBand itself, and MPI uses ucx"
+            yield Problem(f"{choice.name} is for {condition}, but {system.name} has {actual}", choice.position, hint)
 
 
-def _written_twice(components: Sequence[Component]) -> Iterator[Problem]:
-    for one, other in combinations(components, 2):
-        for first in one.installs:
-            for second in other.installs:
-                if _can_meet(first.text, second.text):
+def _overlapping_installs(components: Sequence[Component]) -> Iterator[Problem]:
+    for earlier, later in combinations(components, 2):
+        for first in earlier.installs:
+            for second in later.installs:
+                if _can_overlap(first.text, second.text):
                     yield Problem(
-                        f"{other.name} installs {second.text}, and {one.name} installs {first.text}",
+                        f"{later.name} installs {second.text}, and {earlier.name} installs {first.text}",
                         second.position,
-                        f"{first.position} is the other one: no file can be of two components",
+                        f"change this path or the one at {first.position}, so that no file belongs to two components",
                     )
 
 
-def _can_meet(one: str, other: str) -> bool:
-    """Tell if a file can be at both paths, or below them: a path stands for all that is in it, too."""
-    return all(_alike(left, right) for left, right in zip(one.split("/"), other.split("/"), strict=False))
+def _can_overlap(first: str, second: str) -> bool:
+    """Return whether one file can match both patterns. A pattern also matches everything inside a directory."""
+    return all(_can_equal(left, right) for left, right in zip(first.split("/"), second.split("/"), strict=False))
 
 
 @cache
-def _alike(one: str, other: str) -> bool:
-    if not one or not other:
-        return not (one + other).strip("*")
-    if one[0] == "*" or other[0] == "*":
-        star, fixed = (one, other) if one[0] == "*" else (other, one)
-        return _alike(star[1:], fixed) or _alike(star, fixed[1:])
-    return (one[0] == other[0] or "?" in (one[0], other[0])) and _alike(one[1:], other[1:])
+def _can_equal(first: str, second: str) -> bool:
+    if not first or not second:
+        return not (first + second).strip("*")
+    if first[0] == "*" or second[0] == "*":
+        star, fixed = (first, second) if first[0] == "*" else (second, first)
+        return _can_equal(star[1:], fixed) or _can_equal(star, fixed[1:])
+    return (first[0] == second[0] or "?" in (first[0], second[0])) and _can_equal(first[1:], second[1:])
 
 
 def _in_order(components: Mapping[str, Component]) -> list[str]:
-    """Return the names, each behind what it needs, else as the recipe has them. Raises BadInput for a circle."""
+    """Return the component names in build order, keeping the recipe's order. Raises BadInput if there is a cycle."""
     order: list[str] = []
     for name in components:
         _append(name, components, order, path=())
@@ -308,14 +309,14 @@ def _in_order(components: Mapping[str, Component]) -> list[str]:
 
 
 def _append(name: str, components: Mapping[str, Component], order: list[str], path: tuple[str, ...]) -> None:
-    """Append what a component needs, then itself. path: the components that led to it."""
+    """Append the dependencies of a component, then the component. path: the components that depend on it."""
     if name in order:
         return
     path = (*path, name)
     for need in components[name].needs:
         if need.text in path:
-            circle = " -> ".join([name, *path[path.index(need.text) :]])
-            raise BadInput(f"`needs` goes in a circle: {circle}", need.position, "one of them must be built first")
+            cycle = " -> ".join([name, *path[path.index(need.text) :]])
+            raise BadInput(f"`needs` has a cycle: {cycle}", need.position, "remove one of these entries from `needs`")
         _append(need.text, components, order, path)
     order.append(name)
 
@@ -328,14 +329,16 @@ def _stage(
     facts: Facts,
 ) -> Stage:
     values = {"version": choice.version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
-    own_facts = {**facts, "version": choice.version}
+    component_facts = {**facts, "version": choice.version}
     options = [
-        Word(expanded(option.value, values), option.reason) for option in component.options if _holds(option, own_facts)
+        Word(expanded(option.value, values), option.reason)
+        for option in component.options
+        if _holds(option, component_facts)
     ]
     env = {
         name: Word(expanded(value.value, values), value.reason)
         for name, value in component.env.items()
-        if _holds(value, own_facts)
+        if _holds(value, component_facts)
     }
     needed = _needed(component.name, components)
     return Stage(
@@ -350,7 +353,6 @@ def _stage(
 
 
 def _needed(name: str, components: Mapping[str, Component]) -> set[str]:
-    """Return all that a component needs, also by way of others."""
     direct = {need.text for need in components[name].needs}
     return direct.union(*(_needed(need, components) for need in direct))
 
@@ -363,7 +365,7 @@ def _command(run: Sequence[str], reason: str, values: dict[str, str], options: S
 
 
 def _holds(entry: ConditionalValue, facts: Facts) -> bool:
-    """Tell whether the condition holds. Raises BadInput for one about a fact that there is not."""
+    """Return whether the condition of an entry holds. Raises BadInput if it refers to an unknown fact."""
     for term in entry.when.terms:
         if term.fact not in facts:
             raise BadInput([unknown("fact", term.fact, facts, entry.position)])

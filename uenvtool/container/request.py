@@ -1,4 +1,4 @@
-"""What a user asks of `uenvtool container`."""
+"""The options of `uenvtool container`."""
 
 from __future__ import annotations
 
@@ -18,27 +18,29 @@ Recipe = Argument(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRequest:
-    """A request for the files of an image: of a recipe, or of Python packages on an image of somebody else's."""
+    """The options of `uenvtool container`: a recipe, or an image from elsewhere and the Python packages to add."""
 
     recipe: Annotated[str | None, Recipe] = None
-    base: Annotated[str, Option("--from", metavar="IMAGE", help="In place of a recipe: an image with its tag.")] = ""
+    base: Annotated[
+        str, Option("--from", metavar="IMAGE:TAG", help="Add packages to this image instead of using a recipe.")
+    ] = ""
     pip: Annotated[
-        tuple[str, ...], Option("--pip", metavar="PACKAGE", help="With --from: a Python package on top of it.")
+        tuple[str, ...], Option("--pip", metavar="PACKAGE", help="With --from: add a Python package; repeatable.")
     ] = ()
     index: Annotated[
         tuple[str, ...],
-        Option("--index", metavar="URL", help="With --from: an index of packages beside PyPI, for --pip."),
+        Option("--index", metavar="URL", help="With --from: search this package index in addition to PyPI."),
     ] = ()
-    name: Annotated[str, Option("--name", metavar="NAME", help="With --from: the name of the new image.")] = ""
+    name: Annotated[str, Option("--name", metavar="NAME", help="With --from: name the new image NAME.")] = ""
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="DIR", help="Where to write; default: containers/RECIPE.")
+        Path | None, Option("--output", "-o", metavar="DIR", help="Write to DIR; default: containers/RECIPE.")
     ] = None
-    locked: Annotated[bool, Option("--locked", help="Refuse a base or source without a checksum.")] = False
-    check: Annotated[bool, Option("--check", help="Exit 1 with a diff if DIR is not what its inputs give.")] = False
-    force: Annotated[bool, Option("--force", help="Replace uenvtool's files that were changed.")] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Print the Containerfile; write nothing.")] = False
+    locked: Annotated[bool, Option("--locked", help="Fail if a base or source has no checksum.")] = False
+    check: Annotated[bool, Option("--check", help="Print a diff and exit with 1 if DIR is out of date.")] = False
+    force: Annotated[bool, Option("--force", help="Replace edited files that uenvtool wrote.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the Containerfile without writing files.")] = False
     tag: Annotated[
-        bool, Option("--tag", help="Print the image's name, with the hash of all that goes in; write nothing.")
+        bool, Option("--tag", help="Print the image name and tag, with the content hash, without writing files.")
     ] = False

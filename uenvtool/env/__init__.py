@@ -1,1 +1,1 @@
-"""Spack: the environment it reads, the lock it writes, the program itself, Stackinator's form."""
+"""Plans, renders, resolves and installs Spack environments, and renders recipes for Stackinator."""

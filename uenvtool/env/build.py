@@ -1,4 +1,4 @@
-"""The use case: writes the environment into its folder, and resolves it there if Spack is here."""
+"""`uenvtool build`: writes a Spack environment and, if Spack is installed, resolves it."""
 
 import dataclasses
 import os
@@ -12,9 +12,9 @@ from uenvtool.core import files
 from uenvtool.core.errors import Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import counted, grouped
-from uenvtool.env import folder as env_folder
+from uenvtool.env import directory as env_directory
+from uenvtool.env.directory import LOG, MANIFEST, TABLE, build_again, usual_directory
 from uenvtool.env.environment import Environment, Root
-from uenvtool.env.folder import LOG, MANIFEST, TABLE, build_again, usual_folder
 from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.program import (
@@ -44,14 +44,15 @@ from uenvtool.knowledge.version import Version
 
 HEADINGS = ("package", "version", "set in", "why")
 OF_STACKINATOR_7 = Version("1.2")
-"""The oldest Spack that reads what Stackinator 7 generates: groups of specs."""
+"""The oldest Spack that reads the groups of specs that Stackinator 7 generates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What a build gave.
+    """The result of a build.
 
-    lock: None if Spack is still to make it. state: why, or where the lock is from. unseen: what may not be as pinned.
+    lock: None if the environment is not resolved yet. state: why there is no lock, or how it was made. unseen: the
+    sources that could not be compared with their pins.
     """
 
     environment: Environment
@@ -62,7 +63,7 @@ class Outcome:
     unseen: tuple[str, ...] = ()
 
     def result(self, *, verbose: bool = False) -> Result:
-        """Return the outcome as a user sees it; verbose: with a row for each root package."""
+        """Return the result that the command prints. verbose: add a table with one row per root package."""
         return Result(
             data=self.data(),
             text=self._summary(),
@@ -78,12 +79,12 @@ class Outcome:
         ]
         if self.lock:
             lines.append(
-                f"{self.folder / LOCK}: {counted(len(self.lock.packages), 'package')}; {TABLE} beside it lists them"
+                f"{self.folder / LOCK}: {counted(len(self.lock.packages), 'package')}; {TABLE} next to it lists them"
             )
         return "\n".join(lines)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return the root packages: package, version, the file and line that set it, reason."""
+        """Return a row for each root package: name, version, the file and line that set it, and the reason."""
         versions = self.lock.versions() if self.lock else {}
         rows = []
         for root in self.environment.roots:
@@ -93,13 +94,17 @@ class Outcome:
         return rows
 
     def warnings(self) -> list[str]:
-        """Return what to know of the pinned versions: a line for each with known vulnerabilities, or taken back."""
-        taken_back = [
-            f"{yanked.package}@{str(yanked.versions).lstrip('=')} was taken back by its makers: {yanked.reason}"
+        """Return a warning for each pinned version that is vulnerable or yanked, and for each deviation of the lock."""
+        yanked_versions = [
+            f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
             for yanked in self.environment.yanked
         ]
-        not_as_pinned = env_folder.deviations_of_locks(self.folder) if self.lock else ()
-        return [*self._vulnerabilities(), *taken_back, *(f"the lock: {sentence}" for sentence in not_as_pinned)]
+        not_as_pinned = env_directory.deviations_of_locks(self.folder) if self.lock else ()
+        return [
+            *self._vulnerabilities(),
+            *yanked_versions,
+            *(f"the lock deviates from the recipe: {sentence}" for sentence in not_as_pinned),
+        ]
 
     def _vulnerabilities(self) -> list[str]:
         pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
@@ -114,7 +119,7 @@ class Outcome:
         ]
 
     def data(self) -> dict[str, Any]:
-        """Return the same as data for --json."""
+        """Return the result for --json."""
         return {
             "recipe": self.environment.recipe.name,
             "system": self.environment.system.name,
@@ -148,89 +153,94 @@ class Outcome:
 
 
 def build(request: BuildRequest, progress: Progress = silent) -> Result:
-    """Write the environment of a recipe for a system and resolve it, compare it, or only show it.
+    """Write and resolve the environment of a recipe for a system, or only check or print it.
 
-    Raises BadInput if recipe, system or folder are not such that this can be done; AnswerIsNo if a
-    check finds differences; ToolMissing if Spack is requested and absent; ToolFailed if Spack or the
-    disk fails. The old lock stays then.
+    Raises BadInput if the recipe, the system or the target directory is not usable, AnswerIsNo if --check finds
+    differences, ToolMissing if --concretize is given and Spack is not installed, and ToolFailed if Spack or the disk
+    fails. After an error, the old lock is unchanged.
     """
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)
     environment = plan_environment(recipe, choice.system, choice.uarch)
-    usual = usual_folder(environment, "envs" if request.format == SPACK else "stackinator")
-    folder = request.output or usual
-    if folder != usual and not folder.is_absolute():
-        environment = dataclasses.replace(environment, output=folder.as_posix())
-    result = _answer(environment, folder, request, progress)
+    usual = usual_directory(environment, "envs" if request.format == SPACK else "stackinator")
+    directory = request.output or usual
+    if directory != usual and not directory.is_absolute():
+        environment = dataclasses.replace(environment, output=directory.as_posix())
+    result = _answer(environment, directory, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
     return dataclasses.replace(result, notes=(note, *result.notes))
 
 
-def _answer(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Result:
+def _answer(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Result:
     if request.format != SPACK:
-        return _stackinator_recipe(environment, folder, request)
+        return _stackinator_recipe(environment, directory, request)
     if request.dry_run:
         texts = render(environment)
-        return Result(data={"folder": str(folder), "files": texts}, file=texts[MANIFEST])
+        return Result(data={"folder": str(directory), "files": texts}, file=texts[MANIFEST])
     if request.check:
-        check_environment(environment, folder)
-        return _unchanged(folder)
-    return build_environment(environment, folder, request, progress).result(verbose=request.verbose)
+        check_environment(environment, directory)
+        return _unchanged(directory)
+    return build_environment(environment, directory, request, progress).result(verbose=request.verbose)
 
 
-def build_environment(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Outcome:
-    """Write an environment into a folder and, if Spack is here and the lock is of other inputs, its lock."""
+def build_environment(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Outcome:
+    """Write an environment and, if its lock does not match it and Spack is installed, resolve it."""
     texts = render(environment)
     repos = repository_folders(request.repos, environment.pins)
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
-        again = build_again(environment, folder)
+        again = build_again(environment, directory)
         raise spack_is_missing(environment.recipe.spack, again)
-    found = Deviations()
-    with files.locked(folder):
-        env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
-        env_folder.write_environment(folder, texts, purpose=environment.purpose)
-        spack_here = _that_resolves(spack, environment)
+    deviating = Deviations()
+    with files.locked(directory):
+        env_directory.refuse_foreign(directory, texts, purpose=environment.purpose, force=request.force)
+        env_directory.write_environment(directory, texts, purpose=environment.purpose)
+        resolver = _usable_resolver(spack, environment)
         stale = [
             part
-            for part in env_folder.parts_of(texts)
-            if request.concretize or not _is_made(environment, folder, texts, part, spack_here)
+            for part in env_directory.parts_of(texts)
+            if request.concretize or not _has_usable_lock(environment, directory, texts, part, resolver)
         ]
         if not stale:
-            lock, state = _kept_lock(environment, folder, texts)
-        elif spack_here is None:
-            lock, state = _unresolved(environment, folder, stale, spack, request)
+            lock, state = _kept_lock(environment, directory, texts)
+        elif resolver is None:
+            lock, state = _unresolved(environment, directory, stale, spack, request)
         else:
-            found = deviations(spack_here, environment.recipe.spack, repos, environment.pins)
+            deviating = deviations(resolver, environment.recipe.spack, repos, environment.pins)
             lock, state = _new_lock(
                 environment,
-                folder,
+                directory,
                 texts,
                 stale,
-                spack=spack_here,
+                spack=resolver,
                 repos=repos,
                 progress=progress,
-                deviations=found.seen,
+                deviations=deviating.seen,
             )
     return Outcome(
         environment=environment,
-        folder=folder,
+        folder=directory,
         lock=lock,
         state=state,
-        next_steps=next_steps(environment, folder, spack=spack, resolved=lock is not None, repos=repos),
-        unseen=found.unseen,
+        next_steps=next_steps(environment, directory, spack=spack, resolved=lock is not None, repos=repos),
+        unseen=deviating.unseen,
     )
 
 
-def _is_made(environment: Environment, folder: Path, texts: Mapping[str, str], part: str, spack: Spack | None) -> bool:
-    """Tell if the lock of a part is of these inputs and of use; without a Spack the second is told later."""
-    if not env_folder.lock_is_of(folder, texts, part):
+def _has_usable_lock(
+    environment: Environment, directory: Path, texts: Mapping[str, str], part: str, spack: Spack | None
+) -> bool:
+    """Return whether the lock of a part matches these inputs and is usable.
+
+    Without Spack, an unusable lock also counts, since it cannot be replaced. The caller reports it later.
+    """
+    if not env_directory.lock_is_of(directory, texts, part):
         return False
-    return spack is None or not any(_unusable(environment, folder, part))
+    return spack is None or not any(_unusable(environment, directory, part))
 
 
-def _that_resolves(spack: Spack | None, environment: Environment) -> Spack | None:
-    """Return the Spack, if there is one and it takes a node's answers, or this machine is such a node."""
+def _usable_resolver(spack: Spack | None, environment: Environment) -> Spack | None:
+    """Return the Spack if it can resolve for the node type: by its version, or because this machine is such a node."""
     if spack is None:
         return None
     from uenvtool.env.resolve import FITTING, is_this_machine
@@ -238,38 +248,38 @@ def _that_resolves(spack: Spack | None, environment: Environment) -> Spack | Non
     return spack if FITTING.match(spack.version) or is_this_machine(environment) else None
 
 
-def _kept_lock(environment: Environment, folder: Path, texts: Mapping[str, str]) -> tuple[Lock | None, str]:
-    path = folder / LOCK
+def _kept_lock(environment: Environment, directory: Path, texts: Mapping[str, str]) -> tuple[Lock | None, str]:
+    path = directory / LOCK
     lock = read_lock(path)
-    for part in env_folder.parts_of(texts):
-        kept = folder / env_folder.lock_of(part)
+    for part in env_directory.parts_of(texts):
+        kept = directory / env_directory.lock_of(part)
         require_installable(read_lock(kept), str(kept))
     require_network(lock, environment.needs, str(path))
     table = {TABLE: render_table(environment, lock)}
-    files.write_generated(folder, table, keep=files.read_record(folder).names)
-    return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
+    files.write_generated(directory, table, keep=files.read_record(directory).names)
+    return lock, f"spack.lock matches these inputs (made by Spack {lock.spack})"
 
 
 def _unresolved(
-    environment: Environment, folder: Path, parts: Sequence[str], spack: Spack | None, request: BuildRequest
+    environment: Environment, directory: Path, parts: Sequence[str], spack: Spack | None, request: BuildRequest
 ) -> tuple[Lock | None, str]:
-    """Return why there is no lock. Raises ToolFailed if one was requested of a Spack that cannot make it here."""
+    """Return why there is no lock. Raises ToolFailed if --concretize is given and this Spack cannot resolve here."""
     if spack is not None:
         pinned = environment.recipe.spack.revision
         why = f"Spack {spack.version} can make this lock only on a node of {environment.system.name}"
         if request.concretize:
-            again = build_again(environment, folder)
-            hint = f"use Spack {pinned}, which the recipe pins, or run this on a node:\n  {again} --concretize"
+            again = build_again(environment, directory)
+            hint = f"use Spack {pinned}, which the recipe pins, or run this command on a node:\n  {again} --concretize"
             raise ToolFailed(why, hint=hint)
     else:
-        why = "not asked for" if request.concretize is False else "Spack is not here"
-    stale = ", ".join(name for name in map(env_folder.lock_of, parts) if (folder / name).is_file())
-    return None, f"not resolved: {why}{f'; of other inputs in the folder: {stale}' if stale else ''}"
+        why = "--no-concretize was given" if request.concretize is False else "Spack is not installed"
+    stale = ", ".join(name for name in map(env_directory.lock_of, parts) if (directory / name).is_file())
+    return None, f"not resolved: {why}{f'; out of date: {stale}' if stale else ''}"
 
 
 def _new_lock(
     environment: Environment,
-    folder: Path,
+    directory: Path,
     texts: Mapping[str, str],
     parts: Sequence[str],
     *,
@@ -278,18 +288,18 @@ def _new_lock(
     progress: Progress,
     deviations: Sequence[str],
 ) -> tuple[Lock | None, str]:
-    """Resolve the parts whose locks are of other inputs; the others' stay."""
-    from uenvtool.env.resolve import checked_lock, resolve
+    """Resolve the parts whose locks are out of date, and keep the other locks."""
+    from uenvtool.env.resolve import parse_resolved_lock, resolve
 
-    log, made, locks = folder / LOG, {}, {}
+    log, made, locks = directory / LOG, {}, {}
     for part in parts:
         with progress(f"concretizing {f'{part} of ' if part else ''}{environment.purpose}") as on_step:
             made[part] = resolve(spack, environment, texts, part, repos=repos, log=log, on_step=on_step)
-        locks[part] = checked_lock(made[part], environment, part, spack)
+        locks[part] = parse_resolved_lock(made[part], environment, part, spack)
     log.unlink(missing_ok=True)
-    lock = locks[""] if "" in locks else read_lock(folder / LOCK)
-    env_folder.write_locks(
-        folder,
+    lock = locks[""] if "" in locks else read_lock(directory / LOCK)
+    env_directory.write_locks(
+        directory,
         made,
         render_table(environment, lock),
         contents=texts,
@@ -299,56 +309,56 @@ def _new_lock(
     return lock, f"resolved by Spack {spack.version} ({spack.found_by})"
 
 
-def _stackinator_recipe(environment: Environment, folder: Path, request: BuildRequest) -> Result:
+def _stackinator_recipe(environment: Environment, directory: Path, request: BuildRequest) -> Result:
     from uenvtool.env.stackinator import check_recipe, write_recipe
 
     version = STACKINATOR[request.format]
     if request.check:
-        check_recipe(environment, version, folder)
-        return _unchanged(folder)
-    written = write_recipe(environment, version, folder, force=request.force, dry_run=request.dry_run)
+        check_recipe(environment, version, directory)
+        return _unchanged(directory)
+    written = write_recipe(environment, version, directory, force=request.force, dry_run=request.dry_run)
     pin = environment.recipe.spack
-    newer = f"Stackinator 7 needs Spack 1.2, and the recipe pins {pin.revision}; docs/stackinator.md has the way"
+    newer = f"Stackinator 7 needs Spack 1.2, but the recipe pins {pin.revision}; see docs/stackinator.md"
     is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= OF_STACKINATOR_7)
     return Result(data=written, text="\n".join(written["files"]), warnings=(newer,) if is_old else ())
 
 
-def _unchanged(folder: Path) -> Result:
-    return Result(data={"folder": str(folder), "drift": None}, notes=(f"{folder} is what its inputs give",))
+def _unchanged(directory: Path) -> Result:
+    return Result(data={"folder": str(directory), "drift": None}, notes=(f"{directory} is up to date",))
 
 
-def check_environment(environment: Environment, folder: Path) -> None:
-    """Raise AnswerIsNo, with the diff, if an environment on disk is not what its inputs give."""
-    expected, lock, again = render(environment), folder / LOCK, build_again(environment, folder)
+def check_environment(environment: Environment, directory: Path) -> None:
+    """Raise AnswerIsNo, with the diff, if an environment on disk is out of date."""
+    expected, lock, again = render(environment), directory / LOCK, build_again(environment, directory)
     table = {TABLE: render_table(environment, read_lock(lock))} if lock.is_file() else {}
     files.check_generated(
-        folder,
+        directory,
         {**expected, **table},
         again=again,
-        kept=env_folder.resolved_names(expected),
-        remarks=[*_remarks_on_locks(environment, folder, expected, again)],
+        kept=env_directory.resolved_names(expected),
+        remarks=[*_remarks_on_locks(environment, directory, expected, again)],
     )
 
 
-def _remarks_on_locks(environment: Environment, folder: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
-    for part in env_folder.parts_of(texts):
-        path = folder / env_folder.lock_of(part)
+def _remarks_on_locks(environment: Environment, directory: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
+    for part in env_directory.parts_of(texts):
+        path = directory / env_directory.lock_of(part)
         if not path.is_file():
-            yield f"{path} is missing; `{again} --concretize` makes it"
+            yield f"{path} is missing; run `{again} --concretize`"
             continue
-        if not env_folder.lock_is_of(folder, texts, part):
-            yield f"{path} is of other inputs, or was changed; `{again}` makes it again"
-        yield from _unusable(environment, folder, part)
+        if not env_directory.lock_is_of(directory, texts, part):
+            yield f"{path} is out of date, or was edited; run `{again}`"
+        yield from _unusable(environment, directory, part)
 
 
-def _unusable(environment: Environment, folder: Path, part: str) -> Iterator[str]:
-    """Yield why what is installed from the lock of a part would be of no use."""
-    path = folder / env_folder.lock_of(part)
+def _unusable(environment: Environment, directory: Path, part: str) -> Iterator[str]:
+    """Yield each reason why software installed from the lock of a part would not work."""
+    path = directory / env_directory.lock_of(part)
     lock = read_lock(path)
     if unwrapped := without_wrapper(lock):
-        yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
-    needs = () if part else without_network(lock, environment.needs)
-    yield from (f"{path} does not reach the network: {lack}" for lack in needs)
+        yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, so they would not find their libraries"
+    lacks = () if part else without_network(lock, environment.needs)
+    yield from (f"{path} cannot use the system's network: {lack}" for lack in lacks)
 
 
 def _file_and_line(position: Position) -> str:
@@ -356,22 +366,22 @@ def _file_and_line(position: Position) -> str:
 
 
 def next_steps(
-    environment: Environment, folder: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
+    environment: Environment, directory: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
 ) -> tuple[str, ...]:
-    """Return the command to go on with: it makes the lock if there is none, else the image, on a node."""
-    command = build_again(environment, folder)
+    """Return the next command: it makes the lock if there is none, and otherwise builds the image on a node."""
+    command = build_again(environment, directory)
     from_disk = "".join(f" --repo {shlex.quote(f'{name}={path}')}" for name, path in repos.items())
     if not resolved and spack is None:
         return (how_to_get(environment.recipe.spack, command + from_disk),)
     if not resolved:
         return (f"{command}{from_disk} --concretize  # on a node of {environment.system.name}",)
-    return (f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",)
+    return (f"{build_image(directory, spack=spack, repos=repos)}  # on a node of {environment.system.name}",)
 
 
-def build_image(folder: Path, *, spack: Spack | None, repos: Mapping[str, Path]) -> str:
-    """Return the command that builds the image with the Spack and the package repositories that were named here."""
-    named = spack is not None and spack.found_by == "--spack"
-    words = ["uenvtool", "image", "build", os.fspath(folder)]
-    words += ["--spack", str(spack.program.parent.parent)] if spack and named else []
-    words += [word for name, path in repos.items() for word in ("--repo", f"{name}={path}")]
-    return shlex.join(words)
+def build_image(directory: Path, *, spack: Spack | None, repos: Mapping[str, Path]) -> str:
+    """Return the command that builds the image with the same --spack and --repo options."""
+    is_named = spack is not None and spack.found_by == "--spack"
+    arguments = ["uenvtool", "image", "build", os.fspath(directory)]
+    arguments += ["--spack", str(spack.program.parent.parent)] if spack and is_named else []
+    arguments += [argument for name, path in repos.items() for argument in ("--repo", f"{name}={path}")]
+    return shlex.join(arguments)

@@ -17,7 +17,7 @@ app = typer.Typer()
 @app.command()
 @command(BuildRequest)
 def build(request: BuildRequest) -> Result:
-    """Write the Spack environment of RECIPE for a system, and resolve it if Spack is here."""
+    """Write the Spack environment of RECIPE for a system, and resolve it if Spack is installed."""
     from uenvtool.core import console
     from uenvtool.env import build as work
 
@@ -27,7 +27,7 @@ def build(request: BuildRequest) -> Result:
 @app.command()
 @command(EditRequest)
 def edit(request: EditRequest) -> Result:
-    """Change a recipe's packages in its file, and show the change."""
+    """Add, remove or pin packages in a recipe file, and print the diff."""
     from uenvtool.env import edit as work
 
     return work.edit(request)
@@ -37,11 +37,11 @@ def edit(request: EditRequest) -> Result:
 def validate(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."),
+        typer.Argument(metavar="FILE...", help="Recipe, system, tuning or published files, or recipe directories."),
     ],
     json_: Json = False,
 ) -> int:
-    """Check files: schema, spec syntax, names, versions that must go together."""
+    """Check files: schema, spec syntax, names, and versions that must match."""
     from uenvtool.core import console
     from uenvtool.knowledge import catalogue as work
 

@@ -1,4 +1,4 @@
-"""The compilers of an environment: those that the system brings, and those that are built into the image first."""
+"""The compilers of an environment: provided by the system, or built into the image before the other packages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
 
 LANGUAGES = ("c", "cxx", "fortran")
 COMPILER = "compiler"
-"""The folder of the environment that is installed first, if the system lacks the compiler."""
+"""The directory of the environment that builds the compiler first, if the system does not have it."""
 BUILDER = "gcc"
-"""The compiler that the system's own builds, and that builds the others, as Stackinator does it."""
+"""The compiler that is built with the system's compiler and then builds the other compilers, as in Stackinator."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Buildable:
-    """A compiler that Spack can build. programs: by language, below its prefix; variants: if the recipe names none.
+    """A compiler that Spack can build.
 
-    fortran: the variant without which it has no Fortran.
+    programs: the paths of its programs below its prefix, by language. variants: the default if the recipe names none.
+    fortran: the variant that adds Fortran, "" if no variant is needed.
     """
 
     programs: Mapping[str, str]
@@ -44,15 +45,15 @@ BUILDABLE = {
         variants="~blas~lapack~mpi",
     ),
 }
-"""Source: these packages in spack-packages v2026.06.0; the variants are those of Stackinator 7 (docs/recipes.md)."""
+"""Source: these packages in spack-packages v2026.06.0. The variants are those of Stackinator 7 (docs/recipes.md)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
-    """A compiler of an environment. built_by: the package that builds it; None if the system brings it.
+    """A compiler of an environment. built_by: the compiler that builds it, None if the system provides it.
 
-    One environment with one version of each package cannot both build a compiler and build everything else with it,
-    so such a compiler has an environment of its own, built first, and is an external of the main one.
+    An environment with one version of each package cannot build a compiler and also build the other packages with it.
+    Therefore such a compiler is built first, in a separate environment, and is an external of the main environment.
     """
 
     root: RootSpec
@@ -61,12 +62,15 @@ class Compiler:
 
     @property
     def name(self) -> str:
-        """The package that it is."""
+        """The name of the compiler's package."""
         return self.root.spec.package
 
     @property
     def folder(self) -> str:
-        """The folder of the environment that builds it; those in folders of that of BUILDER are built by it."""
+        """The directory of the environment that builds the compiler.
+
+        The directories of the other compilers are inside BUILDER's directory, since BUILDER builds them.
+        """
         return COMPILER if self.name == BUILDER else f"{COMPILER}/{self.name}"
 
     @property
@@ -76,44 +80,47 @@ class Compiler:
 
     @property
     def reason(self) -> str:
-        """Why this compiler."""
+        """Why the environment uses this compiler."""
         return self.root.reason or "one compiler for everything"
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders of its programs."""
+        """The directories of the compiler's programs."""
         return tuple(dict.fromkeys(path.rpartition("/")[0] for path in self.external.compilers.values()))
 
 
 def plain(external: External) -> str:
-    """Return package and version of an external, without its variants."""
+    """Return the name and version of an external, without its variants."""
     spec = external.spec
     return f"{spec.package}@{spec.versions}" if spec.versions else spec.package
 
 
 def plan_compilers(
-    recipe: Recipe, system: System, node: NodeType, brought: Mapping[str, SystemPackage], facts: Facts
+    recipe: Recipe, system: System, node: NodeType, node_packages: Mapping[str, SystemPackage], facts: Facts
 ) -> tuple[Compiler, ...]:
-    """Return the recipe's compilers; the first builds what names no other. None if the recipe names none.
+    """Return the recipe's compilers, or () if it names none. Packages use the first one unless they name another.
 
-    Each is the system's own if it has that version, else it is built first: BUILDER by the system's, the others by the
-    recipe's BUILDER, or the system's. Raises BadInput if it can be neither.
+    A compiler of the system is used if it has the requested version. Otherwise the compiler is built first: BUILDER
+    with the system's BUILDER, and the others with the recipe's BUILDER, or with the system's if the recipe has none.
+    Raises BadInput if the system does not have a compiler and it cannot be built.
     """
     roots = [recipe.compiler] if recipe.compiler else []
     roots += [_root(pin) for pin in recipe.compilers.values() if pin.when.holds(facts)]
-    builders = brought.get(BUILDER)
-    found: dict[str, Compiler] = {}
+    builders = node_packages.get(BUILDER)
+    planned: dict[str, Compiler] = {}
     for root in sorted(roots, key=lambda root: root.spec.package != BUILDER):
         name = root.spec.package
-        found[name] = _of_the_system(root, system, brought.get(name)) or _built(root, system, node, builders)
+        planned[name] = _provided_by_system(root, system, node_packages.get(name)) or _built(
+            root, system, node, builders
+        )
         if name == BUILDER:
-            own = found[name].external
-            builders = SystemPackage(name=BUILDER, position=own.position, externals=(own,), buildable=False)
-    return tuple(found[name] for name in dict.fromkeys(root.spec.package for root in roots))
+            external = planned[name].external
+            builders = SystemPackage(name=BUILDER, position=external.position, externals=(external,), buildable=False)
+    return tuple(planned[name] for name in dict.fromkeys(root.spec.package for root in roots))
 
 
 def having(compilers: Sequence[Compiler], language: str) -> list[Compiler]:
-    """Return the compilers that have a language."""
+    """Return the compilers that support a language."""
     return [compiler for compiler in compilers if language in compiler.external.compilers]
 
 
@@ -123,20 +130,20 @@ def _root(pin: Pin) -> RootSpec:
     return RootSpec(spec=spec, position=pin.position, reason=pin.reason or "for the specs that name it")
 
 
-def _of_the_system(root: RootSpec, system: System, brought: SystemPackage | None) -> Compiler | None:
-    """Return a compiler that the system has, whatever its variants.
+def _provided_by_system(root: RootSpec, system: System, package: SystemPackage | None) -> Compiler | None:
+    """Return the system's compiler of the requested version with any variants, or None if it must be built.
 
-    Raises BadInput if it has none, and no version is named to build.
+    Raises BadInput if the system does not have the compiler and the recipe does not name one version to build.
     """
-    wanted = root.spec.versions
-    for external in brought.externals if brought else ():
+    requested = root.spec.versions
+    for external in package.externals if package else ():
         known = external.spec.versions
-        if wanted is None or (known and known.single and wanted.contains(known.single)):
-            named = parse_spec(f"{root.spec.package}@{wanted}" if wanted else root.spec.package)
+        if requested is None or (known and known.single and requested.contains(known.single)):
+            named = parse_spec(f"{root.spec.package}@{requested}" if requested else root.spec.package)
             return Compiler(root=replace(root, spec=named), external=external)
-    if wanted is None or wanted.single is None:
+    if requested is None or requested.single is None:
         raise BadInput(
-            f"the compiler {root.spec} names no version, and {system.name} brings none",
+            f"{system.name} has no compiler {root.spec}, and the recipe does not name one version to build",
             root.position,
             f"name one version, for example gcc@13.3.0{in_your_own(root.position)}",
         )
@@ -147,23 +154,23 @@ def _built(root: RootSpec, system: System, node: NodeType, builder: SystemPackag
     name, version = root.spec.package, str(root.spec.versions).lstrip("=")
     if name not in BUILDABLE:
         raise BadInput(
-            f"{system.name} has no {root.spec}, and only {', '.join(BUILDABLE)} can be built first",
+            f"{system.name} has no {root.spec}, and uenvtool can build only {', '.join(BUILDABLE)}",
             root.position,
-            f"give the system an external of {name} with its `compilers:`, or take one of these",
+            f"use one of these compilers, or add an external of {name} with `compilers:` to the system",
         )
     if not system.mount:
-        has = system.packages[name].externals if name in system.packages else ()
+        externals = system.packages[name].externals if name in system.packages else ()
+        present = ", ".join(str(external.spec) for external in externals)
         raise BadInput(
-            f"{system.name} has no {root.spec}, and no folder to build it in",
+            f"{system.name} has no {root.spec}, and no `mount` to build it in",
             system.tree.position,
-            "give the system a `mount`, or take a compiler that it has: "
-            + (", ".join(str(e.spec) for e in has) or "none"),
+            f"add `mount` to the system{f', or use a compiler that it has: {present}' if present else ''}",
         )
     if builder is None or not builder.externals:
         raise BadInput(
             f"{system.name} has no {BUILDER} that could build {root.spec}",
             system.tree.position,
-            f"give it an external of {BUILDER} with its `compilers:`",
+            f"add an external of {BUILDER} with `compilers:` to the system",
         )
     kind, prefix = BUILDABLE[name], f"{system.mount}/compilers/{name}-{version}"
     variants = " ".join(root.spec.words.values()) or kind.variants

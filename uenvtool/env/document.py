@@ -1,8 +1,7 @@
-"""A YAML text with the place of each of its values: an edit puts characters there, and no others.
+"""Edits YAML text in place: an edit changes only the characters of the edited value.
 
-ruamel.yaml says where each value begins and ends. It does not write the text: that would set spaces around values and
-in `[ ... ]`, the indentation of lists, line breaks of folded texts and CRLF its own way, also in lines that an edit is
-not about.
+ruamel.yaml gives the position of each value, but does not write the text. Its writer would also reformat lines that an
+edit does not touch: spaces around values and in `[ ... ]`, the indentation of lists, folded text, and CRLF.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from uenvtool.core.yamltext import remark, scalar
 
 _COMMA = re.compile(r"(?:\s|#[^\n]*\n)*,")
 Names = tuple[str, ...]
-"""The keys that lead from the top of a file to a value."""
+"""The keys from the top of a file to a value."""
 Value = str | list[str] | dict[str, "Value"]
-"""What is put into a file: the text of a value, a list of them, or names with theirs."""
+"""A value to write: the YAML text of a scalar, a list of such texts, or a mapping of names to values."""
 
 
 def pairs(node: Any) -> list[tuple[Any, Any]]:
-    """Return the names of a mapping with their values; none of another node."""
+    """Return the keys and values of a mapping node, or [] for any other node."""
     value = getattr(node, "value", None)
     return [pair for pair in value if isinstance(pair, tuple)] if isinstance(value, list) else []
 
 
 class Document:
-    """A text of YAML whose top is a mapping, with the place of each of its values. Each edit gives a new one."""
+    """YAML text whose top level is a mapping. Every edit returns a new document."""
 
     def __init__(self, text: str) -> None:
         from ruamel.yaml import YAML
@@ -38,14 +37,14 @@ class Document:
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
     def at(self, *names: str) -> Any:
-        """Return the node that names lead to from the top; None if one is missing."""
+        """Return the node at a path of keys, or None if a key is missing."""
         node = self.top
         for name in names:
             node = next((value for key, value in pairs(node) if key.value == name), None)
         return node
 
     def replaced(self, node: Any, text: str) -> Document:
-        """Put another text in the place of a scalar or a flow collection, in the same quotes if it had some."""
+        """Replace the text of a scalar or a flow collection, and keep its quotes if it has any."""
         start, end = node.start_mark.index, self._end(node)
         quote = self.text[start : start + 1]
         if quote in ("'", '"') and text == scalar(text):
@@ -53,23 +52,23 @@ class Document:
         return self._with(start, end, text)
 
     def with_value(self, names: Names, text: str) -> Document:
-        """Put another value behind a name, which may have none."""
+        """Replace the value of a key, or add one if the key has no value."""
         node = self.at(*names)
         if node.start_mark.index < node.end_mark.index:
             return self.replaced(node, text)
         key = next(key for key, _ in pairs(self.at(*names[:-1])) if key.value == names[-1])
-        behind = self.text.index(":", self._end(key)) + 1
-        return self._with(behind, behind, f" {text}")
+        after_colon = self.text.index(":", self._end(key)) + 1
+        return self._with(after_colon, after_colon, f" {text}")
 
     def with_item(self, sequence: Any, item: str) -> Document:
-        """Put one more item, in one line, at the end of a list."""
+        """Append an item of one line to a list."""
         items = sequence.value
         if sequence.flow_style:
             return self._with_flow(sequence, items[-1] if items else None, item)
         return self._with_lines(self._end(items[-1]), [f"{' ' * sequence.start_mark.column}- {item}"])
 
     def with_entry(self, mapping: Any, name: str, value: Value) -> Document:
-        """Put one more name at the end of a mapping."""
+        """Append a key and its value to a mapping."""
         if mapping.flow_style:
             last = mapping.value[-1][1] if mapping.value else None
             return self._with_flow(mapping, last, f"{scalar(name)}: {_flow(value)}")
@@ -77,27 +76,27 @@ class Document:
         return self._with_lines(self._end(mapping), [indent + line for line in _block(name, value)])
 
     def without_item(self, names: Names, index: int) -> Document:
-        """Take one item out of the list that names lead to; the comments around it stay."""
+        """Remove an item from the list at a path of keys, and keep the comments around it."""
         sequence = self.at(*names)
         item = sequence.value[index]
         if sequence.flow_style:
             return self._without_flow(sequence.value, index)
         start = self.text.rfind("\n", 0, item.start_mark.index) + 1
-        while self.text[start + sequence.start_mark.column] != "-":  # a comment stands between
+        while self.text[start + sequence.start_mark.column] != "-":  # skip comment lines after the dash
             start = self.text.rfind("\n", 0, start - 1) + 1
         shorter = self._with(start, self._line_end(self._end(item)), "")
         return shorter if len(sequence.value) > 1 else shorter.with_value(names, "[]")
 
     def with_remark(self, node: Any, text: str) -> Document:
-        """Put a comment at the end of the line that a value ends in. Raises BadInput if more stands there."""
+        """Add a comment to the last line of a value. Raises BadInput if more text follows the value on that line."""
         end = self._end(node)
         rest = self.text[end : self._line_end(end)].rstrip("\r\n")
         if rest.strip() and not rest.lstrip().startswith("#"):
-            raise BadInput("there is no place for a comment beside this list", hint="leave --reason out")
+            raise BadInput("--reason: more text follows this list on its line", hint="omit --reason")
         return self._with(end + len(rest), end + len(rest), remark(text))
 
     def _end(self, node: Any) -> int:
-        """Return the index behind the last character of a value, without comments and line breaks that follow it."""
+        """Return the index after the last character of a value, before any comments and line breaks."""
         if hasattr(node, "flow_style") and not node.flow_style and isinstance(node.value, list) and node.value:
             last = node.value[-1]
             if isinstance(last, tuple):  # an empty value ends with the colon
@@ -109,8 +108,8 @@ class Document:
     def _with(self, start: int, end: int, text: str) -> Document:
         return Document(self.text[:start] + text + self.text[end:])
 
-    def _with_lines(self, behind: int, lines: Sequence[str]) -> Document:
-        at = self._line_end(behind)
+    def _with_lines(self, index: int, lines: Sequence[str]) -> Document:
+        at = self._line_end(index)
         before = "" if self.text[:at].endswith("\n") else self.newline
         return self._with(at, at, before + "".join(line + self.newline for line in lines))
 
@@ -130,9 +129,9 @@ class Document:
         return Document(self.text[: comma.end() - 1] + self.text[comma.end() : start] + self.text[end:])
 
     def _line_end(self, index: int) -> int:
-        """Return the index behind the line break of a line; the text's end if it has none."""
-        found = self.text.find("\n", index)
-        return len(self.text) if found < 0 else found + 1
+        """Return the index after the next line break, or the end of the text if there is none."""
+        line_break = self.text.find("\n", index)
+        return len(self.text) if line_break < 0 else line_break + 1
 
 
 def _flow(value: Value) -> str:

@@ -1,4 +1,7 @@
-"""`uenvtool edit`: packages of a recipe added, removed, pinned; a built-in recipe is extended by one of the user's."""
+"""`uenvtool edit`: adds, removes and pins packages in a recipe file.
+
+A built-in recipe is not changed: the command writes a recipe of the user that extends it.
+"""
 
 from __future__ import annotations
 
@@ -29,23 +32,23 @@ from uenvtool.knowledge.version import Versions
 from uenvtool.knowledge.yamltree import content, decoded
 
 OWN = "my-"
-"""What stands before the name of a built-in recipe in the name of the one that extends it."""
+"""The prefix of a recipe that extends a built-in recipe: `my-NAME`."""
 ADDED = "added"
-"""The group that new specs go into if the recipe has several."""
+"""The group for new specs if the recipe has several groups."""
 
 
 def edit(request: EditRequest) -> Result:
-    """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse."""
+    """Change a recipe file. Raises BadInput, without a change, if `validate` would reject the result."""
     dry_run, repos = request.dry_run, named_paths(request.repo)
     if not (request.add or request.remove or request.pin):
         hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
-        raise BadInput("nothing to change", hint=hint)
+        raise BadInput("no change is requested: --add, --remove and --pin are missing", hint=hint)
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
     if is_built_in(location):
-        own = Path(RECIPE.file(OWN + location.name))
-        notes = (f"{location.name} is built in and stays as it is; {own} extends it",)
-        path, start = own, "\n".join([OWNED, *extending(RECIPE, location.name)]) + "\n"
+        extension = Path(RECIPE.file(OWN + location.name))
+        notes = (f"{location.name} is built in and is not changed; {extension} extends it",)
+        path, start = extension, "\n".join([OWNED, *extending(RECIPE, location.name)]) + "\n"
     else:
         path, start = location.path.resolve(), ""
     with contextlib.nullcontext() if dry_run else files.locked(path.parent, wait=True, below=False):
@@ -64,26 +67,28 @@ def edit(request: EditRequest) -> Result:
 
 
 def is_built_in(location: Location) -> bool:
-    """Tell if a recipe came with the tool: it is not to be changed, since an update would replace it."""
+    """Return whether a recipe is part of uenvtool: an update would overwrite changes to it."""
     path = location.path.resolve()
     return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
 
 
 def _inherited(path: Path, text: str) -> dict[str, str]:
-    """Return the packages that a recipe has from what it extends, each with its group; an empty one for a pin."""
+    """Return the packages that a recipe inherits, each with its group, or "" if the package is only pinned."""
     tree = load_extended(Location(RECIPE.name_of(path), path, "", text.encode()), RECIPE).tree
-    own = shown(path)
-    found: dict[str, str] = {}
+    this_file = shown(path)
+    groups_by_package: dict[str, str] = {}
     for pins in filter(None, (tree.get("require"), tree.get("prefer"))):
-        found |= {name: "" for name, node in pins.value.items() if node.position.file != own}
+        groups_by_package |= {name: "" for name, node in pins.value.items() if node.position.file != this_file}
     groups = tree.get("groups")
     for name, group in groups.value.items() if groups else ():
         specs = group.get("specs")
-        found |= {package_of(entry): name for entry in (specs.value if specs else ()) if entry.position.file != own}
-    return found
+        inherited = [entry for entry in (specs.value if specs else ()) if entry.position.file != this_file]
+        groups_by_package |= {package_of(entry): name for entry in inherited}
+    return groups_by_package
 
 
 def _places(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]]:
+    """Return the keys that already set another version of a pinned package, by package."""
     if not pins:
         return {}
     recipe = read_recipe(str(path.absolute()), text.encode())
@@ -96,31 +101,32 @@ def _places(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]
         held.append(("python", ("python",), recipe.python.version))
     if recipe.compiler:
         held.append((recipe.compiler.spec.package, ("compiler",), recipe.compiler.spec.versions))
-    wanted = dict(map(pinned, pins))
-    apart = [
+    requested = dict(map(pinned, pins))
+    conflicting = [
         (name, place)
         for name, place, versions in held
-        if name in wanted and versions and not versions.intersects(wanted[name])
+        if name in requested and versions and not versions.intersects(requested[name])
     ]
-    return grouped(dict.fromkeys(apart))
+    return grouped(dict.fromkeys(conflicting))
 
 
 def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
     for package, _ in map(pinned, pins):
         reasons = [
-            f"coupled to {package}: {rule.reason} ({rule.position})"
+            f"the version of another package depends on {package}: {rule.reason} ({rule.position})"
             for rule in applied_couplings(recipe)
             if rule.when.package == package
         ]
-        yield from reasons or [f"no coupling is known for {package}"]
+        yield from reasons or [f"no other package is known to depend on the version of {package}"]
 
 
 def _build(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:
-    found = available(RECIPE).get(RECIPE.name_of(path))
-    words = ["uenvtool", "build", found.name if found and found.path.resolve() == path.resolve() else shown(path)]
-    words += ["--spack", str(spack)] if spack else []
-    words += [word for name, folder in repos.items() for word in ("--repo", f"{name}={folder}")]
-    return shlex.join(words)
+    known = available(RECIPE).get(RECIPE.name_of(path))
+    is_known = known is not None and known.path.resolve() == path.resolve()
+    arguments = ["uenvtool", "build", known.name if known and is_known else shown(path)]
+    arguments += ["--spack", str(spack)] if spack else []
+    arguments += [argument for name, place in repos.items() for argument in ("--repo", f"{name}={place}")]
+    return shlex.join(arguments)
 
 
 def _text(path: Path) -> str:
@@ -139,18 +145,18 @@ def edited(
     inherited: Mapping[str, str] | None = None,
     places: Mapping[str, Sequence[Names]] | None = None,
 ) -> str:
-    """Return the text of a recipe with changes.
+    """Return the text of a recipe with the changes applied.
 
-    inherited: the packages of what it extends, each with its group; an empty one for a pin. places: where pins of
-    packages go, if not into `require`. Raises BadInput for a spec that is none, for a package to remove that is not in
-    the recipe, and for a reason that nothing is left to stand beside.
+    inherited: the inherited packages, each with its group, or "" if the package is only pinned. places: the keys that
+    receive a package's pin if it does not belong in `require`. Raises BadInput if a spec is invalid, if a package to
+    remove is not in the recipe, or if --reason is given and no line remains that it could explain.
     """
     inherited = inherited or {}
     document = Document(text)
     if changes.reason and not (changes.add or changes.pin or set(changes.remove) & set(inherited)):
         raise BadInput(
-            f"--reason has nothing to stand beside: the line of {', '.join(changes.remove)} goes",
-            hint="leave it out, or say why in the message of the commit",
+            f"--reason: the line of {', '.join(changes.remove)} is removed, so no line is left for a comment",
+            hint="omit --reason, or give the reason in the commit message",
         )
     for spec in changes.add:
         document = _added(document, spec, changes.reason, inherited)
@@ -164,18 +170,18 @@ def edited(
 
 
 def pinned(pin: str) -> tuple[str, Versions]:
-    """Return the package and the versions of a pin. Raises BadInput if it is not PKG@VERSION."""
+    """Return the package and the versions of a pin. Raises BadInput if the pin is not PKG@VERSION."""
     spec = _parsed(pin) if re.fullmatch(r"[^@\s+~%^]+@[^@\s+~%^]+", pin) else None
     if spec is None or spec.versions is None:
-        raise BadInput(f"--pin {pin}: not PKG@VERSION", hint="for example --pin py-torch@2.7.1")
+        raise BadInput(f"--pin '{pin}': expected PKG@VERSION", hint="for example --pin py-torch@2.7.1")
     return spec.package, spec.versions
 
 
 def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
     package = _package(spec)
     entry = _with_reason("spec", spec, reason)
-    if found := _roots(document).get(package):
-        group, index = found
+    if root := _roots(document).get(package):
+        group, index = root
         item = document.at("groups", group, "specs").value[index]
         if not pairs(item):
             return document.replaced(item, entry)
@@ -195,11 +201,11 @@ def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, s
 
 
 def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
-    found = _roots(document).get(package)
-    if found is None and package not in inherited:
+    root = _roots(document).get(package)
+    if root is None and package not in inherited:
         raise BadInput([unknown("package to remove", package, {*inherited, *_roots(document)})])
-    if found is not None:
-        group, index = found
+    if root is not None:
+        group, index = root
         document = document.without_item(("groups", group, "specs"), index)
     if package not in inherited:
         return document
@@ -212,12 +218,13 @@ def _removed(document: Document, package: str, reason: str, inherited: Mapping[s
 
 
 def _pinned(document: Document, pin: str, names: Names, reason: str, inherited: Mapping[str, str]) -> Document:
-    """Put a version where names lead to; for `groups` into the root spec of its package."""
+    """Set the version at a path of keys. For `groups`, set it in the root spec of the package."""
     package, _, version = pin.partition("@")
     if names[0] == "groups":
         spec = package
-        if found := _roots(document).get(package):
-            spec = _spec_of(document.at("groups", found[0], "specs").value[found[1]]).value
+        if root := _roots(document).get(package):
+            group, index = root
+            spec = _spec_of(document.at("groups", group, "specs").value[index]).value
         spec = re.sub(rf"^{re.escape(package)}(@[^\s+~%^]+)?", lambda _: f"{package}@{version}", spec)
         return _added(document, spec, reason, inherited)
     key, shown_version = ("spec", pin) if names[0] == "compiler" else ("version", version)
@@ -252,16 +259,15 @@ def _reasoned(document: Document, item: Any, reason: str) -> Document:
 
 
 def _roots(document: Document) -> dict[str, tuple[str, int]]:
-    """Return where the root spec of each package is: its group, and its index there."""
-    found: dict[str, tuple[str, int]] = {}
+    roots: dict[str, tuple[str, int]] = {}
     for key, _ in pairs(document.at("groups")):
         specs = document.at("groups", key.value, "specs")
         for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
             node = _spec_of(item)
             if node is not None:
-                with contextlib.suppress(BadInput):  # what names no package is none of the file's packages
-                    found.setdefault(_package(node.value), (key.value, index))
-    return found
+                with contextlib.suppress(BadInput):  # a spec without a package name
+                    roots.setdefault(_package(node.value), (key.value, index))
+    return roots
 
 
 def _spec_of(item: Any) -> Any:
@@ -271,7 +277,7 @@ def _spec_of(item: Any) -> Any:
 def _package(spec: str) -> str:
     package = _parsed(spec).package
     if not package:
-        raise BadInput(f"{spec!r} names no package", hint="for example hdf5@1.14 +mpi")
+        raise BadInput(f"{spec!r} does not name a package", hint="for example 'hdf5@1.14 +mpi'")
     return package
 
 
@@ -279,4 +285,4 @@ def _parsed(spec: str) -> Spec:
     try:
         return parse_spec(spec)
     except SpecSyntaxError as error:
-        raise BadInput(f"{spec!r} is not a spec: {error}", hint="for example hdf5@1.14 +mpi") from error
+        raise BadInput(f"{spec!r} is not a valid spec: {error}", hint="for example 'hdf5@1.14 +mpi'") from error

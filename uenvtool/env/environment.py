@@ -1,4 +1,4 @@
-"""A Spack environment of a recipe on a system, planned (`plan.py`) and not yet written down (`manifest.py`)."""
+"""The planned Spack environment of a recipe on a system. plan.py creates it, and manifest.py writes its files."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions
 
 NAMESPACE = "uenvtool"
-"""The namespace of the package repository that an environment carries."""
+"""The namespace of an environment's own package repository."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
 PACKAGE_API = "v2.2"
-"""The package API of spack-packages v2026.06.0 and e79ba9f (their repo.yaml), which Spack v1.1.0 reads."""
+"""The package API of spack-packages v2026.06.0 and e79ba9f (in their repo.yaml). Spack v1.1.0 supports it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Root:
-    """A root spec as Spack gets it.
+    """A root spec, as written for Spack.
 
-    origin: the place that names it. version: the constraint on its version, if any.
+    origin: the position in the file that names it. version: the constraint on its version, if any.
     """
 
     package: str
@@ -34,7 +34,7 @@ class Root:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RootGroup:
-    """Root specs under a name."""
+    """A named group of root specs."""
 
     name: str
     reason: str
@@ -43,7 +43,7 @@ class RootGroup:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One text with its reason. others: what will do as well where a spec names it."""
+    """A requirement with its reason. others: the alternatives that a spec may name instead."""
 
     text: str
     reason: str = ""
@@ -52,7 +52,7 @@ class Constraint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preference:
-    """Versions to take if nothing stands against them. origin: the place that names them."""
+    """Versions to use unless something else rules them out. origin: the position in the file that names them."""
 
     versions: tuple[str, ...]
     reason: str
@@ -61,10 +61,10 @@ class Preference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageSettings:
-    """What the environment says of one package.
+    """The settings of one package in the environment.
 
-    virtual: what provides it has the architecture, it has none itself. variants, strongly: what
-    is taken if nothing stands against it, to Spack `variants` and `prefer`.
+    virtual: the package is virtual, so it gets no architecture; its providers do. variants, strongly: preferences,
+    written as Spack's `variants` and `prefer`.
     """
 
     name: str
@@ -80,11 +80,11 @@ class PackageSettings:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """A Spack environment, ready to be written down.
+    """A planned Spack environment.
 
-    compilers: the first builds what names no other. needs: package to the variants without which it does not reach the
-    network, by the system's fabric. prepended: folders of the view's path variables, beside its own. output: the folder
-    that a user names for it, "" for the usual.
+    compilers: packages use the first one unless they name another. needs: the variants that a package needs to use the
+    system's network, by package. prepended: directories added to the view's path variables. output: the directory that
+    the user chose, "" for the default.
     """
 
     recipe: Recipe
@@ -104,24 +104,24 @@ class Environment:
 
     @property
     def purpose(self) -> str:
-        """What the environment is for, in words: recipe, system and node type."""
+        """The recipe, system and node type of the environment, as text."""
         return f"{self.recipe.name} for {self.system.name}, node type {self.node.uarch}"
 
     @property
     def architecture(self) -> str:
-        """The operating system and CPU target that every root names."""
+        """The operating system and CPU target, which are added to every root spec."""
         return f"os={self.node.os} target={self.node.target}"
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """Every root, in order."""
+        """All root specs in order."""
         return tuple(root for group in self.groups for root in group.roots)
 
     @property
     def pins(self) -> dict[str, GitPin]:
-        """The package repositories of recipe and system, by name."""
+        """The package repositories of the recipe and the system, by name."""
         return {**self.recipe.repos, **self.system.repos}
 
     def root_of(self, view: str) -> str:
-        """Return a view's folder: in the image if the system mounts one, else in the environment."""
+        """Return the directory of a view: in the image if the system mounts images, otherwise in the environment."""
         return f"{self.system.mount}/env/{view}" if self.system.mount else f".spack-env/{view}"

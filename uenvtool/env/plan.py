@@ -1,4 +1,4 @@
-"""Recipe x system -> the plan of a Spack environment. Pure; all that is refused is refused here."""
+"""Plans the Spack environment of a recipe on a system, and reports every problem. Writes no files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.core.errors import BadInput
-from uenvtool.env.brought import brought_here, filled, had_by_nobody, network_needs, preferences
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
+from uenvtool.env.node_packages import filled, network_needs, packages_of_node, preferences, unavailable_versions
 from uenvtool.knowledge.checks import coupled_pins, load_recipe, load_tuning, unbuildable
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
@@ -22,13 +22,16 @@ from uenvtool.knowledge.version import Version, Versions, versions
 UENV = "uenv"
 VIRTUAL = ("mpi", *LANGUAGES)
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
-"""Packages that Spack makes of the compiler in use: a preference for another version is an error or has no effect."""
-OF_SEVERAL = "Spack takes the first for what names none, and another where a spec names it or the first cannot build it"
+"""Packages that Spack creates from the compiler. A preference for another version is an error or has no effect."""
+OF_SEVERAL = (
+    "Spack uses the first one for packages that name none, and another one where a spec names it or the first one "
+    "cannot build the package"
+)
 """The order of `any_of` is a preference (Spack v1.1.0, packages_yaml.rst, requirements syntax)."""
 
 
 def named_environment(recipe_name: str, system: str | None, uarch: str | None) -> Environment:
-    """Return the environment of a recipe for a system. Raises BadInput for a recipe or system that is none."""
+    """Return the environment of a recipe for a system. Raises BadInput if either is unknown or invalid."""
     recipe = load_recipe(recipe_name)
     choice = choose(recipe, system, uarch)
     return plan_environment(recipe, choice.system, choice.uarch)
@@ -37,24 +40,23 @@ def named_environment(recipe_name: str, system: str | None, uarch: str | None) -
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     """Return the environment of a recipe on a node type of a system.
 
-    Raises BadInput if the recipe needs something that the system lacks, such as a GPU architecture or
-    a version of its MPI.
+    Raises BadInput if the system lacks something that the recipe needs, such as a GPU architecture or an MPI version.
     """
     if recipe.mount and system.mount:
         system = replace(system, mount=recipe.mount)
     facts = facts_with_mpi(recipe, system, uarch)
     mpi = choose_mpi(recipe, system, facts)
     needs = network_needs(system, mpi, facts)
-    brought = brought_here(system, mpi, needs, facts)
-    BadInput.raise_any([*unbuildable(recipe, facts), *had_by_nobody(recipe, system, mpi, brought, facts)])
-    compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
-    hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, brought)
+    node_packages = packages_of_node(system, mpi, needs, facts)
+    BadInput.raise_any([*unbuildable(recipe, facts), *unavailable_versions(recipe, system, mpi, node_packages, facts)])
+    compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
+    hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
     variants = tuple(_global_variants(recipe, facts))
     roots = {root.package: root for group in groups for root in group.roots}
     preferred = {
-        name: preferences(package, variants, roots.get(name), hard.get(name)) for name, package in brought.items()
+        name: preferences(package, variants, roots.get(name), hard.get(name)) for name, package in node_packages.items()
     }
     return Environment(
         recipe=recipe,
@@ -62,7 +64,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         node=system.nodes[uarch],
         groups=groups,
         variants=variants,
-        packages=tuple(_packages(recipe, system, mpi, compilers, brought, preferred, hard, soft)),
+        packages=tuple(_packages(recipe, system, mpi, compilers, node_packages, preferred, hard, soft)),
         needs={name: need.require for name, need in needs.items() if need.require},
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
@@ -76,11 +78,11 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
 def _pinned_versions(
     groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
 ) -> dict[str, Version]:
-    """Return the packages for which the environment names one version: preferred, pinned or of a root spec."""
-    found = {name: versions(preference.versions[0]) for name, preference in soft.items()}
-    found |= {name: pin.version for name, pin in hard.items() if pin.version}
-    found |= {root.package: root.version for group in groups for root in group.roots if root.version}
-    return {name: constraint.single for name, constraint in found.items() if constraint.single}
+    """Return the version of each package for which a preference, a pin or a root spec names exactly one."""
+    constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
+    constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    return {name: constraint.single for name, constraint in constraints.items() if constraint.single}
 
 
 def _is_one_of(version: Version | None, affected: Versions) -> bool:
@@ -94,7 +96,7 @@ def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
 
 
 def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
-    """Return every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
+    """Return the hard pins that apply: those of the recipe, the Python version, and pins that couplings add."""
     pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
     if recipe.python:
         pins.setdefault("python", recipe.python)
@@ -113,8 +115,8 @@ def _groups(recipe: Recipe, mpi: ChosenMpi | None, facts: Facts, hard: dict[str,
             origin=mpi.position,
             version=mpi.version or (pin.version if pin else None),
         )
-        whose = "the recipe's own MPI" if mpi.is_own else "the MPI that this system's network is made for"
-        yield RootGroup(name="mpi", reason=whose, roots=(root,))
+        reason = "the MPI that the recipe names" if mpi.is_own else "the MPI for the network of this system"
+        yield RootGroup(name="mpi", reason=reason, roots=(root,))
     for group in recipe.groups:
         roots = tuple(_root(entry, hard, facts) for entry in group.specs if entry.when.holds(facts))
         if roots:
@@ -135,14 +137,15 @@ def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
 
 
 def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Constraint]:
-    """Return which compilers provide a language: the recipe's own, and the further ones where a spec names them."""
-    found = {}
+    """Return the compilers for each language: the recipe's main compiler, and the others as alternatives."""
+    constraints = {}
     for language in LANGUAGES if recipe.compiler else ():
         if fitting := having(compilers, language):
-            first, *others = (one.root.spec.text if len(fitting) == 1 else one.plain for one in fitting)
+            is_only = len(fitting) == 1
+            first, *others = (compiler.root.spec.text if is_only else compiler.plain for compiler in fitting)
             reason = f"{fitting[0].root.reason or fitting[0].plain}: {OF_SEVERAL}" if others else fitting[0].reason
-            found[language] = Constraint(first, reason, tuple(others))
-    return found
+            constraints[language] = Constraint(first, reason, tuple(others))
+    return constraints
 
 
 def _packages(
@@ -150,7 +153,7 @@ def _packages(
     system: System,
     mpi: ChosenMpi | None,
     compilers: Sequence[Compiler],
-    brought: Mapping[str, SystemPackage],
+    node_packages: Mapping[str, SystemPackage],
     preferred: Mapping[str, tuple[str, tuple[str, ...]]],
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
@@ -158,7 +161,7 @@ def _packages(
     virtual = _languages(recipe, compilers)
     if mpi:
         virtual["mpi"] = Constraint(mpi.text, f"the MPI of {recipe.name if mpi.is_own else system.name}")
-    settings = {**brought, **{compiler.name: _of_compiler(compiler) for compiler in compilers}}
+    settings = {**node_packages, **{compiler.name: _of_compiler(compiler) for compiler in compilers}}
     for name in sorted({*hard, *soft, *settings, *virtual}):
         package = settings.get(name) or SystemPackage(name=name, position=system.tree.position)
         pin = hard.get(name)
@@ -186,7 +189,7 @@ def _of_compiler(compiler: Compiler) -> SystemPackage:
         position=compiler.root.position,
         externals=(compiler.external,),
         buildable=False,
-        reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "the system's own",
+        reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "provided by the system",
     )
 
 
@@ -196,49 +199,51 @@ def _requirements(pin: Pin) -> list[str]:
 
 
 def _reasoned(texts: Sequence[str], reason: str) -> list[Constraint]:
-    """Return requirements of one package; the first has the reason of all."""
+    """Return the requirements of one package. Only the first one gets the reason, to print it once."""
     return [Constraint(text, reason if index == 0 else "") for index, text in enumerate(texts)]
 
 
-def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage]) -> dict[str, Preference]:
-    """Package to the versions to prefer: the published ones, the recipe's differences, the system's, the recipe's own.
+def _soft_pins(recipe: Recipe, facts: Facts, node_packages: Mapping[str, SystemPackage]) -> dict[str, Preference]:
+    """Return the preferred versions of each package.
 
-    A published version does not count for a package that the environment cannot reach, and not for one
-    whose version the system or the compiler decides: Spack refuses a preference for a version that it
-    does not know.
+    Later sources replace earlier ones: the published table, the recipe's differences from it, the system, and the
+    recipe. A published version is left out if the package cannot have it, or if the system or the compiler determines
+    the version, since Spack rejects a preference for an unknown version.
     """
-    found: dict[str, Preference] = {}
+    preferences_by_name: dict[str, Preference] = {}
     if recipe.published and recipe.published.prefer:
         for name, rows in recipe.published.table.by_package().items():
-            package = brought.get(name)
+            package = node_packages.get(name)
             known = tuple(
                 f"={row.spack_version}"
                 for row in rows
                 if row.when.holds(facts) and (package is None or package.allows(row.spack_version))
             )
             if known and name not in recipe.published.differences:
-                found[name] = Preference(versions=known, reason="", origin=rows[0].position)
+                preferences_by_name[name] = Preference(versions=known, reason="", origin=rows[0].position)
         for name, difference in recipe.published.differences.items():
             if difference.prefer:
                 chosen = (f"={difference.prefer}",)
-                found[name] = Preference(versions=chosen, reason=difference.reason, origin=difference.position)
-    for name, package in brought.items():
+                preferences_by_name[name] = Preference(
+                    versions=chosen, reason=difference.reason, origin=difference.position
+                )
+    for name, package in node_packages.items():
         if package.decides_version:
-            found.pop(name, None)
+            preferences_by_name.pop(name, None)
         if package.prefer:
-            found[name] = Preference(versions=package.prefer, reason="", origin=package.position)
+            preferences_by_name[name] = Preference(versions=package.prefer, reason="", origin=package.position)
     for name, pin in recipe.prefer.items():
         if pin.version and pin.when.holds(facts):
-            found[name] = Preference(versions=(str(pin.version),), reason=pin.reason, origin=pin.position)
-    return {name: preference for name, preference in found.items() if name not in OF_THE_COMPILER}
+            preferences_by_name[name] = Preference(versions=(str(pin.version),), reason=pin.reason, origin=pin.position)
+    return {name: preference for name, preference in preferences_by_name.items() if name not in OF_THE_COMPILER}
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """Yield what the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
+    """Yield the variables of the view: the system's tuning, then the recipe's variables with paths filled in."""
     places = _places(recipe, system, facts)
-    own = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
+    recipe_names = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
     if recipe.view.tuning:
-        yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in own)
+        yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in recipe_names)
     for variable in recipe.view.env:
         if variable.when.holds(facts):
             value = None if variable.value is None else filled(variable.value, places, variable.position)
@@ -246,7 +251,7 @@ def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variabl
 
 
 def _prepended(recipe: Recipe, system: System, facts: Facts) -> dict[str, tuple[str, ...]]:
-    """Return the folders of path variables that the view's own come before, with the places of the image filled in."""
+    """Return the recipe's directories for path variables, with paths filled in. The view's directories precede them."""
     places, position = _places(recipe, system, facts), recipe.tree.position
     named = recipe.view.prepend_path.items()
     return {name: tuple(filled(path, places, position) for path in paths) for name, paths in named}
@@ -258,7 +263,7 @@ def _places(recipe: Recipe, system: System, facts: Facts) -> Facts:
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """Return the tuning that holds for the recipe's versions where its image runs, but for what is computed there."""
+    """Yield the tuning for the recipe's versions in its image, except for settings that are computed at run time."""
     runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
     outside = dict.fromkeys(("container", "image", "overlay"))
     known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}

@@ -1,4 +1,4 @@
-"""The Spack that is installed here: where it is, and which version."""
+"""Finds the installed Spack and its package repositories, and compares them with their pins."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from uenvtool.knowledge.version import Version
 from uenvtool.knowledge.yamltree import read, text
 
 OLDEST = Version("1.1")
-"""Earlier versions know neither a tag for a package repository nor the package API that recipes pin."""
+"""Earlier versions support neither tags of package repositories nor the package API that recipes pin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spack:
-    """A Spack that is installed here. found_by: the option or variable that named it, or PATH."""
+    """An installed Spack. found_by: --spack, SPACK_ROOT or PATH."""
 
     program: Path
     version: str
@@ -31,19 +31,19 @@ class Spack:
 
 
 SPACK_URL = "https://github.com/spack/spack.git"
-"""Where Spack is; a recipe may pin another."""
+"""The default repository of Spack. A recipe may pin another one."""
 
 
 def find_spack(named: Path | None) -> Spack | None:
-    """Return the Spack to use: the named one, that of SPACK_ROOT, or the one on PATH; None if there is none.
+    """Return the Spack to use: the named one, the one in SPACK_ROOT, or the one on PATH. None if there is no Spack.
 
-    Raises BadInput if the named one does not exist, ToolFailed if it does not run or is too old.
+    Raises BadInput if the named Spack does not exist, ToolFailed if Spack does not run or is too old.
     """
     if named is not None:
         program = named / "bin" / "spack" if named.is_dir() else named
         if not (program.is_file() and os.access(program, os.X_OK)):
-            hint = "name the folder of a Spack checkout, or its bin/spack"
-            raise BadInput(f"there is no Spack at {named}", hint=hint)
+            hint = "name the directory of a Spack checkout, or its bin/spack"
+            raise BadInput(f"--spack '{named}': Spack was not found there", hint=hint)
         return _checked(program, "--spack")
     root = os.environ.get("SPACK_ROOT")
     if root and (Path(root) / "bin" / "spack").is_file():
@@ -53,98 +53,107 @@ def find_spack(named: Path | None) -> Spack | None:
 
 
 def spack_is_missing(pin: GitPin, again: str) -> ToolMissing:
-    """Return the error that says that there is no Spack, and how to get it. again: see `how_to_get`."""
-    return ToolMissing("Spack is not here", hint=f"get it, and go on:\n{indent(how_to_get(pin, again), '  ')}")
+    """Return the error for a missing Spack, with the commands that get it. again: see `how_to_get`."""
+    return ToolMissing("Spack is not installed", hint=f"run:\n{indent(how_to_get(pin, again), '  ')}")
 
 
 def how_to_get(pin: GitPin, again: str) -> str:
-    """Return the commands that fetch the pinned Spack and then run `again`, the command that needs it, with it."""
+    """Return the commands that clone the pinned Spack and then run the command `again` with it."""
     clone = f"git clone --depth 1 --branch {shlex.quote(pin.revision)} {shlex.quote(pin.url)} ~/spack"
     return f"{clone}\n{again} --spack ~/spack"
 
 
 def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
-    """Return the folder of a package repository: `path` itself, or the folder in the checkout `path`.
+    """Return the directory of a package repository: `path`, or a directory inside the checkout at `path`.
 
-    pin: the repository as recipe or system name it, which may say where in a checkout it lies. Raises
-    BadInput if there is no repo.yaml.
+    pin: the repository's pin in the recipe or system, which may give its path in a checkout. Raises BadInput if no
+    repo.yaml was found.
     """
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
-    for candidate in (path, *(path / folder for folder in inside)):
+    for candidate in (path, *(path / directory for directory in inside)):
         if (candidate / "repo.yaml").is_file():
-            return _in_its_place(name, candidate.resolve())
+            return _checked_directory(name, candidate.resolve())
     raise BadInput(
-        f"{path} is no Spack package repository: it has no repo.yaml",
-        hint=f"--repo {name}=PATH takes a checkout, or the folder with repo.yaml in it",
+        f"--repo: '{path}' is not a Spack package repository: it has no repo.yaml",
+        hint=f"name a checkout, or the directory that contains repo.yaml: --repo {name}=PATH",
     )
 
 
-def _in_its_place(name: str, folder: Path) -> Path:
-    """Return the folder of a package repository. Raises BadInput for one of API 2 that is not below `spack_repo/`.
+def _checked_directory(name: str, directory: Path) -> Path:
+    """Return the directory of a package repository. Raises BadInput if it has API 2 and is not inside `spack_repo/`.
 
-    Spack 1.1 (repo.py, Repo.__init__) only warns of it, and then knows none of its packages.
+    Spack 1.1 (repo.py, Repo.__init__) only warns about such a repository, and then finds none of its packages.
     """
-    file = folder / "repo.yaml"
+    file = directory / "repo.yaml"
     api = text(read(file, str(file)).get("repo"), "api")
-    if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in folder.parts[:-1]:
+    if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in directory.parts[:-1]:
         raise BadInput(
-            f"{folder} is no place of a package repository: from API 2 on (it has {api}) Spack finds its packages by "
-            "the folder `spack_repo/` that it lies in",
-            hint=f"name the checkout that it is of, or move it: mkdir spack_repo && mv {folder} spack_repo/{name}",
+            f"{directory} is not inside a directory `spack_repo/`, which Spack requires for package API v2 or newer "
+            f"(the repository has {api})",
+            hint=f"name its checkout, or move it: mkdir spack_repo && mv {directory} spack_repo/{name}",
         )
-    return folder
+    return directory
 
 
 def repository_folders(named: Mapping[str, Path], pins: Mapping[str, GitPin]) -> dict[str, Path]:
-    """Return the folders of package repositories, by name. pins: as recipe and system name them. Raises as
-    `repository_folder`.
+    """Return the directories of package repositories, by name. pins: their pins in the recipe and the system.
+
+    Raises the same errors as `repository_folder`.
     """
     return {name: repository_folder(name, path, pins.get(name)) for name, path in named.items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deviations:
-    """What is used and not what is pinned, a sentence each. unseen: of what that cannot be seen."""
+    """Differences between the software in use and its pins.
+
+    seen: a sentence for each difference. unseen: a sentence for each repository that could not be compared.
+    """
 
     seen: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
 
 
 def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins: Mapping[str, GitPin]) -> Deviations:
-    """Compare the Spack in use, and the package repositories that are taken from disk, with their pins."""
+    """Return how the Spack in use and the package repositories on disk differ from their pins."""
     seen, unseen = [], []
     if spack and pin.tag and pin.tag.removeprefix("v") != spack.version:
-        seen.append(f"Spack {spack.version} is used, and {pin.revision} is pinned")
-    checkouts = {name: (folder, "repo.yaml", pins[name]) for name, folder in repos.items() if name in pins}
+        seen.append(f"Spack {spack.version} is used instead of the pinned {pin.revision}")
+    checkouts = {name: (directory, "repo.yaml", pins[name]) for name, directory in repos.items() if name in pins}
     if spack and (pin.commit or pin.branch) and not pin.tag:
         checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
-    for name, (folder, file, wanted) in checkouts.items():
-        head = _commit(folder, file, "HEAD") if _is_at(folder, wanted.paths) else ""
-        pinned = wanted.commit or _commit(folder, file, wanted.revision)
+    for name, (directory, file, repo_pin) in checkouts.items():
+        head = _commit(directory, file, "HEAD") if _is_at(directory, repo_pin.paths) else ""
+        pinned = repo_pin.commit or _commit(directory, file, repo_pin.revision)
         if not head:
-            unseen.append(f"{name} is no git checkout: it cannot be seen whether it is {wanted.revision}, as pinned")
+            unseen.append(
+                f"{name} is not a git checkout, so it could not be compared with the pinned {repo_pin.revision}"
+            )
         elif head != pinned:
             commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
-            seen.append(f"{name} is at commit {head[:12]}, and {wanted.revision} {commit} is pinned")
+            seen.append(f"{name} is at commit {head[:12]} instead of the pinned {repo_pin.revision} {commit}")
     return Deviations(seen=tuple(seen), unseen=tuple(unseen))
 
 
-def _is_at(folder: Path, paths: tuple[str, ...]) -> bool:
-    """Tell if a folder lies in its checkout where its pin says, if that says it: a copy is of another repository."""
-    within = (
-        processes.run(["git", "-C", folder, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
+def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
+    """Return whether a directory is at one of the pin's paths in its checkout, or the pin gives none.
+
+    A copied directory is inside another git repository, at another path.
+    """
+    prefix = (
+        processes.run(["git", "-C", directory, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
     )
-    return within is None or within.stdout.strip().rstrip("/") in paths
+    return prefix is None or prefix.stdout.strip().rstrip("/") in paths
 
 
-def _commit(folder: Path, file: str, revision: str) -> str:
-    """Return the commit of a revision where git has a file of the folder; "" if it has not, or is not here."""
+def _commit(directory: Path, file: str, revision: str) -> str:
+    """Return the commit of a revision, or "" if git does not track the file or is not installed."""
     if (
         shutil.which("git") is None
-        or processes.run(["git", "-C", folder, "ls-files", "--error-unmatch", file]).code != 0
+        or processes.run(["git", "-C", directory, "ls-files", "--error-unmatch", file]).code != 0
     ):
         return ""
-    done = processes.run(["git", "-C", folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
+    done = processes.run(["git", "-C", directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
     return done.stdout.strip() if done.code == 0 else ""
 
 
@@ -152,11 +161,11 @@ def _checked(program: Path, found_by: str) -> Spack:
     completed = processes.run([program, "--version"])
     match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)
     if completed.code != 0 or not match:
-        hint = "Spack needs Python and git; name another one with --spack"
+        hint = "install Python and git, which Spack needs, or name another Spack with --spack"
         raise ToolFailed(f"{program} does not run: {completed.reason}", hint=hint)
     if Version(match[1]) < OLDEST:
         raise ToolFailed(
-            f"{program} is Spack {match[1]}; {OLDEST} or newer is needed",
-            hint="name a newer one with --spack, or resolve later: --no-concretize",
+            f"{program} is Spack {match[1]}, but {OLDEST} or newer is required",
+            hint="name a newer Spack with --spack, or resolve later: --no-concretize",
         )
     return Spack(program, match[1], found_by)

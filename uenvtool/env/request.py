@@ -1,4 +1,4 @@
-"""What a user asks of `uenvtool build` and `uenvtool edit`."""
+"""The options of `uenvtool build` and `uenvtool edit`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,56 +10,59 @@ from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName,
 
 SPACK = "spack"
 STACKINATOR = {"stackinator": 2, "stackinator3": 3}
-"""Forms of a Stackinator recipe to its version."""
+"""The version of the Stackinator recipe for each value of --format."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuildRequest:
-    """A request to build."""
+    """The options of `uenvtool build`."""
 
     recipe: RecipeName
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="DIR", help="Where to write; default: its own folder in envs/.")
+        Path | None, Option("--output", "-o", metavar="DIR", help="Write to DIR; default: a directory in envs/.")
     ] = None
     concretize: Annotated[
         bool | None,
-        Option("--concretize/--no-concretize", help="Resolve with Spack; default: if Spack is found."),
+        Option("--concretize/--no-concretize", help="Resolve with Spack; default: only if Spack is installed."),
     ] = None
     spack: SpackPath = None
     repo: Repos = ()
-    check: Annotated[bool, Option("--check", help="Exit 1 with a diff if DIR is not what its inputs give.")] = False
-    format: Annotated[Literal["spack", "stackinator", "stackinator3"], Option("--format", help="What to write.")] = (
-        "spack"
-    )
+    check: Annotated[bool, Option("--check", help="Print a diff and exit with 1 if DIR is out of date.")] = False
+    format: Annotated[
+        Literal["spack", "stackinator", "stackinator3"],
+        Option("--format", help="Write a Spack environment, or a Stackinator recipe of version 2 or 3."),
+    ] = "spack"
     force: Annotated[
-        bool, Option("--force", help="Replace uenvtool's files that were changed; write beside other files.")
+        bool, Option("--force", help="Replace edited files that uenvtool wrote, and write next to other files.")
     ] = False
-    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be written; write nothing.")] = False
-    verbose: Annotated[bool, Option("--verbose", help="List every root package: version, who set it, why.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the result without writing it.")] = False
+    verbose: Annotated[
+        bool, Option("--verbose", help="List each root package with its version, its origin and the reason.")
+    ] = False
 
     @property
     def repos(self) -> dict[str, Path]:
-        """The package repositories to take from disk, by name. Raises BadInput for a word that names none."""
+        """The package repositories to use from disk, by name. Raises BadInput if a value of --repo is not NAME=PATH."""
         return named_paths(self.repo)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
-    """What a user wants changed."""
+    """The changes to a recipe file."""
 
     add: Annotated[tuple[str, ...], Option("--add", metavar="SPEC", help="Add a package, or replace its spec.")] = ()
-    remove: Annotated[tuple[str, ...], Option("--remove", metavar="PKG", help="Leave a package out.")] = ()
-    pin: Annotated[tuple[str, ...], Option("--pin", metavar="PKG@VERSION", help="Accept this version alone.")] = ()
-    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Why, written beside the change.")] = ""
+    remove: Annotated[tuple[str, ...], Option("--remove", metavar="PKG", help="Remove a package.")] = ()
+    pin: Annotated[tuple[str, ...], Option("--pin", metavar="PKG@VERSION", help="Require exactly this version.")] = ()
+    reason: Annotated[str, Option("--reason", metavar="TEXT", help="Write this reason next to the change.")] = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EditRequest(Changes):
-    """A request to change a recipe's file. spack, repo: for the command that builds it."""
+    """The options of `uenvtool edit`. spack, repo: copied to the build command that `edit` prints."""
 
     recipe: RecipeName
     spack: SpackPath = None
     repo: Repos = ()
-    dry_run: Annotated[bool, Option("--dry-run", help="Show the change; write nothing.")] = False
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the diff without writing the file.")] = False

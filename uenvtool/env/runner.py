@@ -1,4 +1,4 @@
-"""Runs Spack apart from its user's configuration: on an environment, each step reported as it comes, or to ask it."""
+"""Runs Spack without the user's configuration, on an environment or for a query, and reports its steps."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ FOREIGN_VARIABLES = (
     "PYTHONUSERBASE",
     "VIRTUAL_ENV",
 )
-"""Variables of another environment, or of a loaded uenv whose packages are for another Python than Spack's."""
+"""Variables of another environment, or of a loaded uenv with packages for another Python than Spack's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runner:
-    """Spack at work on one environment.
+    """Runs Spack commands on one environment.
 
-    folder: the environment's folder. scope: a folder of configuration that comes before the
-    environment's own, see `write_scope`. below: a folder of the user's, which comes between the two. prefix: a
-    command that runs Spack, such as one that mounts. variables: further environment variables of Spack's.
+    folder: the environment's directory. scope: a configuration directory that overrides the environment's
+    configuration, see `write_scope`. below: the user's configuration directory, with a priority between these two.
+    prefix: a command that runs Spack, such as one that mounts the store. variables: more environment variables for
+    Spack.
     """
 
     spack: Spack
@@ -49,100 +50,101 @@ class Runner:
     prefix: tuple[str | Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
-    def command(self, *words: str | Path) -> list[str]:
-        """Return the argument list that runs a command of Spack on the environment."""
-        below = ["-C", self.below] if self.below else []  # of two folders the later one counts
+    def command(self, *arguments: str | Path) -> list[str]:
+        """Return the argument list that runs a Spack command on the environment."""
+        below = ["-C", self.below] if self.below else []  # the last -C has the highest priority
         options = ["--color", "never", *below, "-C", self.scope, "-e", self.folder]
-        return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
+        return list(map(str, [*self.prefix, self.spack.program, *options, *arguments]))
 
     def run(
-        self, *words: str | Path, on_step: Step | None = None, on_line: processes.LineHandler | None = None
+        self, *arguments: str | Path, on_step: Step | None = None, on_line: processes.LineHandler | None = None
     ) -> processes.Completed:
-        """Run a command of Spack to its end; its exit code is the caller's to judge.
+        """Run a Spack command and return the completed process, whatever its exit code is.
 
-        on_step takes each line in which Spack says what it does, on_line every line. Raises ToolFailed if
-        Spack does not start.
+        on_step: called for each line in which Spack reports a step. on_line: called for every line. Raises ToolFailed
+        if Spack does not start.
         """
         remove_half_made_clones()
         return processes.run(
-            self.command(*words), env=spack_variables(self.variables), on_line=on_line or _steps(on_step)
+            self.command(*arguments), env=spack_variables(self.variables), on_line=on_line or _steps(on_step)
         )
 
 
 def without_foreign() -> dict[str, str]:
-    """Return the user's environment variables but FOREIGN_VARIABLES."""
+    """Return the user's environment variables without FOREIGN_VARIABLES."""
     return {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
 
 
 def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
-    """Return Spack's environment variables: the user's, without what would change the answer, and these."""
+    """Return the environment variables for Spack: the user's without FOREIGN_VARIABLES, and `more`."""
     return {**without_foreign(), "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
-def kept_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
-    """Return what a Spack that failed printed; a log has it too, with the command. shown: what stands for a place."""
+def log_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
+    """Write a failed command and its output to a log, and return the output, with `place` replaced by `shown`."""
     output, command = (text.replace(place, shown) for text in (completed.stdout + completed.stderr, completed.command))
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
     return output
 
 
 def answer_of(completed: processes.Completed) -> Any:
-    """Return what a script of ours printed last in Spack's Python, which is JSON.
+    """Return the JSON value in the last line that a script printed in Spack's Python.
 
-    Raises ToolFailed if it printed anything else.
+    Raises ToolFailed if that line is not JSON.
     """
     try:
         return json.loads(completed.stdout.strip().splitlines()[-1])
     except (ValueError, IndexError) as error:
-        raise ToolFailed("Spack gave no answer", hint=f"its command: {completed.command}") from error
+        hint = f"run it yourself to see the cause: {completed.command}"
+        raise ToolFailed("a script in Spack's Python printed no result", hint=hint) from error
 
 
-def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
-    """Write a folder of Spack's configuration, a file a section; Spack reads JSON as the YAML that it is.
+def write_scope(directory: Path, sections: Mapping[str, object]) -> None:
+    """Write a directory of Spack configuration, one JSON file per section, which Spack reads as YAML.
 
-    A name that ends with `:` has its section stand for all that other configuration says.
+    A section whose name ends with `:` overrides that section of all other configuration.
     """
     texts = {name.rstrip(":"): json.dumps({name: section}, indent=1) for name, section in sections.items()}
-    write_all(folder, ((f"{name}.yaml", text) for name, text in texts.items()))
+    write_all(directory, ((f"{name}.yaml", text) for name, text in texts.items()))
 
 
 def user_cache() -> Path:
-    """Return the folder of Spack's indexes and clones of repositories (its variable SPACK_USER_CACHE_PATH)."""
+    """Return the directory of Spack's indexes and repository clones (SPACK_USER_CACHE_PATH)."""
     return Path(os.environ.get("SPACK_USER_CACHE_PATH") or "~/.spack").expanduser()
 
 
 def index_cache(machine: str, pins: Mapping[str, GitPin]) -> str:
-    """Return the folder of Spack's indexes of packages. machine: of the nodes; pins: of package repositories, by name.
+    """Return the directory of Spack's package indexes. machine: the nodes' machine name. pins: the repositories' pins.
 
-    Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
-    of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
+    There is one index per machine name, since 69 packages choose their sources by it, and one per pinned revision of
+    Spack's packages. Spack itself distinguishes indexes only by the repository's name and by file times.
     """
     state = pins["builtin"].revision[:12].replace("/", "-") if "builtin" in pins else "unpinned"
     return str(user_cache() / f"cache-{machine}-{state}")
 
 
 def remove_half_made_clones() -> None:
-    """Remove the clones of package repositories that a run left which was killed, or lost its network.
+    """Remove incomplete clones of package repositories, left by a run that was killed or lost its network.
 
-    Spack 1.1 takes any folder with a `.git` for a whole clone (repo.py, RemoteRepoDescriptor), and fails. While
-    another Spack holds its lock on the clones, all of them stay.
+    Spack 1.1 treats any directory with a `.git` as a complete clone (repo.py, RemoteRepoDescriptor), and then fails.
+    All clones stay while another Spack holds the lock on them.
     """
-    halves = list(filter(_is_half, (user_cache() / "package_repos").glob("*")))
-    if not halves:
+    incomplete = list(filter(_is_incomplete, (user_cache() / "package_repos").glob("*")))
+    if not incomplete:
         return
     with contextlib.suppress(OSError):
         descriptor = os.open(user_cache() / "package-repository.lock", os.O_RDWR)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for folder in filter(_is_half, halves):
-                remove_tree(folder)
+            for directory in filter(_is_incomplete, incomplete):
+                remove_tree(directory)
         finally:
             os.close(descriptor)
 
 
-def _is_half(folder: Path) -> bool:
-    with contextlib.suppress(OSError):  # no folder, or another run has removed it
-        return os.listdir(folder) == [".git"]
+def _is_incomplete(directory: Path) -> bool:
+    with contextlib.suppress(OSError):  # not a directory, or another run has removed it
+        return os.listdir(directory) == [".git"]
     return False
 
 
@@ -160,30 +162,32 @@ def _steps(on_step: Step | None) -> processes.LineHandler | None:
 def mirror_answers(
     spack: Spack, mirrors: Mapping[str, object], filled: str, scope: Path | None = None
 ) -> dict[str, str]:
-    """Ask mirrors, by Spack itself, whether they are there; gives their names, each with why it is not, or "".
+    """Check with Spack whether mirrors are reachable. Return the problem of each mirror by name, "" if there is none.
 
-    mirrors: as Spack's configuration has them. filled: the one that is to be filled. scope: a folder of Spack's
-    configuration, whose mirrors are asked too. Raises ToolFailed if Spack fails.
+    mirrors: in the form of Spack's configuration. filled: the name of the mirror that packages will be pushed to.
+    scope: a directory of Spack configuration whose mirrors are checked too. Raises ToolFailed if Spack fails.
     """
-    with scratch_folder() as own:
-        write_scope(own, {"mirrors:": dict(mirrors), "repos:": {}})
-        done = _run_apart(spack, [own, *([scope] if scope else [])], "python", REACH, filled)
+    with scratch_folder() as configuration:
+        write_scope(configuration, {"mirrors:": dict(mirrors), "repos:": {}})
+        scopes = [configuration, *([scope] if scope else [])]
+        done = _run_without_packages(spack, scopes, "python", REACH, filled)
     if done.code != 0:
-        raise ToolFailed(f"Spack cannot ask the mirrors: {done.reason}", hint=f"its command: `{done.command}`")
-    found: dict[str, str] = answer_of(done)
-    return found
+        hint = f"run it yourself to see the cause: {done.command}"
+        raise ToolFailed(f"Spack cannot check the mirrors: {done.reason}", hint=hint)
+    problems: dict[str, str] = answer_of(done)
+    return problems
 
 
 def require_key(spack: Spack) -> None:
     """Raise ToolFailed if Spack has no key to sign packages with."""
-    with scratch_folder() as own:
-        write_scope(own, {"mirrors:": {}, "repos:": {}})
-        listed = _run_apart(spack, [own], "gpg", "list", "--signing")
+    with scratch_folder() as configuration:
+        write_scope(configuration, {"mirrors:": {}, "repos:": {}})
+        listed = _run_without_packages(spack, [configuration], "gpg", "list", "--signing")
     if listed.code == 0 and "sec" not in listed.stdout.split():
         raise no_key(spack)
 
 
-def _run_apart(spack: Spack, scopes: Sequence[Path], *words: str | Path) -> processes.Completed:
-    """Run a command of Spack that needs no packages: it fetches no repository of them. scopes: see `spack -C`."""
-    options = [word for scope in scopes for word in ("-C", scope)]
-    return processes.run([spack.program, "--color", "never", *options, *words], env=spack_variables({}))
+def _run_without_packages(spack: Spack, scopes: Sequence[Path], *arguments: str | Path) -> processes.Completed:
+    """Run a Spack command that needs no packages, so that Spack fetches no repository. scopes: see `spack -C`."""
+    options = [argument for scope in scopes for argument in ("-C", scope)]
+    return processes.run([spack.program, "--color", "never", *options, *arguments], env=spack_variables({}))

@@ -1,9 +1,8 @@
-"""The same environment as a recipe of Stackinator, the site's image builder, version 2 or 3.
+"""Renders an environment as a recipe of version 2 or 3 for Stackinator, the image builder of CSCS.
 
-Stackinator builds the compilers first, then MPI and what belongs to it, then the rest; so compilers
-and MPI go into fields of their own and not into `specs`. It brings the system's externals itself
-(its cluster configuration), so those of our system are left out. Source: Stackinator 6 and 7,
-docs/recipes.md.
+Stackinator builds the compilers first, then MPI with the packages that belong to it, then all other packages. Therefore
+compilers and MPI have separate fields and are not in `specs`. Stackinator's cluster configuration provides the
+externals, so the externals of our system are left out. Source: Stackinator 6 and 7, docs/recipes.md.
 """
 
 from __future__ import annotations
@@ -15,42 +14,42 @@ from typing import Any
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
-from uenvtool.env import folder as env_folder
+from uenvtool.env import directory as env_directory
 from uenvtool.env.compilers import LANGUAGES
+from uenvtool.env.directory import EXTRA, build_again
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
-from uenvtool.env.folder import EXTRA, build_again
 from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.request import STACKINATOR
 from uenvtool.knowledge.spec import parse_spec
 
 NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
-"""What belongs to MPI's own build: Stackinator resolves it with MPI."""
+"""Packages that Stackinator resolves together with MPI."""
 DEPLOYMENT = "deployment.yaml"
-"""What goes into the `config.yaml` of the site's recipes (eth-cscs/alps-uenv); Stackinator does not read it."""
+"""The entry for the `config.yaml` of the site's recipes (eth-cscs/alps-uenv). Stackinator does not read this file."""
 LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "glibc")
-"""What comes with the cluster configuration or follows from MPI and the compiler."""
+"""Packages that the cluster configuration provides, or that MPI and the compiler pull in."""
 
 MODULES = ["modules:", "  default:", "    roots: {tcl: modules}"]
-"""Without this file Stackinator 6.0.0 reads one of Spack's, which Spack 1.1 moved; later ones make tcl modules."""
+"""Without modules.yaml, Stackinator 6.0.0 reads a file that Spack 1.1 moved. Later versions generate tcl modules."""
 PRE_INSTALL = [
-    "# Spack refuses a deprecated compiler, such as gcc 13.3.0, otherwise.",
+    "# Without this setting, Spack rejects a deprecated compiler such as gcc 13.3.0.",
     "spack config --scope=system add config:deprecated:true",
 ]
-"""A hook of Stackinator's, run before the compiler stage, which has no `deprecated` of its own."""
+"""A Stackinator hook that runs before the compiler stage, since that stage has no `deprecated` field."""
 
 
 def render_recipe(environment: Environment, version: int) -> dict[str, str]:
-    """Return the files of a Stackinator recipe: relative path to text. version: 2 or 3.
+    """Return the files of a Stackinator recipe, relative path to text. version: 2 or 3.
 
-    Raises BadInput if the environment has no compiler, which Stackinator cannot do without.
+    Raises BadInput if the environment has no compiler, since Stackinator requires one.
     """
     if environment.recipe.compiler is None:
         recipe = environment.recipe
         raise BadInput(
-            f"{recipe.name} names no compiler, and Stackinator builds one first",
+            f"{recipe.name} does not name a compiler, which Stackinator requires",
             recipe.tree.position,
-            "add `compiler: gcc@13.3.0` to a recipe that extends it",
+            "add a compiler to a recipe that extends it, for example `compiler: gcc@13.3.0`",
         )
     files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}
     header = commented_header(environment, *_form(version))
@@ -72,24 +71,26 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     return files
 
 
-def write_recipe(environment: Environment, version: int, folder: Path, *, force: bool, dry_run: bool) -> dict[str, Any]:
-    """Write a Stackinator recipe into a folder; what was written, as data.
+def write_recipe(
+    environment: Environment, version: int, directory: Path, *, force: bool, dry_run: bool
+) -> dict[str, Any]:
+    """Write a Stackinator recipe, and return the directory, the version and the files for --json.
 
-    Raises BadInput if the folder is not the tool's.
+    Raises BadInput if the directory contains files that uenvtool did not write.
     """
     files = render_recipe(environment, version)
     if not dry_run:
-        with locked(folder):
+        with locked(directory):
             purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
-            env_folder.refuse_foreign(folder, files, purpose=purpose, force=force)
-            env_folder.write_environment(folder, files, purpose=purpose)
-    return {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
+            env_directory.refuse_foreign(directory, files, purpose=purpose, force=force)
+            env_directory.write_environment(directory, files, purpose=purpose)
+    return {"folder": str(directory), "version": version, "files": [str(directory / name) for name in files]}
 
 
-def check_recipe(environment: Environment, version: int, folder: Path) -> None:
-    """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
-    command = build_again(environment, folder, *_form(version), kind="stackinator")
-    check_generated(folder, render_recipe(environment, version), again=command)
+def check_recipe(environment: Environment, version: int, directory: Path) -> None:
+    """Raise AnswerIsNo, with the diff, if a Stackinator recipe on disk is out of date."""
+    command = build_again(environment, directory, *_form(version), kind="stackinator")
+    check_generated(directory, render_recipe(environment, version), again=command)
 
 
 def _form(version: int) -> list[str]:
@@ -99,7 +100,7 @@ def _form(version: int) -> list[str]:
 def _config(environment: Environment, version: int) -> list[str]:
     recipe = environment.recipe
     builtin = recipe.repos["builtin"]
-    commit, of_packages = (pin.commit or pin.revision for pin in (recipe.spack, builtin))  # a tag can be moved
+    commit, packages_commit = (pin.commit or pin.revision for pin in (recipe.spack, builtin))  # a tag may move
     # Stackinator 6.0 does not know `default-view`
     view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
     return [
@@ -113,7 +114,7 @@ def _config(environment: Environment, version: int) -> list[str]:
         f"  commit: {scalar(commit)}",
         "  packages:",
         f"    repo: {scalar(builtin.url)}",
-        f"    commit: {scalar(of_packages)}",
+        f"    commit: {scalar(packages_commit)}",
     ]
 
 
@@ -124,8 +125,8 @@ def _deployment(environment: Environment) -> list[str]:
     if not (version and clusters):
         return []
     return [
-        "# For `uenvs:` in the config.yaml of the site's recipes; this folder is recipes/"
-        f"{name}/{version}/{uarch} there.",
+        "# Add this to `uenvs:` in the config.yaml of the site's recipes, and copy this directory there to recipes/"
+        f"{name}/{version}/{uarch}.",
         f"{scalar(name)}:",
         f"  {scalar(version)}:",
         f"    recipes: {{{uarch}: {scalar(f'{version}/{uarch}')}}}",
@@ -138,12 +139,12 @@ def _compilers(environment: Environment, version: int) -> list[str]:
     lines = []
     for compiler in environment.compilers:
         spec = compiler.root.spec
-        wanted = str(spec.versions).lstrip("=") if spec.versions else ""
+        compiler_version = str(spec.versions).lstrip("=") if spec.versions else ""
         variants = " ".join(spec.words.values())
-        lost = f"Stackinator 6 takes no variants: {variants}" if variants and version == 2 else ""
+        lost = f"Stackinator 6 does not support the variants {variants}" if variants and version == 2 else ""
         lines += [
             *with_comment(f"{compiler.name}:", compiler.root.reason),
-            *with_comment(f"  version: '{wanted}'", lost),
+            *with_comment(f"  version: '{compiler_version}'", lost),
         ]
         lines += [f"  spec: {scalar(variants)}"] if variants and version > 2 else []
     return lines
@@ -175,8 +176,8 @@ def _environments(environment: Environment) -> list[str]:
 
 
 def _group(environment: Environment, group: RootGroup, compilers: Sequence[str]) -> Iterator[str]:
-    own = {*compilers, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
-    roots = [root for root in group.roots if root.package not in own and group.name != "mpi"]
+    elsewhere = {*compilers, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
+    roots = [root for root in group.roots if root.package not in elsewhere and group.name != "mpi"]
     if roots:
         yield from comment(f"{group.name}: {group.reason}" if group.reason else group.name)
     for root in roots:
@@ -184,7 +185,7 @@ def _group(environment: Environment, group: RootGroup, compilers: Sequence[str])
 
 
 def _with_pin(environment: Environment, package: str, text: str) -> str:
-    """Return a root with the version of its hard pin, since this form has no place for pins of its own."""
+    """Return a root spec with the version of its hard pin, since Stackinator recipes have no field for pins."""
     spec = parse_spec(text)
     if spec.versions is not None:
         return _plain_version(text)
@@ -194,7 +195,7 @@ def _with_pin(environment: Environment, package: str, text: str) -> str:
 
 
 def _plain_version(text: str) -> str:
-    """Return a spec whose exact version is written as users of Stackinator write it (`@8.1.32`)."""
+    """Return a spec with `@=VERSION` replaced by `@VERSION`, as in Stackinator's documentation."""
     return text.replace("@=", "@", 1)
 
 
@@ -236,7 +237,7 @@ def _views(environment: Environment) -> list[str]:
     if environment.prepended:
         lines.append("          prepend_path:")
         pairs = [(name, path) for name, paths in environment.prepended.items() for path in reversed(paths)]
-        lines += [f"          - {name}: {quoted(path)}" for name, path in pairs]  # the last one comes first there
+        lines += [f"          - {name}: {quoted(path)}" for name, path in pairs]  # the last entry is prepended last
     if environment.variables:
         lines.append("          set:")
         for variable in environment.variables:

@@ -1,4 +1,4 @@
-"""`packages.md`: every package of a lock with its version, beside the published one and why they differ."""
+"""Renders `packages.md`: the packages of a lock, compared with the published versions, with reasons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uenvtool.knowledge.published import Published, Row
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A published row and what the lock has for it. ours: the lock's version, or None if it lacks the package."""
+    """A row of the published table and the lock's version. ours: that version, None if the lock lacks the package."""
 
     row: Row
     ours: str | None
@@ -24,12 +24,12 @@ class Match:
 
     @property
     def present(self) -> bool:
-        """Whether the lock has the package."""
+        """Whether the lock contains the package."""
         return self.ours is not None
 
     @property
     def same(self) -> bool:
-        """Whether the lock has it at the published version."""
+        """Whether the lock contains the published version."""
         return self.ours == self.row.spack_version
 
 
@@ -49,56 +49,56 @@ def render_table(environment: Environment, lock: Lock) -> str:
 
 
 def compared(environment: Environment, lock: Lock) -> list[Match]:
-    """Return each published row with what the lock has for it; none if the recipe names no table.
+    """Return each published row with the lock's version, or [] if the recipe names no published table.
 
-    That is the published version if the lock has it, else what it has. A package that was published at two versions is
-    two rows; equal rows match the same package.
+    If the lock has several versions, the published one is preferred. A package that was published in two versions has
+    two rows. Equal rows match the same package.
     """
     published, ours = environment.recipe.published, lock.versions()
     if published is None:
         return []
-    found = []
+    matches = []
     for row in published.table.rows:
         known = ours.get(row.package, ())
         version = row.spack_version if row.spack_version in known else (", ".join(known) or None)
-        found.append(Match(row, version, next(_reasons(environment, published, row, bool(known)), "")))
-    return found
+        matches.append(Match(row, version, next(_reasons(environment, published, row, bool(known)), "")))
+    return matches
 
 
-def _summary(environment: Environment, found: list[Match]) -> list[str]:
-    present = sum(match.present for match in found)
-    same = sum(match.same for match in found)
+def _summary(environment: Environment, matches: list[Match]) -> list[str]:
+    present = sum(match.present for match in matches)
+    same = sum(match.same for match in matches)
     published = environment.recipe.published
     return [
-        "## Beside the published table",
+        "## Comparison with the published table",
         "",
-        f"Of {len(found)} published rows {present} are present, {same} at the published version.",
+        f"Of {len(matches)} published rows, {present} are present, and {same} of these have the published version.",
         _escaped(f"Published: {published.table.source if published else ''}."),
         "",
     ]
 
 
-def _published(found: list[Match]) -> list[str]:
-    different = [match for match in found if not match.same]
+def _published(matches: list[Match]) -> list[str]:
+    different = [match for match in matches if not match.same]
     lines: list[str] = []
     if different:
-        lines += ["### Where they differ", "", "| package | published | here | why |", "|---|---|---|---|"]
+        lines += ["### Different packages", "", "| package | published | this lock | reason |", "|---|---|---|---|"]
         for match in different:
-            why = match.reason or "no reason on record"
-            lines.append(_row(match.row.name, match.row.version, match.ours or "not there", why))
+            reason = match.reason or "no reason on record"
+            lines.append(_row(match.row.name, match.row.version, match.ours or "absent", reason))
         lines.append("")
-    lines += ["### Where they agree", "", "| package | version | Spack package |", "|---|---|---|"]
-    lines += [_row(match.row.name, match.row.version, match.row.package) for match in found if match.same]
+    lines += ["### Equal packages", "", "| package | version | Spack package |", "|---|---|---|"]
+    lines += [_row(match.row.name, match.row.version, match.row.package) for match in matches if match.same]
     return lines
 
 
 def _others(lock: Lock, published: set[str]) -> list[str]:
     external = {package.name for package in lock.packages if package.external}
-    title = "## Beyond the published table" if published else "## Packages"
+    title = "## Packages that are not in the published table" if published else "## Packages"
     lines = [title, "", "| package | version | |", "|---|---|---|"]
     for name, known in lock.versions().items():
         if name not in published:
-            lines.append(_row(name, ", ".join(known), "of the system" if name in external else ""))
+            lines.append(_row(name, ", ".join(known), "provided by the system" if name in external else ""))
     return lines
 
 
@@ -118,14 +118,14 @@ def _reasons(environment: Environment, published: Published, row: Row, present: 
         yield published.differences[row.package].reason
     brought = system.packages.get(row.package)
     if present and brought and brought.decides_version:
-        yield f"{system.name}: {brought.reason or 'its own, which the system file names'}"
+        yield f"{system.name}: {brought.reason or 'provided by the system, see the system file'}"
     for absence in published.absent:
         if not present and row.package in absence.packages and absence.when.holds(facts):
             yield absence.reason
     if row.when.holds(facts) is False:
-        yield f"published for {row.when}; {system.name} has {_unlike(row.when, facts)}"
+        yield f"published only for {row.when}, but {system.name} has {_differing_facts(row.when, facts)}"
 
 
-def _unlike(condition: Condition, facts: Facts) -> str:
-    wrong = [term.fact for term in condition.terms if term.holds(facts) is False]
-    return " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in wrong)
+def _differing_facts(condition: Condition, facts: Facts) -> str:
+    differing = [term.fact for term in condition.terms if term.holds(facts) is False]
+    return " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in differing)

@@ -1,1 +1,1 @@
-"""squashfs images: a tree packed and read back, an image opened, the metadata that makes it a uenv."""
+"""Builds, packs, reads and verifies squashfs images, with the metadata that makes them uenvs."""

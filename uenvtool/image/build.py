@@ -1,4 +1,4 @@
-"""Builds the image of environments: resolved if needed, installed by real Spack, described, packed, read back."""
+"""`uenvtool image build`: resolves environments if needed, installs them with Spack, and packs them into an image."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.words import counted, size_text
 from uenvtool.env.build import build_environment
-from uenvtool.env.folder import EXTRA, usual_folder
+from uenvtool.env.directory import EXTRA, usual_directory
 from uenvtool.env.install import (
     POST_INSTALL,
     Installed,
     InstallOptions,
-    folder_of,
+    directory_of,
     install,
     make_modules,
     push,
@@ -45,9 +45,10 @@ from uenvtool.knowledge.system import GitPin
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImagePlan:
-    """An image that is to be built.
+    """The plan of an image build.
 
-    environments: the first is the image's own. store: the folder that is installed into. options: how.
+    environments: the first one names the image. store: the directory that Spack installs into. options: the options of
+    the installation.
     """
 
     spack: Spack
@@ -58,22 +59,22 @@ class ImagePlan:
 
     @property
     def pin(self) -> GitPin:
-        """The Spack that resolved it."""
+        """The Spack that resolved the first environment."""
         return _pin(self.environments[0])
 
     @property
     def start(self) -> str:
-        """The command that loads the image, and where, if there is no client of uenv here."""
+        """The command that loads the image, with a comment if the uenv client is not installed on this machine."""
         command = f"uenv start {shlex.quote(str(self.target))} --view={self.environments[0].view}"
         return command if shutil.which("uenv") else f"{command}  # on a machine with the uenv client"
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Build an image. The old one, if any, is as it was until the new one is complete.
+    """Build an image. An old image at the target is replaced only when the new one is complete.
 
-    Raises BadInput if an input is wrong or the target is not an image of this tool's, AnswerIsNo if the
-    lock would not install, ToolMissing without Spack or squashfs-tools, ToolFailed if Spack, a program
-    or the disk fails, or if packages are to be signed and there is no key.
+    Raises BadInput if an input is invalid or the target is not an image that uenvtool packed, AnswerIsNo if the lock
+    cannot be installed, ToolMissing if Spack or squashfs-tools are not installed, and ToolFailed if Spack, another
+    program or the disk fails, or if signed packages are pushed and Spack has no key.
     """
     clock = Clock()
     plan = planned_image(request, progress)
@@ -89,7 +90,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
                 data={"store": str(plan.store), "from_cache": list(installed.cached), "built": list(installed.built)},
                 text=str(plan.store),
                 notes=(
-                    f"{len(installed.cached)} of the packages from a cache, {len(installed.built)} built by this run",
+                    f"packages: {len(installed.cached)} from a build cache, {len(installed.built)} built by this run",
                 ),
             )
         make_modules(plan.spack, plan.environments, plan.store, plan.options)
@@ -111,24 +112,24 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
-    notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
+    notes = _push(plan, as_url(request.push), progress) if request.push else ()
     warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
 
 def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
-    """Decide what is built, of what, and where. An environment is resolved if its lock is of other inputs.
+    """Return the plan of an image build. Resolves environments whose locks are out of date.
 
-    Raises as `build_image` does, before anything is installed.
+    Raises the same errors as `build_image`, before anything is installed.
     """
     for place in request.mirror:
-        if (folder := folder_of(as_url(place))) and not folder.is_dir():
-            hint = "name a folder or a URL; `spack -e DIR mirror create --all -d FOLDER` fills one"
-            raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
+        if (directory := directory_of(as_url(place))) and not directory.is_dir():
+            hint = "name a directory or a URL; to create a mirror: `spack -e DIR mirror create --all -d MIRROR`"
+            raise BadInput(f"--mirror '{place}': directory not found", hint=hint)
     options = install_options(request)
-    own_texts, spack = _own_texts(request), find_spack(request.spack)
+    user_texts, spack = _user_texts(request), find_spack(request.spack)
     first, *others = (_environment(source, request, spack, progress) for source in request.sources)
-    environments = together([replace(first, texts={**first.texts, **own_texts}), *others])
+    environments = together([replace(first, texts={**first.texts, **user_texts}), *others])
     usual = f"{first.name}.squashfs"
     output = request.output or usual
     is_folder = os.path.isdir(output) or str(output).endswith("/")
@@ -136,8 +137,8 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     refuse_foreign(target)
     refuse_others(target)
     if spack is None:
-        folders = [os.fspath(one.folder) for one in environments]
-        again = shlex.join(["uenvtool", "image", "build", *folders, "-o", os.fspath(target)])
+        directories = [os.fspath(environment.folder) for environment in environments]
+        again = shlex.join(["uenvtool", "image", "build", *directories, "-o", os.fspath(target)])
         raise spack_is_missing(_pin(first), again)
     return ImagePlan(
         spack=spack,
@@ -156,98 +157,107 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     if is_environment(Path(source)):
         return read_installable(Path(source))
     environment = named_environment(source, request.system, request.uarch)
-    find_programs()  # what takes long is not begun without them
+    find_programs()  # fail before the slow steps
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
-    outcome = build_environment(environment, usual_folder(environment), order, progress)
+    outcome = build_environment(environment, usual_directory(environment), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
         steps = indent("\n".join(outcome.next_steps), "  ")
-        raise kind(f"{outcome.folder} is {outcome.state}", hint=f"go on with\n{steps}")
+        raise kind(f"{outcome.folder} is {outcome.state}", hint=f"run:\n{steps}")
     return read_installable(outcome.folder)
 
 
-def _own_texts(request: ImageRequest) -> dict[str, str]:
-    """Return the script and the metadata that the user names, which are inputs as an environment's own files.
+def _user_texts(request: ImageRequest) -> dict[str, str]:
+    """Return the texts of --post-install and --meta, which are inputs like the files of an environment.
 
-    Raises BadInput for what is no text, or has a name that an image cannot have there.
+    Raises BadInput if a file does not exist, is not UTF-8, or has a name that is not allowed in meta/extra.
     """
-    named = {f"{EXTRA}/{file.name}": file for file in request.meta}
-    named |= {POST_INSTALL: request.post_install} if request.post_install else {}
-    odd = [name for name in named if not re.fullmatch(r"(extra/)?[A-Za-z0-9_][A-Za-z0-9_.-]*", name)]
-    if odd or f"{EXTRA}/{Path(PACKED).name}" in named:
-        wrong = odd[0] if odd else PACKED
-        raise BadInput(f"{wrong} cannot be metadata of yours", hint="give the file another name")
-    try:
-        return {name: files.read_named(file, LARGEST_TEXT).decode("utf-8") for name, file in named.items()}
-    except FileNotFoundError as error:
-        raise BadInput(f"there is no file {error}", hint="check the name") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"a script or metadata is no text: {error}", hint="save it as UTF-8") from error
+    named = {f"{EXTRA}/{file.name}": ("--meta", file) for file in request.meta}
+    named |= {POST_INSTALL: ("--post-install", request.post_install)} if request.post_install else {}
+    for name, (option, file) in named.items():
+        if name == f"{EXTRA}/{Path(PACKED).name}":
+            raise BadInput(f"{option} '{file.name}': uenvtool writes {PACKED} itself", hint="rename the file")
+        if not re.fullmatch(r"(extra/)?[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
+            hint = "rename the file: use letters, digits, '_', '.' and '-', and start with a letter, a digit or '_'"
+            raise BadInput(f"{option} '{file.name}': this file name is not allowed in an image", hint=hint)
+    texts = {}
+    for name, (option, file) in named.items():
+        try:
+            texts[name] = files.read_named(file, LARGEST_TEXT).decode("utf-8")
+        except FileNotFoundError as error:
+            raise BadInput(f"{option}: file not found: '{error}'", hint="name an existing file") from error
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{option} '{file.name}': not a text file: {error}", hint="save it as UTF-8") from error
+    return texts
 
 
 def install_options(request: ImageRequest) -> InstallOptions:
-    """Return how to install. Raises BadInput if a package repository is none, and as `config_scope`."""
+    """Return the options of the installation.
+
+    Raises BadInput if a value of --repo is not a package repository, or --config-scope is not a directory.
+    """
     return InstallOptions(
         jobs=request.jobs,
         repos=repository_folders(request.repos, pins(request)),
         mirrors=tuple(map(as_url, request.mirror)),
         caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
-        beside_others=request.install_only,
+        shared=request.install_only,
         scope=config_scope(request),
     )
 
 
 def config_scope(request: ImageRequest) -> Path | None:
-    """Return the folder of Spack's configuration that is handed on, if any. Raises BadInput if it is not there."""
+    """Return the directory of --config-scope, or None. Raises BadInput if it does not exist."""
     if request.config_scope is None:
         return None
     if not request.config_scope.is_dir():
-        hint = "name a folder with files such as mirrors.yaml"
-        raise BadInput(f"--config-scope {request.config_scope}: there is no such folder", hint=hint)
+        hint = "name a directory with files such as mirrors.yaml"
+        raise BadInput(f"--config-scope '{request.config_scope}': directory not found", hint=hint)
     return request.config_scope.absolute()
 
 
 def pins(request: ImageRequest) -> dict[str, GitPin]:
-    """Return the package repositories that the environments pin. Raises BadInput for a source that is none."""
-    found: dict[str, GitPin] = {}
+    """Return the pins of the environments' package repositories, by name. Raises BadInput if a source is invalid."""
+    pins_by_name: dict[str, GitPin] = {}
     for source in request.sources if request.repos else ():
         manifest = read_manifest(Path(source))
         if manifest is None:
-            found |= named_environment(source, request.system, request.uarch).pins
+            pins_by_name |= named_environment(source, request.system, request.uarch).pins
         else:
-            found |= pins_of(manifest)
-    return found
+            pins_by_name |= pins_of(manifest)
+    return pins_by_name
 
 
 def as_url(place: str) -> str:
-    """Return a cache or mirror as Spack names it; a folder may be given as its path."""
+    """Return the URL of a cache or mirror, which may be given as a path."""
     return place if "://" in place else f"file://{os.path.abspath(place)}"
 
 
 def _install(plan: ImagePlan, progress: Progress) -> Installed:
     installed = Installed()
-    for one in plan.environments:
-        with progress(f"installing {counted(len(one.lock.packages), 'package')} of {one.name}") as on_step:
-            installed += install(plan.spack, one, plan.store, plan.options, on_step=on_step)
+    for environment in plan.environments:
+        count = counted(len(environment.lock.packages), "package")
+        with progress(f"installing {count} of {environment.name}") as on_step:
+            installed += install(plan.spack, environment, plan.store, plan.options, on_step=on_step)
     return installed
 
 
-def _pushed(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
-    """Fill a build cache. The image is complete by then, with its report, and stays if this fails."""
-    with files.locked(plan.store, below=False), progress(f"filling {url}"):
-        count = sum(push(plan.spack, one, plan.store, url, plan.options) for one in plan.environments)
+def _push(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
+    """Push the packages to a build cache. The image and its report are complete, and stay if this fails."""
+    with files.locked(plan.store, below=False), progress(f"pushing packages to {url}"):
+        count = sum(push(plan.spack, environment, plan.store, url, plan.options) for environment in plan.environments)
     return (f"new in {url}: {counted(count, 'package')}",)
 
 
 def _usual_store(environments: Sequence[Installable]) -> Path:
-    hashes = "\n".join(sorted({package.hash for one in environments for package in one.lock.packages}))
+    hashes = "\n".join(sorted({package.hash for each in environments for package in each.lock.packages}))
     return usual_stores() / f"{environments[0].name}-{files.digest(hashes)[:12]}"
 
 
 def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: tuple[str, ...]) -> Result:
     environment, target = plan.environments[0], plan.target
-    packages = {package.hash: package for one in plan.environments for package in one.lock.packages}
+    packages = {package.hash: package for each in plan.environments for package in each.lock.packages}
     size = size_text(packed.bytes)
     return Result(
         data={
@@ -263,8 +273,8 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
         warnings=warnings,
         notes=(
             f"{target.name}: {size}, sha256 {packed.sha256}",
-            f"the store stays for the next run: {plan.store}",
-            f"what went in and came of it: {' and '.join(names_of(target))} beside it",
+            f"the next run reuses the store: {plan.store}",
+            f"report and log, next to the image: {' and '.join(names_of(target))}",
             *notes,
         ),
         next=(plan.start,),
@@ -272,15 +282,17 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:
-    """Yield a sentence for each cache on disk that is not there; Spack itself says nothing."""
+    """Yield a warning for each build cache on disk that does not exist. Spack ignores it silently."""
     for url in map(as_url, request.cache):
-        folder = folder_of(url)
-        if folder is not None and not folder.is_dir():
-            yield f"there is no build cache at {url}"
+        directory = directory_of(url)
+        if directory is not None and not directory.is_dir():
+            yield f"the build cache {url} does not exist"
 
 
 def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[str]:
-    """Yield what was built although caches were named: Spack does not say that it does not trust a signature."""
+    """Yield a warning with the packages that no cache provided. Spack does not report an untrusted signature."""
     if request.cache and installed.built:
-        why = "" if request.unsigned else ", or their signatures are not by a key that Spack trusts (`spack gpg trust`)"
-        yield f"built, since the caches do not have them{why}: {', '.join(installed.built)}"
+        signatures = (
+            "" if request.unsigned else ", or Spack does not trust the key of their signatures (`spack gpg trust`)"
+        )
+        yield f"built because the caches do not have them{signatures}: {', '.join(installed.built)}"

@@ -1,4 +1,4 @@
-"""Compiles the bytecode of whole trees: the same bytes in every folder and process, by several interpreters at once."""
+"""Compiles the Python bytecode of directory trees reproducibly, with several interpreters in parallel."""
 
 from __future__ import annotations
 
@@ -17,39 +17,40 @@ from uenvtool.image.tree import Bundle
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
 FEWEST_FILES = 200
-"""A worker costs a Python's start; fewer modules than this are not worth one more."""
+"""The fewest modules per worker. For fewer, starting another Python takes longer than it saves."""
 LONGEST_TAG = b"implementation-version-abi-and-more"
-"""At least as long as what any Python calls its bytecode (`cpython-312`)."""
+"""A text at least as long as the bytecode tag of any Python, such as `cpython-312`."""
 Compiled = list[tuple[Path, dict[bytes, int]]]
-"""Each worker's data file, and the name and length of the bytecode of each module that it did, in order."""
+"""The data file of each worker, with the name and length of the bytecode of its modules, in order."""
 
 
-def compile_tree(python: Path, folder: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
-    """Write the bytecode of every module below `folder` beside it; return the number of modules that it did.
+def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
+    """Write the bytecode of every module below `directory` next to it. Return the number of compiled modules.
 
-    checked: Python compares it with the source's time and size at each import, as it does with its
-    own. Otherwise it is `unchecked-hash` (PEP 552) and the source is never looked at: for trees that
-    nobody changes. done: modules that have theirs, relative to the environment. A file that is no Python is left alone,
-    as compileall does. `folder` is an environment or lies in one; `python` has the version of the one that will import
-    it. Raises ToolFailed if it does not run or cannot write.
+    python: an interpreter of the version that will import the modules. directory: an environment or a directory in one.
+    checked: Python compares the bytecode with the time and size of the source at each import, as for its own bytecode.
+    Otherwise the bytecode is `unchecked-hash` (PEP 552), and Python never compares it, which is for trees that nobody
+    changes. done: modules that already have bytecode, relative to the environment. A file that does not compile is
+    skipped, as in compileall. Raises ToolFailed if Python does not run or cannot write.
     """
-    root = next((parent for parent in (folder, *folder.parents) if (parent / "pyvenv.cfg").is_file()), folder)
+    root = next((parent for parent in (directory, *directory.parents) if (parent / "pyvenv.cfg").is_file()), directory)
     with scratch_folder() as scratch:
         kind = "checked" if checked else "unchecked"
-        modules = {name: size for name, size in sources(root, folder).items() if name not in done}
+        modules = {name: size for name, size in sources(root, directory).items() if name not in done}
         compiled = _compile([python], root, modules, scratch, kind)
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
-def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
-    """Compile the `unchecked-hash` bytecode of modules; only `scratch` is written to.
+def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
+    """Compile the `unchecked-hash` bytecode of modules into bundles. Writes only to `scratch`.
 
-    python: the command that starts it. modules: paths relative to `folder`, with their sizes in bytes. Each bundle's
-    file begins with room for the definitions of its contents. Raises ToolFailed if Python does not run.
+    python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. The file
+    of each bundle starts with unused bytes for the definitions of its contents. Raises ToolFailed if Python does not
+    run.
     """
     start = header_bytes([cache_name(name, LONGEST_TAG) for name in modules])
     bundles = []
-    for data, lengths in _compile(python, folder, modules, scratch, "unchecked", start=start):
+    for data, lengths in _compile(python, directory, modules, scratch, "unchecked", start=start):
         content, offset = _mapped(data), start
         contents = {}
         for name, length in lengths.items():
@@ -61,13 +62,13 @@ def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, i
 
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
-    """Return where a module's bytecode belongs (PEP 3147), relative as the module's name is."""
-    folder, slash, base = name.rpartition(b"/")
-    return b"%b%b__pycache__/%b%b.pyc" % (folder, slash, base[:-2], tag)
+    """Return the path of a module's bytecode (PEP 3147), relative to the same directory as the module's name."""
+    directory, slash, base = name.rpartition(b"/")
+    return b"%b%b__pycache__/%b%b.pyc" % (directory, slash, base[:-2], tag)
 
 
 def workers() -> int:
-    """Return how many interpreters to start: the processors that this process may use."""
+    """Return the number of interpreters to start: one per CPU that this process may use, up to MOST_WORKERS."""
     return max(1, min(len(os.sched_getaffinity(0)), MOST_WORKERS))
 
 
@@ -77,14 +78,14 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b"")
 
 
-def sources(root: Path, folder: Path) -> dict[bytes, int]:
-    """List the modules below `folder`, relative to `root`, with their sizes; symlinked folders are not followed."""
-    found = {}
-    for parent, folders, names in os.walk(os.fsencode(folder)):
-        folders[:] = [name for name in folders if name != b"__pycache__"]
+def sources(root: Path, directory: Path) -> dict[bytes, int]:
+    """Return the modules below `directory`, relative to `root`, with their sizes. Symlinked directories are skipped."""
+    sizes = {}
+    for parent, directories, names in os.walk(os.fsencode(directory)):
+        directories[:] = [name for name in directories if name != b"__pycache__"]
         for path in (os.path.join(parent, name) for name in names if name.endswith(b".py")):
-            found[os.path.relpath(path, os.fsencode(root))] = os.lstat(path).st_size if os.path.lexists(path) else 0
-    return dict(sorted(found.items()))
+            sizes[os.path.relpath(path, os.fsencode(root))] = os.lstat(path).st_size if os.path.lexists(path) else 0
+    return dict(sorted(sizes.items()))
 
 
 def _compile(
@@ -96,9 +97,9 @@ def _compile(
     *,
     start: int | None = None,
 ) -> Compiled:
-    """Compile modules, the large ones spread evenly over the workers.
+    """Compile modules, with the large ones distributed evenly over the workers.
 
-    start: where in a data file the bytecode begins; None puts the bytecode beside its modules instead.
+    start: the offset of the bytecode in each data file. None writes the bytecode next to its modules instead.
     """
     count = min(workers(), -(-len(modules) // FEWEST_FILES))
     by_size = sorted(modules, key=lambda name: (-modules[name], name))
@@ -107,9 +108,9 @@ def _compile(
 
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
         data = scratch / f"data-{number}"
-        words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
-        words += [] if start is None else [data, str(start)]
-        tag, *lengths = _output(python, root if start is None else scratch, *words).split()
+        arguments: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
+        arguments += [] if start is None else [data, str(start)]
+        tag, *lengths = _output(python, root if start is None else scratch, *arguments).split()
         names = (cache_name(name, os.fsencode(tag)) for name in shares[number])
         return data, dict(zip(names, map(int, lengths), strict=True))
 
@@ -117,12 +118,15 @@ def _compile(
         return list(pool.map(compiled, range(count)))
 
 
-def _output(python: Sequence[str | Path], place: Path, *words: str | Path) -> str:
-    """Run a Python without what changes how it starts; sets have one order (hash seed). place: where it writes."""
+def _output(python: Sequence[str | Path], place: Path, *arguments: str | Path) -> str:
+    """Run Python without the user's PYTHON* variables and return its output. place: the directory that it writes to.
+
+    The fixed hash seed makes the order of sets reproducible.
+    """
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    completed = processes.run([*python, "-S", "-B", *words], env={**env, "PYTHONHASHSEED": "0"})
+    completed = processes.run([*python, "-S", "-B", *arguments], env={**env, "PYTHONHASHSEED": "0"})
     if completed.code != 0:
-        hint = "load the overlay's base, and run it again"
-        failed = ToolFailed(f"{python[-1]} cannot compile: {completed.reason}", hint=hint)
+        hint = "load the overlay's base, and run the command again"
+        failed = ToolFailed(f"{python[-1]} cannot compile the bytecode: {completed.reason}", hint=hint)
         raise full_disk(place, completed.stderr) or failed
     return completed.stdout

@@ -1,4 +1,4 @@
-"""Whether all that the build of an image needs is there, before it begins."""
+"""`uenvtool image build --check`: checks everything that a build needs before it starts."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from uenvtool.image.request import ImageRequest
 
 T = TypeVar("T")
 PUSH = f"{OWN}push"
-"""The cache that is filled, among the mirrors."""
+"""The name of the cache that the build pushes to, among the mirrors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a build needs. found: what is there. problem: why it will not do."""
+    """The check of one requirement of a build. found: the version or path that was found. problem: None if usable."""
 
     name: str
     found: str = ""
@@ -37,33 +37,33 @@ class Check:
 
 
 def check_needs(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Check all that a build needs, without beginning one: nothing is resolved, installed or written.
+    """Check everything that a build needs. Nothing is resolved, installed or written.
 
-    The exit code is NO if something will not do. Raises BadInput for a recipe that is none.
+    Raises AnswerIsNo if a requirement is not met, BadInput if a recipe is invalid.
     """
-    with progress("looking at what a build needs"):
-        found = list(_checks(request))
-    AnswerIsNo.raise_any(check.problem for check in found if check.problem)
-    rows = [(check.name, check.found) for check in found]
+    with progress("checking the requirements of the build"):
+        checks = list(_checks(request))
+    AnswerIsNo.raise_any(check.problem for check in checks if check.problem)
+    rows = [(check.name, check.found) for check in checks]
     return Result(data=dict(rows), tables=(Table(headings=("checked", "found"), rows=rows),))
 
 
 def _checks(request: ImageRequest) -> Iterator[Check]:
-    yield _checked("squashfs-tools", find_programs, lambda found: ".".join(map(str, found.version)))
+    yield _checked("squashfs-tools", find_programs, lambda programs: ".".join(map(str, programs.version)))
     spack = None
     try:
         spack = find_spack(request.spack)
-        missing = None if spack else Problem("Spack is not here", hint="name it with --spack")
+        missing = None if spack else Problem("Spack is not installed", hint="name a Spack with --spack")
         yield Check("Spack", f"{spack.version} at {spack.program}" if spack else "", missing)
     except UenvtoolError as error:
         yield Check("Spack", problem=error.problems[0])
     yield _checked("mount point", lambda: _mounted(request), str)
     yield _store(request)
     if spack:
-        yield from _of_others(request, spack)
+        yield from _with_spack(request, spack)
 
 
-def _of_others(request: ImageRequest, spack: Spack) -> Iterator[Check]:
+def _with_spack(request: ImageRequest, spack: Spack) -> Iterator[Check]:
     pinned = pins(request)
     for name, path in request.repos.items():
         yield _checked(f"repository {name}", partial(repository_folder, name, path, pinned.get(name)), str)
@@ -74,7 +74,7 @@ def _of_others(request: ImageRequest, spack: Spack) -> Iterator[Check]:
 
 def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
     try:
-        options = install_options(replace(request, repo=()))  # of repositories it is said above
+        options = install_options(replace(request, repo=()))  # the repositories are checked separately
         pushed = {PUSH: {"url": as_url(request.push), "source": False, "binary": True}} if request.push else {}
         named = {**options.spack_mirrors, **pushed}
         answers = mirror_answers(spack, named, PUSH, options.scope) if named or options.scope else {}
@@ -97,14 +97,16 @@ def _mounted(request: ImageRequest) -> str:
 
 
 def _store(request: ImageRequest) -> Check:
-    folder = Path(os.path.abspath(request.store or usual_stores()))
-    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    directory = Path(os.path.abspath(request.store or usual_stores()))
+    nearest = next(path for path in (directory, *directory.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        return Check("store", problem=Problem(f"{folder} cannot be written", hint="name another --store"))
-    return Check("store", f"{folder}, {size_text(shutil.disk_usage(nearest).free)} free")
+        problem = Problem(f"cannot write to the store {directory}", hint="name another directory with --store")
+        return Check("store", problem=problem)
+    return Check("store", f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free")
 
 
 def _checked(name: str, work: Callable[[], T], text: Callable[[T], str]) -> Check:
+    """Return a check of `work`, which raises an error if the requirement is not met. text: describes its result."""
     try:
         return Check(name, text(work()))
     except UenvtoolError as error:

@@ -14,14 +14,14 @@ from uenvtool.image.request import ImageRequest
 Images = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Images: squashfs files.")]
 
 app = typer.Typer()
-image = typer.Typer(help="Build, show and verify images, and list their packages: packed overlays, and any uenv.")
+image = typer.Typer(help="Build, show and verify images (uenvs and packed overlays), and list their packages.")
 app.add_typer(image, name="image")
 
 
 @image.command()
 @command(ImageRequest)
 def build(request: ImageRequest) -> Result:
-    """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
+    """Build an image: install environments with Spack at their mount point, and pack them with their metadata."""
     from uenvtool.core import console
     from uenvtool.image.build import build_image
     from uenvtool.image.check import check_needs
@@ -33,7 +33,7 @@ def build(request: ImageRequest) -> Result:
 
 @image.command()
 def show(images: Images, json_: Json = False) -> int:
-    """Show an image's views, packages, variables, and its size by package."""
+    """Show an image's views, variables and packages, with the size of each package."""
     from uenvtool.core import console
     from uenvtool.image.show import show as work
 
@@ -44,11 +44,11 @@ def show(images: Images, json_: Json = False) -> int:
 def verify(
     images: Images,
     build_folder: Annotated[
-        list[str] | None, typer.Option(metavar="DIR", help="A folder that no file may name; repeatable.")
+        list[str] | None, typer.Option(metavar="DIR", help="A directory that no file may refer to; repeatable.")
     ] = None,
     json_: Json = False,
 ) -> int:
-    """Check an image: paths of views, names of build folders, libraries; exit code 1 if anything is wrong."""
+    """Check an image's view paths, libraries, and references to build directories. Exit with 1 if any is wrong."""
     from uenvtool.core import console
     from uenvtool.image.verify import verify as work
 
@@ -57,7 +57,7 @@ def verify(
 
 @image.command()
 def sbom(path: Annotated[Path, typer.Argument(metavar="FILE|LOCK", help="An image, or a spack.lock.")]) -> int:
-    """Print the packages of an image or a lock as a CycloneDX bill of materials, with known CVE ids."""
+    """Print a CycloneDX bill of materials of an image or a lock, with known CVE ids."""
     from uenvtool.core import console
     from uenvtool.image.sbom import sbom as work
 
@@ -69,10 +69,10 @@ def diff(
     before: Annotated[
         str, typer.Argument(metavar="A", help="A recipe, environment, spack.lock, image or published table.")
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="What to compare it with; it can be of another kind.")],
+    after: Annotated[str, typer.Argument(metavar="B", help="The same kinds as for A, or another kind than A.")],
     json_: Json = False,
 ) -> int:
-    """Compare the packages of A and B: added, removed, changed. Exit code 1 if they differ."""
+    """Print the packages that were added, removed or changed from A to B. Exit with 1 if there are any."""
     from uenvtool.core import console
     from uenvtool.image.diff import diff as work
 

@@ -1,4 +1,4 @@
-"""What an image is made of: views with their variables, and packages with their versions and sizes."""
+"""Reads the contents of an image: views with their variables, and packages with their versions and sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, is_build_only, n
 
 PYTHON, SPACK = "python", "spack"
 RECORD = ".dist-info/RECORD"
-"""The list of files that an installer of Python packages leaves."""
+"""The list of installed files that Python package installers write."""
 _INFO = re.compile(r"(?P<site>(?:.*/)?)(?P<name>[A-Za-z0-9][\w.-]*)-(?P<version>[\w.!+]+)\.dist-info", re.ASCII)
 _BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
 
@@ -28,8 +28,8 @@ _BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
 class InstalledPackage:
     """An installed package.
 
-    kind: PYTHON or SPACK. bytes: of its files, unpacked. folder: where it lies. needs: the folders of the
-    packages that it needs; Spack records them. build_only: those of them that it needs only while it is built.
+    kind: PYTHON or SPACK. bytes: the unpacked size of its files. folder: its directory. needs: the directories of its
+    dependencies, as recorded by Spack. build_only: the dependencies that are only needed to build it.
     """
 
     name: str
@@ -41,12 +41,12 @@ class InstalledPackage:
     build_only: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
-        """As data for --json."""
+        """Return the package for --json."""
         return {field: getattr(self, field) for field in self.__slots__}
 
 
 class Install(NamedTuple):
-    """A row of Spack's database. folder: in the image, or outside of it. needs, build_only: hashes."""
+    """A row of Spack's database. folder: a directory inside or outside the image. needs, build_only: hashes."""
 
     name: str
     version: str
@@ -57,9 +57,9 @@ class Install(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What is known of an image without reading its files.
+    """The contents of an image, from its listing and the few files that describe it.
 
-    by_name: every name, as text, with what it is. texts: of the files that describe it.
+    by_name: every entry, by its name as text. texts: the texts of the files that describe the image, by name.
     """
 
     path: Path
@@ -70,17 +70,17 @@ class Contents:
 
     @cached_property
     def uenv(self) -> Uenv | None:
-        """Its metadata, None if it has none of a uenv. Raises BadInput if they cannot be read."""
+        """The uenv metadata of the image, None if it has none. Raises BadInput if they are invalid."""
         return parse_env_json(self.texts[ENV], f"{self.path}:{ENV}") if ENV in self.texts else None
 
     @cached_property
     def packages(self) -> Sequence[InstalledPackage]:
-        """The installed packages, by the descriptions in the image."""
+        """The installed packages, according to Spack's database and Python's metadata in the image."""
         return sorted([*python_packages(self.by_name, self.texts, self.mount), *_of_spack(self)])
 
     @cached_property
     def installs(self) -> Mapping[str, Install]:
-        """What Spack's database lists as installed, by hash; nothing if it cannot be read."""
+        """The installed packages in Spack's database, by hash. Empty if the database cannot be read."""
         database = self.texts.get(DATABASE, "")
         try:
             rows = json.loads(database)["database"]["installs"] if database else {}
@@ -102,26 +102,26 @@ class Contents:
 
     @cached_property
     def unpacked_bytes(self) -> int:
-        """The sizes of all files together."""
+        """The total size of all files."""
         return sum(entry.size for entry in self.entries if entry.kind == FILE)
 
     @property
     def is_overlay(self) -> bool:
-        """Whether it is a virtual environment, which needs a base beside it."""
+        """Whether the image is an overlay, which needs a base."""
         return "pyvenv.cfg" in self.by_name
 
     @property
     def views(self) -> Mapping[str, UenvView]:
-        """Its views by name."""
+        """The views of the image, by name."""
         return self.uenv.views if self.uenv else {}
 
     @property
     def mount(self) -> str:
-        """Where the image is to be mounted; empty if it does not say."""
+        """The mount point of the image, "" if its metadata do not name one."""
         return self.uenv.mount if self.uenv else ""
 
     def variables(self) -> Iterator[tuple[str, str, str]]:
-        """Yield what its views set: the view, the variable, and what becomes of it."""
+        """Yield the changes of the views: the view, the variable, and a description of the change."""
         for name, view in self.views.items():
             for variable, updates in view.lists.items():
                 yield name, variable, "; ".join(map(_change, updates))
@@ -129,23 +129,26 @@ class Contents:
                 yield name, variable, "unset" if text is None else f"set {text}"
 
     def holds(self, path: str) -> bool:
-        """Tell whether an absolute path below the mount point exists inside, through the image's own symlinks too."""
+        """Return whether an absolute path below the mount point exists in the image, also through its symlinks."""
         return self._followed(path, 40) is not None
 
     def holding(self, names: Collection[str]) -> set[str]:
-        """Return those of some file names that lie anywhere inside; a symlink that leads nowhere does not count.
+        """Return the file names that exist in any directory of the image. Broken symlinks do not count.
 
-        A name with a slash is a path of its own.
+        A name with a slash is looked up as a path.
         """
-        found = {name for name in names if "/" in name and self.holds(name)}
+        present = {name for name in names if "/" in name and self.holds(name)}
         for path, entry in self.by_name.items():
             name = path[path.rfind("/") + 1 :]
-            if name in names and name not in found and (not entry.target or self.holds(f"{self.mount}/{path}")):
-                found.add(name)
-        return found
+            if name in names and name not in present and (not entry.target or self.holds(f"{self.mount}/{path}")):
+                present.add(name)
+        return present
 
     def _followed(self, path: str, links: int) -> str | None:
-        """Return the name in the image that a path leads to; None if it leads nowhere, outside, or round in circles."""
+        """Return the name in the image that a path resolves to.
+
+        None if the path does not exist, is outside the image, or has too many symlinks.
+        """
         name = ""
         parts = os.path.relpath(os.path.normpath(path), self.mount or "/").split("/")
         if parts == ["."]:
@@ -166,39 +169,39 @@ def _change(update: ListUpdate) -> str:
 
 
 def read(image: Path) -> Contents:
-    """Return what an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
+    """Return the contents of an image. Raises BadInput if it is not an image, or its metadata files are too large."""
     head = require_image(image)
     entries = listing(image)
     names = by_name(entries)
-    described = [DATABASE, *(name for name in names if name.endswith(RECORD))]
+    wanted_files = [DATABASE, *(name for name in names if name.endswith(RECORD))]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:
-        described.append(ENV)
-    texts = read_texts(image, described, largest=LARGEST_DATABASE, known=names)
+        wanted_files.append(ENV)
+    texts = read_texts(image, wanted_files, largest=LARGEST_DATABASE, known=names)
     return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts)
 
 
 def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[InstalledPackage]:
-    """Yield Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
+    """Yield the Python packages with a dist-info directory. Their sizes include bytecode, which RECORD may not list."""
     bytecode: dict[str, int] = {}
     for name in [name for name in names if name.endswith(".pyc")]:
-        if found := _BYTECODE.search(name):
-            source = f"{name[: found.start()]}{found[1]}.py"
+        if compiled := _BYTECODE.search(name):
+            source = f"{name[: compiled.start()]}{compiled[1]}.py"
             bytecode[source] = bytecode.get(source, 0) + names[name].size
-    for folder in [name for name in names if name.endswith(".dist-info")]:
-        found = _INFO.fullmatch(folder)
-        metadata = names.get(f"{folder}/METADATA")  # of a view: a symlink to that of the package itself
-        is_of_view = mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/"))
-        if found is None or is_of_view:
+    for directory in [name for name in names if name.endswith(".dist-info")]:
+        parsed = _INFO.fullmatch(directory)
+        metadata = names.get(f"{directory}/METADATA")  # in a view: a symlink to the package's own file
+        is_in_view = mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/"))
+        if parsed is None or is_in_view:
             continue
-        files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
+        files = set(_recorded(texts.get(f"{directory}/RECORD", ""), parsed["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
         yield InstalledPackage(
-            name=canonical(found["name"]), version=found["version"], kind=PYTHON, bytes=size, folder=folder
+            name=canonical(parsed["name"]), version=parsed["version"], kind=PYTHON, bytes=size, folder=directory
         )
 
 
 def _recorded(text: str, site: str) -> Iterator[str]:
-    """Yield the files that an installer's list names, without bytecode, which it need not name."""
+    """Yield the files in a RECORD, except bytecode, which it may or may not list."""
     for line in text.splitlines():
         file = site + line.split(",", 1)[0].strip('"')
         if not file.endswith(".pyc") or not _BYTECODE.search(file):
@@ -209,24 +212,24 @@ def _of_spack(contents: Contents) -> Iterator[InstalledPackage]:
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 
-    def folders(keys: Iterable[str]) -> tuple[str, ...]:
+    def directories(keys: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({installs[key].folder for key in keys if key in installs} & names.keys()))
 
-    # A compiler of the image has two rows: as it was built, and as the external that others are built with.
-    for folder, rows in grouped((row.folder, row) for row in installs.values() if row.folder in names).items():
+    # A compiler in the image has two rows: the built package, and the external that builds other packages.
+    for directory, rows in grouped((row.folder, row) for row in installs.values() if row.folder in names).items():
         yield InstalledPackage(
             name=rows[0].name,
             version=rows[0].version,
             kind=SPACK,
-            bytes=sizes[folder],
-            folder=folder,
-            needs=folders(key for row in rows for key in row.needs),
-            build_only=folders(key for row in rows for key in row.build_only),
+            bytes=sizes[directory],
+            folder=directory,
+            needs=directories(key for row in rows for key in row.needs),
+            build_only=directories(key for row in rows for key in row.build_only),
         )
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the bytes of the files below each prefix; those of one follow each other, so few names are parsed."""
+    """Return the total size of the files below each prefix. Files of a prefix are adjacent, so few names are parsed."""
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
     prefix, inside = "", "\0"
@@ -235,7 +238,7 @@ def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, 
             continue
         if not name.startswith(inside):
             parts = name.split("/")
-            prefix = next((found for depth in depths if (found := "/".join(parts[:depth])) in sizes), "")
+            prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), "")
             inside = f"{prefix}/" if prefix else "\0"
         if prefix:
             sizes[prefix] += entry.size

@@ -1,4 +1,4 @@
-"""What the image of environments says of itself: its views, how to use it as an upstream, its recipe."""
+"""Renders the metadata files of an image: its views, its recipe, and the configuration of Spack upstreams."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.words import counted, grouped
+from uenvtool.env.directory import EXTRA, MANIFEST
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import EXTRA, MANIFEST
 from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.installable import Installable, repos_of, texts_of
 from uenvtool.env.manifest import REFRAME
@@ -31,18 +31,22 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
     "share/pkgconfig": ("PKG_CONFIG_PATH",),
     ".": ("CMAKE_PREFIX_PATH",),
 }
-"""Folders of a view and the variables that get them: Spack v1.1.0, etc/spack/defaults/base/modules.yaml."""
+"""Directories of a view and the variables that contain them (Spack v1.1.0, etc/spack/defaults/base/modules.yaml)."""
 
 
-def described(environments: Sequence[Installable], store: Path, folders: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that make an image of a store, by their name in it.
+def described(environments: Sequence[Installable], store: Path, directories: Mapping[str, str]) -> dict[str, str]:
+    """Return the metadata files of an image, by their name in the image.
 
-    folders: of the views, relative to the store. Raises BadInput for a variable of a view that is none.
+    directories: the directories of the views, relative to the store. Raises BadInput if a view sets an invalid name.
     """
     first = environments[0]
-    has_own = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
-    own = [f"{first.mount}/{LOCAL}/bin"] if has_own else []
-    views = {view: _view(one, view, store / folders[view], own) for one in environments for view in one.views}
+    has_programs = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
+    user_bin = [f"{first.mount}/{LOCAL}/bin"] if has_programs else []
+    views = {
+        view: _view(environment, view, store / directories[view], user_bin)
+        for environment in environments
+        for view in environment.views
+    }
     uenv = _uenv(environments, views, uenv_name(first.name, "environment"))
     scope = {
         "upstreams": {uenv.name: {"install_tree": first.mount}},
@@ -52,7 +56,7 @@ def described(environments: Sequence[Installable], store: Path, folders: Mapping
     return {
         ENV: env_json(uenv),
         PACKED: packed_json(first.mount, bytecode="unchecked-hash"),
-        **{f"{folder}/activate.sh": _activation(views[view]) for view, folder in folders.items()},
+        **{f"{directory}/activate.sh": _activation(views[view]) for view, directory in directories.items()},
         **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
         **{f"{RECIPE}/{file}": text for file, text in texts_of(environments).items()},
         **_metadata(environments),
@@ -60,26 +64,26 @@ def described(environments: Sequence[Installable], store: Path, folders: Mapping
 
 
 def _metadata(environments: Sequence[Installable]) -> dict[str, str]:
-    """Return the files that environments have for `meta/extra`; what a site's tests find in the views is one file."""
-    texts = {name: text for one in reversed(environments) for name, text in one.texts.items()}  # the first has its way
+    """Return the files for `meta/extra`. The ReFrame files of all environments are joined into one."""
+    texts = {name: text for each in reversed(environments) for name, text in each.texts.items()}  # the first one wins
     reframe = f"{EXTRA}/{REFRAME}"
     if reframe in texts:
-        texts[reframe] = "".join(one.texts.get(reframe, "") for one in environments)
+        texts[reframe] = "".join(environment.texts.get(reframe, "") for environment in environments)
     return {f"meta/{name}": text for name, text in texts.items() if name.startswith(f"{EXTRA}/")}
 
 
 def _repositories(environments: Sequence[Installable]) -> dict[str, Any]:
-    """Return the package repositories besides Spack's own: a Spack that uses the image has to know their packages."""
-    repos = {name: place for name, place in repos_of(environments).items() if name != "builtin"}
+    """Return the package repositories except Spack's builtin one. A Spack that uses the image needs them."""
+    repos = {name: repo for name, repo in repos_of(environments).items() if name != "builtin"}
     mount = environments[0].mount
-    own = {name: f"{mount}/{RECIPE}/{REPOSITORY}" for name, place in repos.items() if place == REPOSITORY}
-    return {"repos": {**repos, **own}} if repos else {}
+    in_image = {name: f"{mount}/{RECIPE}/{REPOSITORY}" for name, repo in repos.items() if repo == REPOSITORY}
+    return {"repos": {**repos, **in_image}} if repos else {}
 
 
 def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], name: str) -> Uenv:
     first = environments[0]
     spack = UenvView(
-        description="configuration for a Spack of one's own that uses this image as an upstream",
+        description="configuration for your own Spack with this image as an upstream",
         root=first.mount,
         activate=views[first.view].activate,
         scalars={"UENV_SPACK_CONFIG_PATH": f"{first.mount}/config", **_spack_variables(first)},
@@ -94,7 +98,7 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
     with_modules = has_modules(environments)
     return Uenv(
         name=name,
-        description=first.description or f"{counted(len(first.lock.roots), 'package')}, made by uenvtool",
+        description=first.description or f"{counted(len(first.lock.roots), 'package')}, built by uenvtool",
         mount=first.mount,
         views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: of_modules} if with_modules else {})},
         default_view=first.view,
@@ -103,52 +107,54 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
 
 
 def _spack_variables(environment: Installable) -> dict[str, str]:
-    """Return where the Spack and its packages are that the environment was resolved with, as CSCS names them.
+    """Return variables with the repositories and revisions of Spack and its packages, named as at CSCS.
 
-    Source: Stackinator, etc/envvars.py; uenv-spack fetches what COMMIT names, and refuses an image without it: the
-    commit of the Spack that resolved, else that of the recipe, else the tag or branch, which git fetches too.
+    Source: Stackinator, etc/envvars.py. uenv-spack fetches the revision in COMMIT and rejects an image without it.
+    COMMIT is the commit of the Spack that resolved the environment, or else the recipe's commit, or else the tag or
+    branch, which git can fetch too.
     """
     builtin = environment.manifest.get("repos", {}).get("builtin")
     packages = builtin if isinstance(builtin, dict) else {}
     release = f"v{environment.lock.spack}"
     ref = packages.get("tag") or packages.get("branch")
-    of_header = re.search(rf"#   Spack {re.escape(release)}, commit ([0-9a-f]{{40}})\n", environment.texts[MANIFEST])
-    commit = json.loads(environment.texts[LOCK]).get("spack", {}).get("commit") or (of_header and of_header[1])
-    beside = re.search(rf"tag: {re.escape(str(ref))}  # commit ([0-9a-f]{{40}})", environment.texts[MANIFEST])
-    named = {
+    in_header = re.search(rf"#   Spack {re.escape(release)}, commit ([0-9a-f]{{40}})\n", environment.texts[MANIFEST])
+    commit = json.loads(environment.texts[LOCK]).get("spack", {}).get("commit") or (in_header and in_header[1])
+    after_tag = re.search(rf"tag: {re.escape(str(ref))}  # commit ([0-9a-f]{{40}})", environment.texts[MANIFEST])
+    variables = {
         "UENV_SPACK_VERSION": environment.lock.spack,
         "UENV_SPACK_URL": SPACK_URL,
         "UENV_SPACK_REF": release,
         "UENV_SPACK_COMMIT": commit or release,
         "UENV_SPACK_PACKAGES_URL": packages.get("git"),
         "UENV_SPACK_PACKAGES_REF": ref or packages.get("commit"),
-        "UENV_SPACK_PACKAGES_COMMIT": packages.get("commit") or (beside[1] if beside else ref),
+        "UENV_SPACK_PACKAGES_COMMIT": packages.get("commit") or (after_tag[1] if after_tag else ref),
     }
-    return {name: str(value) for name, value in named.items() if value}
+    return {name: str(value) for name, value in variables.items() if value}
 
 
-def _view(environment: Installable, name: str, folder: Path, own: Sequence[str]) -> UenvView:
-    """Return a view with the paths that it has; only its own are named, before what the user has.
+def _view(environment: Installable, name: str, directory: Path, user_bin: Sequence[str]) -> UenvView:
+    """Return a view that prepends its existing directories to the path variables.
 
-    Behind them come the programs of a script of the user's, which lie in `own`, and those of compilers.
+    The directories in `user_bin`, from the user's script, and those of the compilers follow the view's directories.
     """
     root = environment.root_of(name)
-    found = _inspected(environment.manifest, folder)
+    inspected = _inspected(environment.manifest, directory)
     paths = {
-        variable: [root if part == "." else f"{root}/{part}" for part in parts] for variable, parts in found.items()
+        variable: [root if part == "." else f"{root}/{part}" for part in parts] for variable, parts in inspected.items()
     }
-    if own:
-        paths.setdefault("PATH", []).extend(own)
-    for variable, folders in environment.manifest.get("env_vars", {}).get("prepend_path", {}).items():
-        paths.setdefault(variable, []).extend(str(folders).split(":"))
+    if user_bin:
+        paths.setdefault("PATH", []).extend(user_bin)
+    for variable, directories in environment.manifest.get("env_vars", {}).get("prepend_path", {}).items():
+        paths.setdefault(variable, []).extend(str(directories).split(":"))
     lists = {variable: [ListUpdate(op="prepend", paths=named)] for variable, named in paths.items()}
     scalars = _variables(environment, name)
     for variable in (*lists, *scalars):
-        if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):  # it stands in a script as it is
-            place = Position(str(environment.folder / MANIFEST))
-            raise BadInput(f"{variable!r} is not the name of a variable", place, hint="letters, digits and _")
+        if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):  # activation scripts contain it unquoted
+            position = Position(str(environment.folder / MANIFEST))
+            hint = "use only letters, digits and _, and do not start with a digit"
+            raise BadInput(f"{variable!r} is not a valid variable name", position, hint=hint)
     return UenvView(
-        description=f"{counted(len(environment.lock.roots), 'package')} with what they need",
+        description=f"{counted(len(environment.lock.roots), 'package')} with their dependencies",
         root=root,
         activate=f"{root}/activate.sh",
         lists=lists,
@@ -156,27 +162,32 @@ def _view(environment: Installable, name: str, folder: Path, own: Sequence[str])
     )
 
 
-def _inspected(manifest: Mapping[str, Any], folder: Path) -> dict[str, list[str]]:
-    own = manifest.get("modules", {}).get("prefix_inspections", {})
-    named = {**INSPECTED, **{part.removeprefix("./") or ".": tuple(variables) for part, variables in own.items()}}
-    present = {part: variables for part, variables in named.items() if (folder / part).is_dir()}
+def _inspected(manifest: Mapping[str, Any], directory: Path) -> dict[str, list[str]]:
+    configured = manifest.get("modules", {}).get("prefix_inspections", {})
+    inspections = {
+        **INSPECTED,
+        **{part.removeprefix("./") or ".": tuple(variables) for part, variables in configured.items()},
+    }
+    present = {part: variables for part, variables in inspections.items() if (directory / part).is_dir()}
     return grouped((variable, part) for part, variables in present.items() for variable in variables)
 
 
 def _variables(environment: Installable, view: str) -> dict[str, str | None]:
-    """Return the variables that the environment sets, and None for those that it unsets; in a further view, with paths
-    of its own."""
+    """Return the variables that a view sets, with None for those that it unsets.
+
+    In a view other than the default one, paths in the default view are replaced by paths in this view.
+    """
     section = environment.manifest.get("env_vars", {})
     root, usual = environment.root_of(view), environment.root_of(environment.view)
-    elsewhere = re.compile(rf"(\$env/\.spack-env/{re.escape(environment.view)}|{re.escape(usual)})(?![\w.-])")
-    values = {name: elsewhere.sub(lambda _: root, str(value)) for name, value in section.get("set", {}).items()}
+    default_root = re.compile(rf"(\$env/\.spack-env/{re.escape(environment.view)}|{re.escape(usual)})(?![\w.-])")
+    values = {name: default_root.sub(lambda _: root, str(value)) for name, value in section.get("set", {}).items()}
     return {**values, **dict.fromkeys(section.get("unset", ()))}
 
 
 def _activation(view: UenvView) -> str:
-    lines = ["# Generated by uenvtool: what `uenv start IMAGE --view=VIEW` sets, for a shell that sources it."]
+    lines = ["# Generated by uenvtool. Source this file to set the same variables as `uenv start IMAGE --view=VIEW`."]
     for name, updates in view.lists.items():
-        for path in reversed(updates[0].paths):  # the first one comes first
+        for path in reversed(updates[0].paths):  # the path that is prepended last comes first
             lines.append(f'export {name}={quoting.sh(path)}"${{{name}:+:${name}}}"')
     for name, value in view.scalars.items():
         lines.append(f"unset {name}" if value is None else f"export {name}={quoting.sh(value)}")
@@ -184,10 +195,10 @@ def _activation(view: UenvView) -> str:
 
 
 def _externals(environments: Sequence[Installable]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, settings in (pair for one in environments for pair in one.manifest.get("packages", {}).items()):
+    packages: dict[str, Any] = {}
+    for name, settings in (pair for each in environments for pair in each.manifest.get("packages", {}).items()):
         if isinstance(settings, dict) and settings.get("externals"):
-            kept = found.setdefault(str(name).rstrip(":"), {"externals": []})
-            kept["externals"] += [one for one in settings["externals"] if one not in kept["externals"]]
-            kept |= {"buildable": settings["buildable"]} if "buildable" in settings else {}
-    return found or {"all": {}}
+            merged = packages.setdefault(str(name).rstrip(":"), {"externals": []})
+            merged["externals"] += [spec for spec in settings["externals"] if spec not in merged["externals"]]
+            merged |= {"buildable": settings["buildable"]} if "buildable" in settings else {}
+    return packages or {"all": {}}

@@ -1,4 +1,4 @@
-"""What two recipes, environments, locks, images or published tables do not share."""
+"""`uenvtool diff`: compares the packages of two recipes, environments, locks, images or published tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped
-from uenvtool.env.folder import MANIFEST
+from uenvtool.env.directory import MANIFEST
 from uenvtool.image import contents
 from uenvtool.image.read import superblock
 from uenvtool.knowledge import yamltree
@@ -22,18 +22,19 @@ from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.version import Version, versions
 
 ONLY_NAMED = (
-    "a recipe names only what it asks for: a package that it does not name may still be in its lock, as a dependency; "
-    "to compare all packages, name the folders in envs/"
+    "a recipe names only the packages that it requests, and its lock may contain others as dependencies; "
+    "to compare all packages, name directories in envs/"
 )
 NAMED, NOT_NAMED = "newly named", "no longer named"
-"""What is said of a package that a recipe does not name: whether its environment has it, Spack decides."""
+"""The changes of a package that a recipe does not name. Its environment may still contain it as a dependency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: packages with their versions; none if the version is open.
+    """One side of a comparison.
 
-    complete: False for a recipe, which does not name what Spack adds.
+    versions: the versions of each package, () if any version is accepted. complete: False for a recipe, which does not
+    name the dependencies that Spack adds.
     """
 
     versions: Mapping[str, Sequence[str]]
@@ -41,11 +42,11 @@ class Side:
 
 
 def diff(before: str, after: str) -> Result:
-    """Return the packages that two sides do not share; the answer is no if there are any.
+    """Return the packages that differ between two sides, with the exit code NO if there are any.
 
-    A package is added, removed or changed; one that the recipe on the other side does not name is said to be so.
-    Raises BadInput if a side is none of what has packages, AnswerIsNo if it is a lock that would not install,
-    ToolMissing without unsquashfs for an image.
+    A package is added, removed, changed, newly named or no longer named. Raises BadInput if a side has no packages or
+    cannot be read, AnswerIsNo if it is a lock that cannot be installed, and ToolMissing if it is an image and
+    unsquashfs is not installed.
     """
     old, new = _side(before), _side(after)
     rows, data = [], []
@@ -55,7 +56,7 @@ def diff(before: str, after: str) -> Result:
             change = "added" if old.complete else NAMED
         elif now is None:
             change = "removed" if new.complete else NOT_NAMED
-        elif sorted(was) != sorted(now) and not _is_what_was_asked(was, now, old, new):
+        elif sorted(was) != sorted(now) and not _satisfies_request(was, now, old, new):
             change = "changed"
         else:
             continue
@@ -71,16 +72,17 @@ def diff(before: str, after: str) -> Result:
     )
 
 
-def _is_what_was_asked(was: Sequence[str], now: Sequence[str], old: Side, new: Side) -> bool:
+def _satisfies_request(was: Sequence[str], now: Sequence[str], old: Side, new: Side) -> bool:
+    """Return whether one side is a recipe and the versions of the other side satisfy its requests."""
     if old.complete == new.complete:
         return False
     requests, resolved = (now, was) if old.complete else (was, now)
     return all(any(versions(request).contains(Version(version)) for version in resolved) for request in requests)
 
 
-def _shown_versions(found: Sequence[str] | None) -> str:
-    """Return the versions of one side: any if it is open, none if that side lacks the package."""
-    return "" if found is None else ", ".join(found) or "any"
+def _shown_versions(known: Sequence[str] | None) -> str:
+    """Return the versions of one side as text: "any" if all are accepted, "" if that side lacks the package."""
+    return "" if known is None else ", ".join(known) or "any"
 
 
 def _side(name: str) -> Side:
@@ -90,7 +92,7 @@ def _side(name: str) -> Side:
     if os.path.isfile(path / LOCK):
         path = path / LOCK
     elif os.path.isfile(path / MANIFEST):
-        raise BadInput(f"{path} has no {LOCK} yet", hint="`uenvtool build RECIPE --concretize` makes it")
+        raise BadInput(f"{path} has no {LOCK}", hint="resolve it: `uenvtool build RECIPE --concretize`")
     if os.path.isfile(path) and path.suffix == ".lock":
         lock = read_lock(path, shown(path))
         require_installable(lock, shown(path))
@@ -101,26 +103,26 @@ def _side(name: str) -> Side:
 
 
 def _of_image(path: Path) -> Side:
-    """Return Spack's packages, those of the system too; Python's where there are none, as in an overlay.
+    """Return the packages of an image: Spack's, including externals, or Python's if it has none, as in an overlay.
 
-    What a package of Spack's brings along inside of it, as flit-core does tomli, no lock names.
+    Python packages inside Spack packages are ignored, since no lock names them. For example, flit-core contains tomli.
     """
     image = contents.read(path)
-    found = {(package.name, package.version) for package in image.installs.values() or image.packages}
-    if not found:
-        raise BadInput(f"{path} has no packages on record", hint="name an image with an environment in it")
-    return Side(grouped(sorted(found)), complete=True)
+    packages = {(package.name, package.version) for package in image.installs.values() or image.packages}
+    if not packages:
+        raise BadInput(f"{path} records no packages", hint="name an image that contains an environment")
+    return Side(grouped(sorted(packages)), complete=True)
 
 
 def _of_recipe(recipe: Recipe) -> dict[str, list[str]]:
-    """Return what a recipe asks for: its roots and hard pins, with the versions that it names."""
-    found: dict[str, list[str]] = {root.spec.package: [] for root in recipe.roots}
+    requested: dict[str, list[str]] = {root.spec.package: [] for root in recipe.roots}
     for request in version_requests(recipe):
-        known = found.setdefault(request.package, [])
+        known = requested.setdefault(request.package, [])
         if request.hard and str(request.versions) not in known:
             known.append(str(request.versions))
     for name, (pin, _) in coupled_pins(recipe).items():
-        found[name] = [str(pin.version)]
-    for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.version]:
-        found[name] = [str(recipe.prefer[name].version)]
-    return found
+        requested[name] = [str(pin.version)]
+    for name, pin in recipe.prefer.items():
+        if name in requested and not requested[name] and pin.version:
+            requested[name] = [str(pin.version)]
+    return requested

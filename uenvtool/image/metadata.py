@@ -1,6 +1,6 @@
-"""The metadata of an image: meta/env.json, which makes it a uenv, and meta/extra/packed.json, which says who packed it.
+"""The metadata files of an image: meta/env.json, which makes it a uenv, and meta/extra/packed.json, from the packer.
 
-The form of env.json is what uenv 9.2 reads (src/uenv/meta.cpp); `default-view` came with uenv 10.
+env.json has the format of uenv 9.2 (src/uenv/meta.cpp). uenv 10 added `default-view`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from uenvtool.core.errors import BadInput, Position
 ENV = "meta/env.json"
 EXTRA = "meta/extra"
 PACKED = f"{EXTRA}/packed.json"
-"""The file that every image has which this tool packed."""
+"""A file in every image that uenvtool packed."""
 RECIPE = "meta/recipe"
-"""The folder with the files of the environment that the image is of."""
+"""The directory with the files of the environments in the image."""
 FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListUpdate:
-    """A change of a variable that is a list of paths; op: set, prepend, append or unset."""
+    """A change of a variable that is a list of paths. op: set, prepend, append or unset."""
 
     op: str
     paths: Sequence[str] = ()
 
     def data(self) -> dict[str, Any]:
-        """As in env.json."""
+        """Return the change in the format of env.json."""
         return {"op": self.op, "value": list(self.paths)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UenvView:
-    """A view: what the uenv client sets in a shell that loads it.
+    """A view: the variables that the uenv client sets in a shell that loads it.
 
-    root: the view's folder where the image is mounted. activate: its script for shells. lists: changes
-    of the variables that are lists of paths. scalars: the other variables; None unsets one. The client
-    puts the value of a variable of the shell in place of `${@NAME@}`.
+    root: the directory of the view in the mounted image. activate: its activation script. lists: changes of variables
+    that are lists of paths. scalars: values of other variables; None unsets a variable. The client replaces `${@NAME@}`
+    by the value of the variable NAME in the shell.
     """
 
     description: str
@@ -50,7 +50,7 @@ class UenvView:
     scalars: Mapping[str, str | None] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        """As in env.json."""
+        """Return the view in the format of env.json."""
         lists = {name: [update.data() for update in updates] for name, updates in self.lists.items()}
         values = {"list": lists, "scalar": dict(self.scalars)}
         env = {"version": 1, "type": "augment", "values": values}
@@ -59,10 +59,10 @@ class UenvView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uenv:
-    """What an image says of itself as a uenv.
+    """The uenv metadata of an image.
 
-    mount: where it has to be mounted, an absolute path. default_view: the view that is loaded if the
-    user names none. modules: the folder of its module files, if it has one.
+    mount: the mount point, an absolute path. default_view: the view that is loaded if the user names none. modules: the
+    directory of the module files, if there are any.
     """
 
     name: str
@@ -88,9 +88,9 @@ def env_json(uenv: Uenv) -> str:
 
 
 def parse_env_json(text: str, shown: str) -> Uenv:
-    """Return what a meta/env.json says. shown: its name for messages.
+    """Parse the text of a meta/env.json. shown: its name in messages.
 
-    Raises BadInput if it has not the form that the uenv client reads.
+    Raises BadInput if the text does not have the format that the uenv client reads.
     """
     try:
         data = json.loads(text)
@@ -104,8 +104,8 @@ def parse_env_json(text: str, shown: str) -> Uenv:
             modules=None if modules.get("root") is None else str(modules["root"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        raise BadInput(f"not the metadata of a uenv: {reason}", Position(shown), "pack the image again") from error
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise BadInput(f"invalid uenv metadata: {reason}", Position(shown), "pack the image again") from error
 
 
 def _view(data: Mapping[str, Any]) -> UenvView:
@@ -116,7 +116,9 @@ def _view(data: Mapping[str, Any]) -> UenvView:
         root=str(data["root"]),
         activate=str(data.get("activate") or ""),
         lists={
-            name: [ListUpdate(op=str(one["op"]), paths=tuple(map(str, one.get("value") or ()))) for one in updates]
+            name: [
+                ListUpdate(op=str(update["op"]), paths=tuple(map(str, update.get("value") or ()))) for update in updates
+            ]
             for name, updates in lists.items()
         },
         scalars={name: None if text is None else str(text) for name, text in (values.get("scalar") or {}).items()},
@@ -124,15 +126,15 @@ def _view(data: Mapping[str, Any]) -> UenvView:
 
 
 def packed_json(mount: str, **facts: str) -> str:
-    """Return the text of meta/extra/packed.json: who packed the image, where it belongs, what else is known of it."""
+    """Return the text of meta/extra/packed.json: the packer, the mount point, and more facts about the image."""
     data = {"format": FORMAT, "generator": "uenvtool", "mount": mount, **facts}
     return json.dumps(data, indent=2) + "\n"
 
 
 def uenv_name(stem: str, default: str) -> str:
-    """Return a name that the uenv command line can take (`--view=NAME:VIEW`), after the image's file.
+    """Return a name that the uenv command line accepts (`--view=NAME:VIEW`), derived from the stem of the image's file.
 
-    The grammar: uenv 9.2, src/uenv/parse.cpp, is_name_tok.
+    The grammar is in uenv 9.2, src/uenv/parse.cpp, is_name_tok.
     """
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", stem).strip("-.")
     return name or default

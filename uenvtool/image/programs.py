@@ -1,4 +1,4 @@
-"""Finds mksquashfs and unsquashfs, and what this version of them can do."""
+"""Finds mksquashfs and unsquashfs, and determines the features of their version."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from uenvtool.core.errors import ToolMissing
 from uenvtool.core.session import loaded_views
 
 HOW_TO_GET = (
-    "load a uenv or module that has squashfs-tools, or install it: "
-    "apt install squashfs-tools, dnf install squashfs-tools, conda install -c conda-forge squashfs-tools"
+    "load a uenv or module that contains squashfs-tools, or install it with one of `apt install squashfs-tools`, "
+    "`dnf install squashfs-tools` and `conda install -c conda-forge squashfs-tools`"
 )
 
 OLDEST = (4, 5)
-"""Since then contents are given and taken in one stream (`R` definitions, `-pf`)."""
+"""The first version that reads and writes file contents in one stream (`R` definitions, `-pf`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Programs:
-    """Both programs, their version, and what differs between versions and builds of them.
+    """The paths of mksquashfs and unsquashfs, their version, and the features that depend on the version or the build.
 
-    compression: zstd if they know it. time_option: the option that sets every time in an image.
+    compression: zstd if supported, otherwise gzip. time_option: the option that sets the time of every entry.
     """
 
     mksquashfs: str
@@ -35,23 +35,23 @@ class Programs:
 
     @property
     def sparse_field(self) -> bool:
-        """Whether an `R` definition ends in a field that says if the file is sparse, as since 4.6."""
+        """Whether an `R` definition ends with a field that marks sparse files, as in 4.6 or newer."""
         return self.version >= (4, 6)
 
     @property
     def stream(self) -> str:
-        """The name that `unsquashfs -pf` writes to its standard output by."""
+        """The file name that makes `unsquashfs -pf` write to standard output."""
         return "-" if self.version >= (4, 6) else "/dev/stdout"
 
 
 def find_programs() -> Programs:
-    """Find both programs, not too old, on PATH or in the views of the loaded uenvs. Raises ToolMissing."""
+    """Find both programs on PATH or in the views of loaded uenvs. Raises ToolMissing if one is missing or too old."""
     mksquashfs = find_program("mksquashfs")
     unsquashfs = find_program("unsquashfs")
-    found = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version < OLDEST:
-        raise ToolMissing(f"{mksquashfs} is too old: squashfs-tools 4.5 or later is needed", hint=HOW_TO_GET)
+        raise ToolMissing(f"{mksquashfs} is too old: squashfs-tools 4.5 or newer is required", hint=HOW_TO_GET)
     text = _output(mksquashfs, "-help-all" if version >= (4, 7) else "-help")
     return Programs(
         mksquashfs=mksquashfs,
@@ -63,17 +63,17 @@ def find_programs() -> Programs:
 
 
 def find_program(name: str) -> str:
-    """Find a program of squashfs-tools. Raises ToolMissing with the ways to get it."""
-    folders = [
+    """Return the path of a program of squashfs-tools. Raises ToolMissing, with ways to install it."""
+    directories = [
         os.environ.get("PATH", os.defpath),
         *(f"{view.root}/bin" for view in loaded_views(os.environ)),
         "/usr/sbin",
         "/sbin",
     ]
-    found = shutil.which(name, path=os.pathsep.join(folders))
-    if found is None:
+    program = shutil.which(name, path=os.pathsep.join(directories))
+    if program is None:
         raise ToolMissing.not_on_path(name, HOW_TO_GET)
-    return found
+    return program
 
 
 def _output(program: str, option: str) -> str:

@@ -1,8 +1,8 @@
-"""The pseudo files of squashfs-tools: what is put into an image beside a folder, and what is read back from one.
+"""Reads and writes the pseudo files of squashfs-tools, which add files to an image or list its contents.
 
-Such a file has one definition a line, a mark, and then the contents of the files that it defines
-(squashfs-tools 4.5 and later, `-pf`). mksquashfs reads them, unsquashfs writes them. A definition can
-also make mksquashfs run a command (`NAME f MODE UID GID COMMAND`), so that a name must never end its line.
+A pseudo file has one definition per line, a mark, and then the contents of the defined files (squashfs-tools 4.5 or
+newer, `-pf`). mksquashfs reads pseudo files, and unsquashfs writes them. A definition can also make mksquashfs run a
+command (`NAME f MODE UID GID COMMAND`), so a name must never contain a line break.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ from uenvtool.image.tree import Bundle, Tree
 
 MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 _NUMBERS_BYTES = 100
-"""The most that a definition takes beside its name: six numbers, their blanks, a letter and a line break."""
+"""The most bytes of a definition without its name: six numbers, spaces, a letter and a line break."""
 _LONGEST_LINE = 1 << 16
-"""Bytes; a name and a symlink's target have at most 4096 each, and each byte of a name may be escaped."""
-HINT = "pack it again, and check the disk if it fails again"
+"""The most bytes of a line. A name and a symlink target have at most 4096 each, and each byte of a name may be
+escaped."""
+HINT = "pack the image again, and check the disk if it fails again"
 _COMMENT = b"#" * 126 + b"\n"
 _ESCAPED = re.compile(rb"[\s\"\\]")
-"""What ends a name or is a quote of its own: blanks of C's isspace, quotes, backslashes (4.5.1, pseudo.c)."""
+"""Characters that must be escaped in a name: C's isspace, quotes and backslashes (4.5.1, pseudo.c)."""
 _SPECIAL = re.compile(rb"[^\w/]")
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _DEFINITION = re.compile(
     rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
 )
-"""Name, kind, time, mode, owner, group; of a file also its size, its offset, and whether it is sparse."""
+"""Name, kind, time, mode, owner and group. A file also has a size, an offset, and a sparse field."""
 
 
 class Definition(NamedTuple):
-    """One definition as it was read.
+    """A parsed definition.
 
-    name: relative, `/` for the image's root. attributes: kind, time, mode, owner and group as text.
-    size, offset: of a file's content behind the mark, in bytes. start: where its name ends. end: where its
-    text ends: a symlink's target, which nothing quotes, begins there.
+    name: relative, `/` for the root of the image. attributes: kind, time, mode, owner and group as text. size, offset:
+    the size of a file and the position of its contents after the mark, in bytes. start: the end of the name in the
+    header. end: the end of the definition, where the unquoted target of a symlink begins.
     """
 
     name: bytes
@@ -54,89 +55,89 @@ class Definition(NamedTuple):
 
 
 def is_quotable(name: bytes) -> bool:
-    """Tell whether a line of squashfs-tools can hold this name: nothing quotes a line break there."""
+    """Return whether squashfs-tools can represent this name. A line break cannot be quoted."""
     return b"\n" not in name
 
 
 def quoted(name: bytes) -> bytes:
-    """Return a relative name as a definition has it. Raises BadInput if no line can hold it."""
+    """Return a relative name as it is written in a definition. Raises BadInput if it contains a line break."""
     return b"/" + _ESCAPED.sub(rb"\\\g<0>", _one_line(name))
 
 
 def pattern(name: bytes) -> bytes:
-    """Return a relative name as a line of a list of patterns (`-wildcards -ef`) that matches it alone.
+    """Return a pattern (`-wildcards -ef`) that matches only this relative name.
 
-    The first backslash of a line is taken off, so that no line begins with a blank, a comment or the
-    `... ` of a pattern for all folders. Raises BadInput if no line can hold the name.
+    mksquashfs removes the first backslash of a line. It keeps the line from starting with a space, a comment or `... `,
+    which marks patterns for all directories. Raises BadInput if the name contains a line break.
     """
     return b"\\" + _SPECIAL.sub(rb"\\\g<0>", _one_line(name))
 
 
 def _one_line(name: bytes) -> bytes:
     if not is_quotable(name):
-        hint = "rename it, or remove it, then pack again"
-        raise BadInput(f"{os.fsdecode(name)!r} has a line break in its name, which mksquashfs cannot take", hint=hint)
+        hint = "rename or remove the file, then pack again"
+        raise BadInput(f"{os.fsdecode(name)!r} contains a line break, which mksquashfs does not support", hint=hint)
     return name
 
 
 def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> list[Path]:
-    """Write what is put into a tree as pseudo files; the contents of bundles stay in the bundles' own files.
+    """Write pseudo files for the added files of a tree, and return their paths. Bundles become pseudo files in place.
 
-    epoch: the time of each file, in seconds since 1970. Raises BadInput if a name cannot be quoted.
+    epoch: the time of each file, in seconds since 1970. Raises BadInput if a name contains a line break.
     """
     first = scratch / "added"
-    folders = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
+    directories = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
     definitions = file_definitions(tree, tree.added, epoch, sparse_field=programs.sparse_field)
-    fill_from(first, [*folders, *definitions, MARK, *tree.added.values()])
+    fill_from(first, [*directories, *definitions, MARK, *tree.added.values()])
     for bundle in tree.bundles:
         write_bundle_header(tree, bundle, epoch, sparse_field=programs.sparse_field)
     return [first, *(bundle.file for bundle in tree.bundles)]
 
 
 def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
-    """Yield a definition for each of these files of a tree; their contents follow each other."""
+    """Yield a definition for each of these files of a tree. Their contents are consecutive."""
     end = b" 0\n" if sparse_field else b"\n"
     offset = 0
     for name in names:
-        entry = tree.put_in(name)
+        entry = tree.added_entry(name)
         yield b"%b R %d %o 0 0 %d %d%b" % (quoted(name), epoch, entry.mode, entry.size, offset, end)
         offset += entry.size
 
 
 def header_bytes(names: Sequence[bytes]) -> int:
-    """Return the most bytes that the definitions of these files take, with the mark; all these names are quotable."""
+    """Return an upper bound for the size of these files' definitions and the mark. All names must be quotable."""
     return len(quoted(b"/".join(names))) + len(names) * _NUMBERS_BYTES + len(MARK)
 
 
 def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field: bool) -> None:
-    """Write definitions, comments and the mark into the bytes that a bundle keeps for them, exactly as many."""
+    """Write definitions and the mark into the reserved bytes of a bundle, and fill the rest with comments."""
     definitions = b"".join(file_definitions(tree, bundle.contents, epoch, sparse_field=sparse_field))
     unused = bundle.start - len(definitions) - len(MARK)
     if unused < 0:
-        raise AssertionError(f"{bundle.file.name} keeps {-unused} bytes too few for its definitions")
+        raise AssertionError(f"{bundle.file.name} reserves {-unused} bytes too few for its definitions")
     whole, rest = divmod(unused, len(_COMMENT))
     fill_start(bundle.file, definitions + _COMMENT * whole + (b"#" * (rest - 1) + b"\n" if rest else b"") + MARK)
 
 
 def read_header(stream: BinaryIO, *, lines: int) -> bytes:
-    """Return everything before the mark of a pseudo file that has so many lines.
+    """Return the header of a pseudo file: the given number of lines before the mark.
 
-    The lines are counted, since what a symlink points at is not quoted and may look like the mark.
-    Raises ToolFailed if there is no mark behind them.
+    The lines are counted, since the target of a symlink is not quoted and may look like the mark. Raises ToolFailed if
+    the mark does not follow.
     """
-    found = list(islice(iter(partial(stream.readline, _LONGEST_LINE), b""), lines))
+    header = list(islice(iter(partial(stream.readline, _LONGEST_LINE), b""), lines))
     if stream.read(len(MARK)) != MARK:
-        raise ToolFailed("unsquashfs gives other names than the image should have", hint=HINT)
-    return b"".join(found)
+        raise ToolFailed("the names from unsquashfs differ from the expected names", hint=HINT)
+    return b"".join(header)
 
 
 def unescaped(text: bytes) -> bytes:
-    """Return the name that a definition has escaped."""
+    """Return a name from a definition without its escapes."""
     return _ESCAPE.sub(rb"\1", text)
 
 
 def read_definition(header: bytes, start: int) -> Definition | None:
-    """Return the definition that begins at a byte of the header; None if none does."""
+    """Return the definition that starts at an offset of the header, or None."""
     match = _DEFINITION.match(header, start)
     if match is None:
         return None

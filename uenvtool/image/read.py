@@ -1,4 +1,4 @@
-"""Opens an image: what it is, and the few files that describe it."""
+"""Reads the superblock of an image, and the few files that describe it."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from uenvtool.image.tree import parents
 MAGIC = b"hsqs"
 COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
 LARGEST_TEXT = 8 << 20
-"""Bytes of a file that describes an image; a larger one is not ours, and as JSON would fill the memory."""
+"""The most bytes of a metadata file. uenvtool writes smaller ones, and larger JSON could fill the memory."""
 
 LARGEST_TEXTS = 64 << 20
-"""Bytes of all such files of an image together."""
-_HINT = "name a squashfs image; copy it again if it should be one"
+"""The most bytes of all metadata files of an image together."""
+_HINT = "name a squashfs image, or copy this one again if it is incomplete"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Superblock:
-    """The first bytes of a squashfs image.
+    """The superblock of a squashfs image.
 
-    compression: by name. block: in bytes. time: seconds since 1970.
+    compression: the name of the compressor. block: the block size in bytes. time: seconds since 1970.
     """
 
     compression: str
@@ -40,16 +40,16 @@ class Superblock:
 
 
 def superblock(image: Path) -> Superblock | None:
-    """Return the first bytes of a squashfs image; None if it is not one. Raises BadInput if there is no file to read.
+    """Return the superblock of a squashfs image, or None if the file is not one. Raises BadInput if it does not exist.
 
-    The layout is that of version 4.0 (Linux, fs/squashfs/squashfs_fs.h).
+    The layout is that of squashfs 4.0 (Linux, fs/squashfs/squashfs_fs.h).
     """
     try:
         with files.opened(image) as stream:
             head = stream.read(96)
             length = os.fstat(stream.fileno()).st_size
     except FileNotFoundError:
-        raise BadInput(f"{image}: no such file", hint=_HINT) from None
+        raise BadInput(f"file not found: '{image}'", hint="name an existing squashfs image") from None
     if len(head) < 96 or head[:4] != MAGIC:
         return None
     _, time, block, _, compression = struct.unpack("<IIIIH", head[4:22])
@@ -63,19 +63,18 @@ def superblock(image: Path) -> Superblock | None:
 def read_texts(
     image: Path, names: Sequence[str], *, largest: int = LARGEST_TEXT, known: Mapping[str, Listed] | None = None
 ) -> dict[str, str]:
-    """Return the texts of those files that the image holds. known: all that it holds (`by_name`), if that is known.
+    """Return the texts of the named files that exist in an image. known: the entries of the image, if already listed.
 
-    Only regular files of at most `largest` bytes count, in real folders: what an image holds is not
-    followed out of it, and nothing else is taken out of it. A name with a character that unsquashfs
-    takes for a pattern does not count either. Raises BadInput if it is no image, or if all of them
-    together have more than LARGEST_TEXTS bytes.
+    Only regular files of at most `largest` bytes in real directories are extracted, so no symlink can lead out of the
+    image. Names with pattern characters of unsquashfs are ignored. Raises BadInput if the file is not an image, or if
+    the texts together have more than LARGEST_TEXTS bytes.
     """
     require_image(image)
-    held = by_name(listing(image, names)) if known is None else known
-    small = [name for name in names if _is_text(name, held, largest)]
-    total = sum(held[name].size for name in small)
+    entries = by_name(listing(image, names)) if known is None else known
+    small = [name for name in names if _is_text(name, entries, largest)]
+    total = sum(entries[name].size for name in small)
     if total > LARGEST_TEXTS:
-        raise BadInput(f"{image} has {total / 1e6:.0f} MB of descriptions; it is not opened", hint=_HINT)
+        raise BadInput(f"{image} is not opened: it has {total / 1e6:.0f} MB of metadata files", hint=_HINT)
     if not small:
         return {}
     with files.scratch_folder() as scratch:
@@ -84,44 +83,44 @@ def read_texts(
         return {name: text for name in small if (text := _text(copy / name, largest)) is not None}
 
 
-def _is_text(name: str, held: Mapping[str, Listed], largest: int) -> bool:
-    entry = held.get(name)
-    folders = [held.get(os.fsdecode(parent)) for parent in parents(os.fsencode(name))]
+def _is_text(name: str, entries: Mapping[str, Listed], largest: int) -> bool:
+    entry = entries.get(name)
+    directories = [entries.get(os.fsdecode(parent)) for parent in parents(os.fsencode(name))]
     is_file = entry is not None and entry.kind == FILE and entry.size <= largest
     is_plain = re.fullmatch(r"[\w./+@%~,=-]+", name, re.ASCII) is not None and not name.startswith("-")
-    return is_plain and is_file and all(folder is not None and folder.kind == FOLDER for folder in folders)
+    return is_plain and is_file and all(directory is not None and directory.kind == FOLDER for directory in directories)
 
 
 def refuse_foreign(target: Path) -> None:
-    """Raise BadInput if the target is something that this tool did not pack, or a file is where its folder must be."""
+    """Raise BadInput if the target exists and uenvtool did not pack it, or if its parent is not a directory."""
     files.require_directory(target.parent)
     if not os.path.lexists(target):
         return
-    hint = "choose another name, or remove it yourself"
+    hint = "choose another name, or remove it"
     if target.is_symlink() or not target.is_file():
         raise BadInput(f"{target} is not a file", hint=hint)
     if superblock(target) is None or PACKED not in read_texts(target, [PACKED]):
         raise BadInput(f"{target} is not an image that uenvtool packed", hint=hint)
 
 
-def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
+def _extract(image: Path, directory: Path, names: Sequence[str]) -> None:
     options = [*listings.limits(), "-no-progress", "-no-xattrs"]
-    words: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
-    completed = processes.run(words, memory_bytes=listings.MEMORY_BYTES)
-    if completed.code != 0 or not folder.is_dir():
-        lines = [line for line in completed.stderr.splitlines() if line[:1].strip()]  # else more of one before
+    command: list[str | Path] = [find_program("unsquashfs"), *options, "-d", directory, image, *names]
+    completed = processes.run(command, memory_bytes=listings.MEMORY_BYTES)
+    if completed.code != 0 or not directory.is_dir():
+        lines = [line for line in completed.stderr.splitlines() if line[:1].strip()]  # without continuation lines
         reason = lines[0] if lines else f"exit code {completed.code}"
-        if full := files.full_disk(folder, completed.stderr):
+        if full := files.full_disk(directory, completed.stderr):
             raise full
-        with listings.damage_said_of(image):
+        with listings.damage_reported(image):
             raise ToolFailed(f"unsquashfs failed: {reason}")
 
 
 def require_image(image: Path) -> Superblock:
-    """Return the first bytes of an image. Raises BadInput if the file is not one."""
+    """Return the superblock of an image. Raises BadInput if the file is not an image."""
     head = superblock(image)
     if head is None:
-        raise BadInput(f"{image} is not a squashfs image, or is cut short", hint=_HINT)
+        raise BadInput(f"{image} is not a squashfs image, or is truncated", hint=_HINT)
     return head
 
 

@@ -1,4 +1,4 @@
-"""Reads an image back and compares every name, mode, time and byte with the tree that it was made of."""
+"""Reads an image back and compares every name, mode, time and byte with the tree that was packed."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from uenvtool.image.pseudo import read_definition, read_header
 from uenvtool.image.tree import FOLDER, Entry, Tree, file_content
 
 _QUEUES = ("-da", "32", "-fr", "32")
-"""MiB of blocks that unsquashfs holds ready. Its own 256 of each is slower: fresh pages for every block."""
+"""The block caches of unsquashfs in MiB. Its default of 256 each is slower, since each block uses fresh pages."""
 
 
-HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
+HINT = "pack the image again, and check the disk if it fails again; an old image is unchanged"
 
 
 def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> None:
-    """Read an image whole. Raises ToolFailed if it is not the tree."""
-    words: list[str | Path] = [programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", programs.stream, image]
-    with processes.reading(words) as stream:
+    """Read an image completely and compare it with its tree. Raises ToolFailed if they differ."""
+    command: list[str | Path] = [programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", programs.stream, image]
+    with processes.reading(command) as stream:
         header = _header(stream, tree)
         read = 0
         for name, offset, size in _files(header, tree.expected, epoch) if header else ():
             if size:
                 if offset != read:
-                    raise _differs(name, "is at another place")
+                    raise _differs(name, "has another offset")
                 _compare(stream, tree, name, size)
                 read += size
-    if not header:  # and unsquashfs says that it did not fail
+    if not header:  # although unsquashfs reported no failure
         raise _not_packed("names differ")
 
 
 def _header(stream: BinaryIO, tree: Tree) -> bytes:
-    """Read the names; nothing if the stream ends early, where unsquashfs may have a reason to say."""
+    """Return the header with the names, or b"" if the stream ends early, so that unsquashfs can report the reason."""
     try:
         return read_header(stream, lines=_lines(tree.expected))
     except ToolFailed as error:
@@ -48,16 +48,16 @@ def _header(stream: BinaryIO, tree: Tree) -> bytes:
 
 
 def _lines(expected: Mapping[bytes, Entry]) -> int:
-    """Return how many lines unsquashfs writes for these names and for the root: line breaks within them make more."""
+    """Return the number of lines that unsquashfs writes for these names and the root. Names may have line breaks."""
     names = (name if entry.kind != "l" else name + entry.target for name, entry in expected.items())
     return 1 + sum(1 + text.count(b"\n") for text in names)
 
 
 def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield name, place and size of each file, in the order of the stream, as one name after the other is compared.
+    """Yield the name, offset and size of each file in the order of the stream, and compare each name on the way.
 
-    One by one, so that unsquashfs need not wait until all lines are read. A line is held against what it
-    should be as it stands, since an image has many.
+    The names are compared one by one, so that unsquashfs does not wait until all are compared. For speed, each line is
+    compared as bytes with its expected text, since an image has many lines.
     """
     seen: set[bytes] = set()
     start = 0
@@ -65,7 +65,7 @@ def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterat
         name, start = _name(header, start)
         entry = FOLDER if name == b"/" else expected.get(name)
         if entry is None or name in seen:
-            raise _differs(name, "is there and should not be")
+            raise _differs(name, "is in the image but was not packed, or occurs twice")
         seen.add(name)
         line = _line(entry.kind, entry.mode, epoch, entry.size) + entry.target
         if not header.startswith(line, start):
@@ -73,13 +73,13 @@ def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterat
         end = header.find(b"\n", start + len(line))
         rest = header[start + len(line) : end]
         if rest and entry.kind != "f":
-            raise _differs(name, "points elsewhere, or is more than it should be")
+            raise _differs(name, "has another symlink target, or unexpected attributes")
         start = end + 1
         if entry.kind == "f":
-            place = rest.split(b" ", 1)[0]  # behind it may stand whether the file is sparse
-            if not place.isdigit():
+            offset = rest.split(b" ", 1)[0]  # a sparse field may follow
+            if not offset.isdigit():
                 raise _differs(name, "has another size")
-            yield name, int(place), entry.size
+            yield name, int(offset), entry.size
     if len(seen - {b"/"}) != len(expected):
         raise _differs(min(expected.keys() - seen), "is missing")
 
@@ -89,10 +89,10 @@ def _name(header: bytes, start: int) -> tuple[bytes, int]:
     name = header[start:end]
     if b"\\" not in name and end >= 0:
         return name, end
-    found = read_definition(header, start)
-    if found is None:
-        raise _differs(header[start : start + 80], "cannot be read")
-    return found.name, found.start
+    definition = read_definition(header, start)
+    if definition is None:
+        raise _differs(header[start : start + 80], "cannot be parsed")
+    return definition.name, definition.start
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
     except OSError as error:
         raise ToolFailed(f"cannot read {os.fsdecode(error.filename or name)}: {error.strerror}", hint=HINT) from error
     if read != size:
-        raise _differs(name, "was changed while it was packed")
+        raise _differs(name, "changed while it was packed")
 
 
 def _differs(name: bytes, how: str) -> ToolFailed:
@@ -119,4 +119,4 @@ def _differs(name: bytes, how: str) -> ToolFailed:
 
 
 def _not_packed(how: str) -> ToolFailed:
-    return ToolFailed(f"the image that was written is not what was packed: {how}", hint=HINT)
+    return ToolFailed(f"the written image differs from the packed files: {how}", hint=HINT)

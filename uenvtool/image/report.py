@@ -1,4 +1,4 @@
-"""The report and the log of a build, beside the image: what went in, what came of it, from where, how long it took."""
+"""Writes the report and the log of a build next to the image: its inputs, results, sources and times."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ from uenvtool.image.pack import Packed
 
 
 class Clock:
-    """The seconds that the steps of a build took, by their names, in their order."""
+    """The duration of each step of a build in seconds, by name, in order."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
         self._began = time.monotonic()
 
     def ends(self, step: str) -> None:
-        """Tell that a step ended; the next one begins."""
+        """Record the end of a step, which is the start of the next one."""
         now = time.monotonic()
         self.seconds[step] = round(now - self._began, 1)
         self._began = now
 
 
 def names_of(image: Path) -> tuple[str, str]:
-    """Return the names of an image's report, which is JSON, and of its log, with all that Spack printed."""
+    """Return the file names of an image's report (JSON) and of its log, which contains Spack's complete output."""
     return f"{image.name}.build.json", f"{image.name}.build.log"
 
 
 def refuse_others(image: Path) -> None:
-    """Raise BadInput, before anything is built, if a file that is not of uenvtool's has the name of report or log."""
-    ours = files.read_record(image.parent).names
+    """Raise BadInput if a file that uenvtool did not write has the name of the report or the log."""
+    recorded = files.read_record(image.parent).names
     for name in names_of(image):
-        if os.path.lexists(image.parent / name) and name not in ours:
-            hint = "move it away, or choose another name for the image"
+        if os.path.lexists(image.parent / name) and name not in recorded:
+            hint = "move the file, or choose another name for the image"
             raise BadInput(f"{image.parent / name} was not written by uenvtool", hint=hint)
 
 
 def write_report(image: Path, report: Mapping[str, Any], log: str) -> None:
-    """Write both beside the image; one that was changed by hand is kept under another name."""
+    """Write the report and the log next to the image. A file that was edited is kept under another name."""
     texts = (json.dumps(report, indent=1) + "\n", log)
     files.write_siblings(image.parent, dict(zip(names_of(image), texts, strict=True)), force=True)
 
@@ -63,7 +63,7 @@ def report_of(
     not_as_pinned: Sequence[str],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report. repos: package repositories that were taken from disk; seconds: of each step of the build."""
+    """Return the report. repos: the package repositories used from disk. seconds: the duration of each step."""
     from_disk = {name: os.fspath(path) for name, path in repos.items()}
     return {
         "generator": f"uenvtool {__version__}",
@@ -74,10 +74,10 @@ def report_of(
         "spack": {"version": spack.version, "program": os.fspath(spack.program)},
         "repos": {**repos_of(environments), **from_disk},
         "not_as_pinned": list(not_as_pinned),
-        "environments": [_inputs(one) for one in environments],
+        "environments": [_inputs(environment) for environment in environments],
         "from_cache": sorted(installed.cached),
         "built": sorted(installed.built),
-        "in_the_store_before": sorted(_before(environments, installed)),
+        "in_the_store_before": sorted(_previously_installed(environments, installed)),
         "seconds": dict(seconds),
     }
 
@@ -97,10 +97,10 @@ def _inputs(environment: Installable) -> dict[str, Any]:
     }
 
 
-def _before(environments: Sequence[Installable], installed: Installed) -> set[str]:
-    """Return what neither a cache gave nor this run built, as NAME-VERSION; what the system brings is not in it."""
-    locks = [lock for one in environments for lock in one.locks]
-    wanted = {
+def _previously_installed(environments: Sequence[Installable], installed: Installed) -> set[str]:
+    """Return the packages, except externals, that the store contained before this run, as NAME-VERSION."""
+    locks = [lock for environment in environments for lock in environment.locks]
+    locked = {
         f"{package.name}-{package.version}" for lock in locks for package in lock.packages if not package.external
     }
-    return wanted - {*installed.cached, *installed.built}
+    return locked - {*installed.cached, *installed.built}

@@ -1,4 +1,4 @@
-"""What a user asks of `uenvtool image build`."""
+"""The options of `uenvtool image build`."""
 
 from __future__ import annotations
 
@@ -15,61 +15,66 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageRequest:
-    """A request for the image of environments; the first gives it its name, its description and its default view."""
+    """The options of `uenvtool image build`.
+
+    The first source gives the image its name, its description and its default view.
+    """
 
     sources: Annotated[
-        Names, Argument(metavar="RECIPE|DIR...", help="Recipes, or folders of resolved environments, in one image.")
+        Names,
+        Argument(metavar="RECIPE|DIR...", help="Recipes, or directories of resolved environments, for one image."),
     ]
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[
-        str | None, Option("--output", "-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")
+        str | None,
+        Option("--output", "-o", metavar="FILE", help="Write the image to FILE or DIR/; default: NAME.squashfs."),
     ] = None
-    check: Annotated[bool, Option("--check", help="Check all that the build needs, in seconds, and stop.")] = False
+    check: Annotated[
+        bool, Option("--check", help="Check in seconds whether the build has everything it needs, and build nothing.")
+    ] = False
     store: Annotated[
         Path | None,
         Option(
             "--store",
             metavar="DIR",
-            help="Install into DIR, which later runs go on with; default: one in the cache folder.",
+            help="Install into DIR, which later runs reuse; default: a directory in the user's cache.",
         ),
     ] = None
     spack: SpackPath = None
     repo: Repos = ()
     config_scope: Annotated[
         Path | None,
-        Option(
-            "--config-scope", metavar="DIR", help="A folder of Spack's own configuration, as `spack -C DIR` takes it."
-        ),
+        Option("--config-scope", metavar="DIR", help="Use the Spack configuration in DIR, such as mirrors.yaml."),
     ] = None
     jobs: Annotated[
-        int | None, Option("--jobs", "-j", metavar="N", min=1, help="Processes of one package's build.")
+        int | None, Option("--jobs", "-j", metavar="N", min=1, help="Build each package with N parallel processes.")
     ] = None
-    mirror: Annotated[Names, Option("--mirror", metavar="URL", help="Take sources from a mirror; repeatable.")] = ()
-    cache: Annotated[Names, Option("--cache", metavar="URL", help="Take packages from a build cache; repeatable.")] = ()
+    mirror: Annotated[Names, Option("--mirror", metavar="URL", help="Fetch sources from a mirror; repeatable.")] = ()
+    cache: Annotated[
+        Names, Option("--cache", metavar="URL", help="Install packages from a build cache; repeatable.")
+    ] = ()
     unsigned: Annotated[
-        bool, Option("--unsigned", help="Take packages from a cache, and push them, without signatures.")
+        bool, Option("--unsigned", help="Install from caches, and push to them, without signatures.")
     ] = False
-    push: Annotated[
-        str, Option("--push", metavar="URL", help="Put the packages into a build cache, for later runs and others.")
-    ] = ""
+    push: Annotated[str, Option("--push", metavar="URL", help="Push the packages to a build cache.")] = ""
     post_install: Annotated[
         Path | None,
         Option(
             "--post-install",
             metavar="FILE",
-            help="Run a script of yours when all is installed; what it puts into `local` is packed.",
+            help="Run your own script after the installation, and pack the files it writes to `local`.",
         ),
     ] = None
     meta: Annotated[
         tuple[Path, ...],
-        Option("--meta", metavar="FILE", help="Put a file of yours into the image's meta/extra; repeatable."),
+        Option("--meta", metavar="FILE", help="Copy FILE into the image's meta/extra; repeatable."),
     ] = ()
     install_only: Annotated[
-        bool, Option("--install-only", help="Stop before packing; any number may run at once on one --store.")
+        bool, Option("--install-only", help="Stop before packing. Several such runs may share one --store.")
     ] = False
 
     @property
     def repos(self) -> dict[str, Path]:
-        """Return the package repositories to take from disk, by name. Raises BadInput for a word that names none."""
+        """The package repositories to use from disk, by name. Raises BadInput if a value of --repo is not NAME=PATH."""
         return named_paths(self.repo)

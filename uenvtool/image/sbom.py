@@ -1,6 +1,6 @@
-"""Writes the packages of an image, or of a lock, as a CycloneDX bill of materials, for scanners and audits.
+"""`uenvtool image sbom`: writes a CycloneDX bill of materials of an image or a lock, for scanners and audits.
 
-The format: https://cyclonedx.org.
+The format is specified at https://cyclonedx.org.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bill:
-    """What a bill is written of. time: seconds since 1970. is_image: it is an image, and no lock."""
+    """The contents of a bill of materials. time: seconds since 1970. is_image: of an image, not of a lock."""
 
     name: str
     description: str
@@ -47,16 +47,15 @@ class Bill:
 
 
 def sbom(path: Path) -> Result:
-    """Return the bill of materials of an image or a spack.lock, as JSON of CycloneDX 1.6, always of the same bytes.
+    """Return the bill of materials of an image or a spack.lock as reproducible CycloneDX 1.6 JSON.
 
-    Raises BadInput if the file is neither, ToolMissing without unsquashfs.
+    Raises BadInput if the file is neither an image nor a lock, ToolMissing if unsquashfs is not installed.
     """
     text = render(_of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path))
     return Result(data=json.loads(text), file=text)
 
 
 def _is_lock(path: Path) -> bool:
-    """Tell if a file is called a lock, or begins as JSON does."""
     with open(path, "rb") as stream:
         return path.name == LOCK or stream.read(64).lstrip().startswith(b"{")
 
@@ -75,7 +74,7 @@ def _of_image(path: Path) -> Bill:
 
 
 def _of_lock(path: Path) -> Bill:
-    """Return the packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
+    """Return the bill of a lock, including externals. A lock has no time, so the bill has the fixed time of images."""
     lock = read_lock(path)
     return Bill(
         name=path.resolve().parent.name,
@@ -88,24 +87,24 @@ def _of_lock(path: Path) -> Bill:
 
 
 def packages_of(lock: Lock) -> list[InstalledPackage]:
-    """Return the packages of a lock, those of the system too, in order; each in a folder of its own name."""
-    folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
+    """Return the packages of a lock in order, including externals. Their directories are NAME-VERSION-HASH."""
+    directories = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
     return sorted(
         InstalledPackage(
             name=package.name,
             version=package.version,
             kind=SPACK,
             bytes=0,
-            folder=folders[package.hash],
-            needs=tuple(sorted({folders[key] for key in package.dependencies if key in folders})),
-            build_only=tuple(sorted({folders[key] for key in package.build_only if key in folders})),
+            folder=directories[package.hash],
+            needs=tuple(sorted({directories[key] for key in package.dependencies if key in directories})),
+            build_only=tuple(sorted({directories[key] for key in package.build_only if key in directories})),
         )
         for package in lock.packages
     )
 
 
 def render(bill: Bill) -> str:
-    """Return the text. Its serial number is a sum of what it lists."""
+    """Return the bill of materials as text. Its serial number is a hash of the listed packages."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.output.json import JsonV1Dot6
 
@@ -117,7 +116,7 @@ def render(bill: Bill) -> str:
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(bill.time, tz=timezone.utc)
     for component in components:
-        bom.components.add(component)  # in their order, so that the library compares each with the last alone
+        bom.components.add(component)  # sorted, so that the library compares each one only with the last one
     for dependency in dependencies(whole, components, bill.packages):
         bom.dependencies.add(dependency)
     for cve, affected in known_vulnerabilities(bill.packages).items():
@@ -128,9 +127,9 @@ def render(bill: Bill) -> str:
 def dependencies(
     whole: Component, components: Sequence[Component], packages: Sequence[InstalledPackage]
 ) -> list[Dependency]:
-    """Return that the whole has each of its parts, and what each part needs, in the order of the library.
+    """Return the dependencies of the whole on each package, and of the packages, in the order of the library.
 
-    `Bom.register_dependency` looks through all of them for each one.
+    This avoids `Bom.register_dependency`, which searches all dependencies for each new one.
     """
     from cyclonedx.model.dependency import Dependency
 
@@ -150,21 +149,21 @@ def dependencies(
 
 
 def known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
-    """Return the vulnerabilities on record in recipes (`cves:`) that these versions have, in the order of their names.
+    """Return the vulnerabilities from recipes (`cves:`) that affect these packages, sorted by id.
 
-    A recipe names Spack's packages; `py-NAME` is also the Python package NAME. A recipe that cannot be read
-    has no record.
+    Recipes contain names of Spack packages; `py-NAME` also matches the Python package NAME. Recipes that cannot be read
+    are skipped.
     """
     recorded: list[Vulnerability] = []
     for location in available(RECIPE).values():
         with contextlib.suppress(BadInput):
             recorded += load_recipe(str(location.path)).cves
-    found: dict[Vulnerability, list[InstalledPackage]] = {}
+    affected_packages: dict[Vulnerability, list[InstalledPackage]] = {}
     for cve in sorted(set(recorded), key=lambda cve: (cve.id, cve.package)):
         affected = [package for package in packages if _has(package, cve)]
         if affected:
-            found[cve] = affected
-    return found
+            affected_packages[cve] = affected
+    return affected_packages
 
 
 def _has(package: InstalledPackage, cve: Vulnerability) -> bool:
@@ -179,7 +178,7 @@ def _vulnerability(cve: Vulnerability, affected: Sequence[InstalledPackage]) -> 
     return BomVulnerability(
         id=cve.id,
         bom_ref=f"{cve.id}:{cve.package}",
-        recommendation=f"take {cve.package} {cve.fixed} or later" if cve.fixed else None,
+        recommendation=f"upgrade to {cve.package} {cve.fixed} or newer" if cve.fixed else None,
         affects=[BomTarget(ref=_reference(package)) for package in affected],
     )
 
@@ -200,7 +199,7 @@ def _whole(bill: Bill) -> Component:
 
 
 def _component(package: InstalledPackage) -> Component:
-    """Return a package, by the address that scanners look it up with (https://github.com/package-url/purl-spec)."""
+    """Return the component of a package, with its package URL (https://github.com/package-url/purl-spec)."""
     from cyclonedx.model import Property
     from cyclonedx.model.component import Component, ComponentType
     from packageurl import PackageURL

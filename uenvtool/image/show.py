@@ -1,4 +1,4 @@
-"""Shows what images are made of: views, packages with their sizes, variables."""
+"""`uenvtool image show`: prints the views, variables and packages of images, with sizes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from uenvtool.image.contents import Contents, read
 
 
 def show(images: Sequence[Path]) -> Result:
-    """Return what each image is made of. Raises BadInput if a file is not an image, ToolMissing without unsquashfs."""
-    found = [read(image) for image in images]
-    described = [_data(contents) for contents in found]
-    return Result(
-        data=described,
-        tables=tuple(
-            table for contents, data in zip(found, described, strict=True) for table in _tables(contents, data)
-        ),
-    )
+    """Return the contents of each image.
+
+    Raises BadInput if a file is not an image, ToolMissing if unsquashfs is not installed.
+    """
+    all_contents = [read(image) for image in images]
+    all_data = [_data(contents) for contents in all_contents]
+    pairs = zip(all_contents, all_data, strict=True)
+    return Result(data=all_data, tables=tuple(table for contents, data in pairs for table in _tables(contents, data)))
 
 
 def _data(contents: Contents) -> dict[str, Any]:
@@ -43,10 +42,13 @@ def _data(contents: Contents) -> dict[str, Any]:
 
 def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
     facts = [
-        ("name", data["name"] or "none: it has no meta/env.json"),
+        ("name", data["name"] or "none (no meta/env.json)"),
         ("mount", data["mount"] or ""),
         ("default view", data["default_view"] or ""),
-        ("size", f"{size_text(data['bytes'])}, unpacked {size_text(data['unpacked_bytes'])} in {data['names']} names"),
+        (
+            "size",
+            f"{size_text(data['bytes'])}, unpacked {size_text(data['unpacked_bytes'])} in {data['names']} entries",
+        ),
         ("compression", f"{data['compression']}, {data['block_bytes'] >> 10} KiB blocks"),
     ]
     views = [(name, view.root, view.description) for name, view in contents.views.items()]
@@ -54,7 +56,7 @@ def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
     packages = [(package.name, package.version, package.kind, size_text(package.bytes)) for package in by_size]
     tables = [
         Table(headings=("image", str(contents.path)), rows=[fact for fact in facts if fact[1]]),
-        Table(headings=("view", "folder", "description"), rows=views),
+        Table(headings=("view", "directory", "description"), rows=views),
         Table(headings=("package", "version", "kind", "size"), rows=packages),
         Table(headings=("view", "variable", "change"), rows=[*contents.variables()]),
     ]

@@ -1,4 +1,4 @@
-"""What of a store is in the image of environments: packages of their locks, views, bytecode, Spack's database."""
+"""Selects the parts of a store for an image: the packages in the locks, views, bytecode, and Spack's database."""
 
 from __future__ import annotations
 
@@ -20,37 +20,36 @@ from uenvtool.image.tree import EPOCH, Bundle, Entry, Tree, parents, walk
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK
 
 SBANG = "bin/sbang"
-"""What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
+"""Spack's launcher for scripts whose first line is too long for the kernel (Spack 1.1, hooks/sbang.py)."""
 PACKAGE_RECORDS = frozenset({"spec.json", "repos"})
-"""What Spack keeps in a package's folder `.spack` that a later Spack reads; the rest is of one build: its times, its
-log, its variables, who owned the files."""
+"""The files in a package's `.spack` directory that a later Spack reads. The others describe one build: its times, log,
+variables and file owners."""
 _BYTECODE = re.compile(rb"(?P<folder>(?:.*/)?)__pycache__/(?P<stem>[^/]+)\.[^./]+\.pyc", re.DOTALL)
 
 
 def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) -> Tree:
-    """Return what the image of installed environments holds, the same for any store that has the packages.
+    """Return the tree of an image. It is the same for every store that contains the packages.
 
-    Of the store: the packages of the locks alone, and the views. Bytecode is made again, since the files of an image
-    have another time than those of the store, and is never compared with its source. scratch:
-    gets the bytecode. Raises BadInput if the store has no packages, ToolFailed if the
-    environment's Python does not run.
+    The tree contains only the packages in the locks, and the views. Files in the image have other times than in the
+    store, so bytecode is compiled again, in a form that Python never compares with its source. scratch: the directory
+    for the bytecode. Raises BadInput if the store has no packages, ToolFailed if the environment's Python does not run.
     """
     first = environments[0]
-    installs = _cut_database(environments, store)
+    installs = _filtered_database(environments, store)
     below = f"{first.mount}/"
     prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
-    views = {view: _view_folder(one, store, view) for one in environments for view in one.views}
+    views = {view: _view_directory(each, store, view) for each in environments for view in each.views}
     local = {LOCAL} if POST_INSTALL in first.texts else set()
     local |= {MODULE_FILES} if has_modules(environments) else set()
     left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG, *local}))
     left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
     entries = walk(store, left_out=left_out)
     bundles = _bytecode(environments, store, installs["installs"], entries, scratch)
-    made = {name for bundle in bundles for name in bundle.contents}
-    stale = {  # not made again, such as that of `python -O`
+    compiled = {name for bundle in bundles for name in bundle.contents}
+    stale = {  # bytecode that was not compiled again, such as that of `python -O`
         name
         for name, entry in entries.items()
-        if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in made
+        if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in compiled
     }
     stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
     texts = described(environments, store, views)
@@ -64,15 +63,15 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     )
 
 
-def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
-    """Return Spack's database of a store with the packages of the locks alone, and nothing of when they came."""
+def _filtered_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
+    """Return Spack's database of a store, with only the packages in the locks and without installation times."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
-        locks = [lock for one in environments for lock in one.locks]
-        wanted = {package.hash for lock in locks for package in lock.packages}
-        rows = {key: row for key, row in database["installs"].items() if key in wanted}
+        locks = [lock for environment in environments for lock in environment.locks]
+        locked = {package.hash for lock in locks for package in lock.packages}
+        rows = {key: row for key, row in database["installs"].items() if key in locked}
         needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]
-        roots = {root["hash"] for one in environments for root in json.loads(one.texts[LOCK])["roots"]}
+        roots = {root["hash"] for each in environments for root in json.loads(each.texts[LOCK])["roots"]}
         installs = {
             key: {
                 **{field: value for field, value in row.items() if field != "origin"},
@@ -83,12 +82,13 @@ def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str,
             for key, row in rows.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BadInput(f"{store} is no store of Spack: {error}", hint="install into another --store") from error
+        hint = "name another directory with --store"
+        raise BadInput(f"{store} is not a store of Spack: {error}", hint=hint) from error
     return {**database, "installs": installs}
 
 
 def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
-    """Yield the outermost names in a store that are neither kept nor lead to what is kept."""
+    """Yield the outermost names in a store that are not kept and contain nothing that is kept."""
     above = {os.fspath(parent) for name in kept for parent in Path(name).parents}
     waiting = [""]
     while waiting:
@@ -104,14 +104,14 @@ def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
 
 
 def _records_of_a_build(store: Path, prefix: str) -> Iterator[str]:
-    folder = store / prefix / ".spack"
-    for name in os.listdir(folder) if folder.is_dir() else ():
+    directory = store / prefix / ".spack"
+    for name in os.listdir(directory) if directory.is_dir() else ():
         if name not in PACKAGE_RECORDS:
             yield f"{prefix}/.spack/{name}"
 
 
 def _python(environment: Installable, installs: Mapping[str, Any]) -> str:
-    """Return the Python of an environment, where its packages see it; "" if it has none."""
+    """Return the path of an environment's Python below the mount point, or of an external Python. "" if none."""
     for package in environment.lock.packages:
         if package.name == "python":
             prefix = package.external or (installs.get(package.hash) or {}).get("path")
@@ -127,37 +127,38 @@ def _bytecode(
     entries: Mapping[bytes, Entry],
     scratch: Path,
 ) -> list[Bundle]:
-    """Make the bytecode again that lies in a store, by the Python of its environment, which sees the mount point."""
+    """Compile the bytecode in a store again, with the Python of its environment and the store at its mount point."""
     owners = _owners(environments, store, installs)
     modules: dict[str, dict[bytes, int]] = {}
     for name, entry in entries.items():
-        found = _BYTECODE.fullmatch(name) if entry.kind == "f" and name.endswith(b".pyc") else None
-        source = found["folder"] + found["stem"] + b".py" if found else b""
+        match = _BYTECODE.fullmatch(name) if entry.kind == "f" and name.endswith(b".pyc") else None
+        source = match["folder"] + match["stem"] + b".py" if match else b""
         if source in entries and entries[source].kind == "f" and is_quotable(source):
             owner = next((owners[part] for part in parents(source) if part in owners), environments[0])
             modules.setdefault(_python(owner, installs), {})[source] = entries[source].size
     bundles = []
-    for python, own in sorted(modules.items()):
+    for python, sizes in sorted(modules.items()):
         if python:
-            folder = scratch / files.digest(python)
-            folder.mkdir(parents=True, exist_ok=True)
-            seeing = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
-            bundles += bytecode.gather([*seeing, python], store, own, folder)
+            directory = scratch / files.digest(python)
+            directory.mkdir(parents=True, exist_ok=True)
+            mounting = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
+            bundles += bytecode.gather([*mounting, python], store, sizes, directory)
     return bundles
 
 
 def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[str, Any]) -> dict[bytes, Installable]:
-    """Return the folders of packages and views with the environment that they are of; the first one that has them."""
-    found: dict[bytes, Installable] = {}
-    for one in reversed(environments):
-        paths = [str((installs.get(package.hash) or {}).get("path") or "") for package in one.lock.packages]
-        names = [path.removeprefix(f"{one.mount}/") for path in paths]
-        found |= {os.fsencode(name): one for name in (*names, *(_view_folder(one, store, view) for view in one.views))}
-    return found
+    """Return the directories of packages and views, each with the first environment that contains it."""
+    owners: dict[bytes, Installable] = {}
+    for environment in reversed(environments):
+        paths = [str((installs.get(package.hash) or {}).get("path") or "") for package in environment.lock.packages]
+        names = [path.removeprefix(f"{environment.mount}/") for path in paths]
+        names += [_view_directory(environment, store, view) for view in environment.views]
+        owners |= {os.fsencode(name): environment for name in names}
+    return owners
 
 
 def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below: bytes) -> set[bytes]:
-    """Return the links to what is left out: a view has one to each of Spack's records of a package."""
+    """Return the symlinks to files that are left out. For example, a view links to Spack's records of each package."""
     targets = {
         name: os.path.normpath(os.path.join(os.path.dirname(name), entry.target)).removeprefix(below)
         for name, entry in entries.items()
@@ -167,8 +168,8 @@ def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below
     return {name for name, target in inside.items() if any(part in left_out for part in (target, *parents(target)))}
 
 
-def _view_folder(environment: Installable, store: Path, view: str) -> str:
-    """Return the folder of a view, relative to the store: Spack makes the view's name a link to the newest one."""
+def _view_directory(environment: Installable, store: Path, view: str) -> str:
+    """Return the directory of a view, relative to the store. The view's name is usually a symlink to it."""
     name = f"env/{view}"
     if not (store / name).is_symlink():
         return name

@@ -1,4 +1,4 @@
-"""What an image will hold: every file, folder and symlink of a tree, what is put in, and what is left out."""
+"""The tree that will be packed: the files, directories and symlinks of a directory, with additions and exclusions."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 
 EPOCH = 315532800
-"""1980-01-01, the earliest time that a ZIP archive can hold: tools that zip packages up need it."""
+"""1980-01-01, the earliest time in a ZIP archive. Tools that zip installed packages fail with an earlier time."""
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
 COPY_BYTES = 1 << 17
 
 
 class Entry(NamedTuple):
-    """One name in an image. A tuple, since an image has many.
+    """An entry of an image. A tuple, since an image has many entries.
 
-    kind: d (folder), f (file) or l (symlink). mode: as in the image, whatever the umask was.
-    size: a file's, in bytes. target: a symlink's.
+    kind: d (directory), f (file) or l (symlink). mode: the mode in the image, which does not depend on the umask. size:
+    the size of a file in bytes. target: the target of a symlink.
     """
 
     kind: str
@@ -37,10 +37,10 @@ FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A file that holds the contents of several names, one behind the other from the byte `start` on.
+    """A file with the concatenated contents of several files of an image, from the offset `start`.
 
-    contents: in the order in which they lie in the file. The bytes before `start` are kept for the
-    definitions that mksquashfs reads there (`pseudo.header_bytes`).
+    contents: the contents by name, in the order in the file. The bytes before `start` are reserved for the definitions
+    that mksquashfs reads (`pseudo.header_bytes`).
     """
 
     file: Path
@@ -50,11 +50,11 @@ class Bundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """A folder, and what differs from it in the image; names are bytes, relative, as the kernel has them.
+    """A directory to pack, and the differences between it and the image. Names are relative, as bytes.
 
-    known: what is taken from the folder, if somebody looked already. added: what is put in or replaced,
-    with its content. bundles: more of that. left_out: the names that are not taken. skipped: names of
-    folders that are not taken wherever they lie.
+    known: the entries of the directory that are packed, if already known. added: files that are added or replaced, with
+    their contents. bundles: more added files. left_out: names that are not packed. skipped: base names of directories
+    that are not packed anywhere.
     """
 
     folder: Path
@@ -66,11 +66,11 @@ class Tree:
 
     @cached_property
     def entries(self) -> Mapping[bytes, Entry]:
-        """Return all that is taken from the folder. Raises as `walk`, if it is not known."""
+        """The entries that are packed from the directory. Raises the same errors as `walk`."""
         return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
 
     def replaced(self, name: bytes) -> Entry | None:
-        """Return what the folder has under a name that is put in; the folder need not be walked for it."""
+        """Return the directory's entry that an added file replaces, or None. Does not walk the directory."""
         if self.known is not None:
             return self.known.get(name)
         if any(part in self.left_out or os.path.basename(part) in self.skipped for part in (name, *parents(name))):
@@ -87,42 +87,42 @@ class Tree:
 
     @cached_property
     def contents(self) -> dict[bytes, bytes | memoryview]:
-        """Return all that is put in, in the order in which it is written."""
-        found: dict[bytes, bytes | memoryview] = dict(self.added)
+        """The contents of all added files, in the order in which they are written."""
+        contents: dict[bytes, bytes | memoryview] = dict(self.added)
         for bundle in self.bundles:
-            found.update(bundle.contents)
-        return found
+            contents.update(bundle.contents)
+        return contents
 
     @cached_property
     def expected(self) -> dict[bytes, Entry]:
-        """Everything that the image has to hold."""
-        found = {name: entry for name, entry in self.entries.items() if name not in self.contents}
-        found.update((name, self.put_in(name)) for name in self.contents)
-        return {**found, **dict.fromkeys(self.added_folders(), FOLDER)}
+        """All entries that the image must contain."""
+        entries = {name: entry for name, entry in self.entries.items() if name not in self.contents}
+        entries.update((name, self.added_entry(name)) for name in self.contents)
+        return {**entries, **dict.fromkeys(self.added_folders(), FOLDER)}
 
-    def put_in(self, name: bytes) -> Entry:
-        """Return what is put in under a name; it has the mode of the file that it replaces."""
+    def added_entry(self, name: bytes) -> Entry:
+        """Return the entry of an added file, which keeps the mode of the file that it replaces."""
         old = self.replaced(name)
         mode = old.mode if old and old.kind == "f" else FILE_MODE
         return Entry(kind="f", mode=mode, size=len(self.contents[name]))
 
     def path_of(self, name: bytes) -> bytes:
-        """Return where an entry of the folder lies."""
+        """Return the path of an entry of the directory."""
         return os.fsencode(self.folder) + b"/" + name
 
     def added_folders(self) -> list[bytes]:
-        """Return the folders that only what is put in needs, outermost first."""
+        """Return the directories that exist only because of added files, outermost first."""
         needed: set[bytes] = set()
         for name in self.contents:
             for parent in parents(name):
                 if parent in needed:
-                    break  # and so are those above it
+                    break  # its parents are already in `needed`
                 needed.add(parent)
         return sorted(name for name in needed if self.replaced(name) is None)
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
-    """Yield what a file of so many bytes has to hold, in pieces; more than that if it has grown."""
+    """Yield the expected content of a file of the given size in pieces. Yields more bytes if the file has grown."""
     added = tree.contents.get(name)
     if added is not None:
         yield bytes(added)
@@ -131,32 +131,31 @@ def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
     try:
         while piece := os.read(descriptor, min(size + 1, COPY_BYTES)):
             yield piece
-            if len(piece) == size < COPY_BYTES:  # a read of one byte more gave no more
+            if len(piece) == size < COPY_BYTES:  # reading one more byte showed the end of the file
                 return
     finally:
         os.close(descriptor)
 
 
 def parents(name: bytes) -> Iterator[bytes]:
-    """Yield the folders above a name, innermost first."""
+    """Yield the parent directories of a name, innermost first."""
     parent = os.path.dirname(name)
     while parent:
         yield parent
         parent = os.path.dirname(parent)
 
 
-def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
-    """Return everything below a folder, but the names that are left out and folders whose own name is skipped.
+def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
+    """Return the entries below a directory, except names in `left_out` and base names in `skipped`.
 
-    Raises BadInput if it holds what no image of software should (a device, a pipe, a socket),
-    ToolFailed if something cannot be read.
+    Raises BadInput for a device, pipe or socket, ToolFailed if something cannot be read.
     """
-    found: dict[bytes, Entry] = {}
+    entries: dict[bytes, Entry] = {}
     waiting = [b""]
-    root = os.fsencode(folder)
+    root = os.fsencode(directory)
     try:
         while waiting:
-            if processes.is_interrupted():  # in a thread nothing else says so
+            if processes.is_interrupted():  # threads get no KeyboardInterrupt
                 raise KeyboardInterrupt
             parent = waiting.pop()
             with os.scandir(root + b"/" + parent) as children:
@@ -164,23 +163,24 @@ def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[
                     name = parent + b"/" + child.name if parent else child.name
                     if child.name in skipped or name in left_out:
                         continue
-                    found[name] = _entry(child, name)
-                    if found[name].kind == "d":
+                    entries[name] = _entry(child, name)
+                    if entries[name].kind == "d":
                         waiting.append(name)
     except OSError as error:
-        raise ToolFailed(f"cannot read {os.fsdecode(error.filename or folder)}: {error.strerror}") from error
-    return found
+        raise ToolFailed(f"cannot read {os.fsdecode(error.filename or directory)}: {error.strerror}") from error
+    return entries
 
 
 def _entry(child: os.DirEntry[bytes], name: bytes) -> Entry:
-    """Return what a name is. The kernel told of links and folders when it listed them: each call counts."""
+    """Return the entry of a directory's child. Only files need a stat call: scandir knows symlinks and directories."""
     if child.is_symlink():
         return _link(child.path)
     if child.is_dir(follow_symlinks=False):
         return FOLDER
     if child.is_file(follow_symlinks=False):
         return _file(child.stat(follow_symlinks=False))
-    raise BadInput(f"{os.fsdecode(name)!r} is neither file, folder nor symlink", hint="remove it, then pack again")
+    message = f"{os.fsdecode(name)!r} is not a file, a directory or a symlink"
+    raise BadInput(message, hint="remove it, then pack again")
 
 
 def _link(path: bytes) -> Entry:

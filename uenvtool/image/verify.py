@@ -1,4 +1,4 @@
-"""Verifies images by what is in them, without loading them: views, packages, build folders, libraries, a sum."""
+"""`uenvtool image verify`: checks views, packages, build directories and libraries of images without mounting them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ HOST_LIBRARIES = (
     r"lib(cuda|nvidia-ml|nvcuvid|nvidia-.*)\.so(\.\d+)*",
     r"lib(fabric|cxi|xpmem|numa|ibverbs|rdmacm|mlx5)\.so(\.\d+)*",
 )
-"""Libraries that come from where an image runs: the C and C++ run time, the GPU's driver, the network's."""
+"""Libraries that the host provides: the C and C++ runtimes, the GPU driver, and the network libraries."""
 BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b".uenvtool-install/", b"/dev/shm/uenvtool-")
-"""Where Spack and this tool build; nothing that is packed may look for something in such a folder."""
+"""Parts of the paths of Spack's and uenvtool's build directories. No file of an image may use such a directory."""
 HINTS = (b"spack-stage", b"uenvtool-")
-"""What those folders have in common: looked for first, since a text is found far more quickly than a pattern."""
+"""Common parts of BUILD_FOLDERS, searched first, since a plain search is much faster than a regular expression."""
 ARCHIVE = b"!<arch>\n"
 RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
-"""Files that record where they come from: Spack's own, pip's (PEP 610), and bytecode for its tracebacks."""
+"""Files that record their origin: Spack's files, pip's files (PEP 610), and bytecode, which names its source for
+tracebacks."""
 LARGEST_LIBRARY = 4 << 30
 _ENV = ENV.encode()
 _OVERLAP = 256
@@ -43,12 +44,12 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What is known of an image that was read whole.
+    """The result of checking an image.
 
-    problems: what is wrong, a sentence each. recording: files that name a build folder as a record that
-    nothing reads when they are used: debug information, messages, where a package came from. elsewhere:
-    libraries that neither the image nor every host has, each with one file that needs it; those of an
-    overlay may be its base's. sha256: of the tree. libraries, files: how many were read.
+    problems: a sentence for each problem. recording: files that contain the path of a build directory but never use it,
+    for example in debug information, messages or a record of origin. elsewhere: libraries that are neither in the image
+    nor on every host, each with a file that needs it; the base of an overlay may provide them. sha256: the checksum of
+    the tree. libraries, files: the number of libraries and files that were read.
     """
 
     problems: Sequence[str]
@@ -61,29 +62,29 @@ class Report:
 
 
 class BuildPathScanner:
-    """The names of folders that no file may name, looked for in the contents of many files."""
+    """Searches file contents for the paths of build directories."""
 
     def __init__(self, build_folders: Sequence[str]) -> None:
-        more = [os.fsencode(folder.rstrip("/")) for folder in build_folders]
+        more = [os.fsencode(directory.rstrip("/")) for directory in build_folders]
         self.hints = (*HINTS, *more)
-        ends = (re.escape(folder) + rb"(?![\w.-])" for folder in more)
+        ends = (re.escape(directory) + rb"(?![\w.-])" for directory in more)
         self.pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *ends]))
 
     def hinted(self, content: bytes) -> bool:
-        """Tell if a content may have one of the names; quick."""
+        """Return whether a file's content may name a build directory: a fast check with false positives."""
         return any(hint in content for hint in self.hints)
 
     def search(self, content: bytes) -> str:
-        """Return the first of the names that a content has, or ""."""
-        found = self.pattern.search(content) if self.hinted(content) else None
-        return os.fsdecode(found[0]) if found else ""
+        """Return the first build directory in a file's content, or ""."""
+        match = self.pattern.search(content) if self.hinted(content) else None
+        return os.fsdecode(match[0]) if match else ""
 
 
 class _FileFacts(NamedTuple):
-    """What is known of one file once it was read. A tuple, since an image has many.
+    """The facts about one file of an image. A tuple, since an image has many files.
 
-    build_folder: the name of a build folder in it, or "". is_archive: it is a library to link in (ar(5)).
-    text: its content, if it describes the image.
+    build_folder: a build directory that its content names, or "". is_archive: it is a static library (ar(5)). text: the
+    content of meta/env.json, b"" for other files.
     """
 
     sha256: str
@@ -94,13 +95,13 @@ class _FileFacts(NamedTuple):
 
 
 def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
-    """Check that every path of a view exists, no file looks into a build folder, and libraries are found.
+    """Check that all view paths and libraries exist, and that no file uses a build directory.
 
-    build_folders: further folders that no file may name. The exit code is NO if anything is wrong.
-    Raises BadInput if a file is not an image or damaged, ToolMissing without unsquashfs 4.5 or later.
+    build_folders: more directories that no file may refer to. The exit code is NO if there is a problem. Raises
+    BadInput if a file is not an image or is damaged, ToolMissing if unsquashfs 4.5 or newer is not installed.
     """
-    found = [(str(image), examined(image, build_folders)) for image in images]
-    problems = [Problem(f"{image}: {problem}") for image, report in found for problem in report.problems]
+    reports = [(str(image), examined(image, build_folders)) for image in images]
+    problems = [Problem(f"{image}: {problem}") for image, report in reports for problem in report.problems]
     return Result(
         data=[
             {
@@ -112,50 +113,50 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
                 "libraries_elsewhere": dict(report.elsewhere),
                 "build_folder_on_record": list(report.recording),
             }
-            for image, report in found
+            for image, report in reports
         ],
-        tables=(Table(headings=("image", "result", "files", "libraries", "tree sha256"), rows=_rows(found)),),
+        tables=(Table(headings=("image", "result", "files", "libraries", "tree sha256"), rows=_rows(reports)),),
         problems=tuple(problems),
         notes=(
-            *(_from_base(image, report) for image, report in found if report.is_overlay and report.elsewhere),
-            *(_on_record(image, report) for image, report in found if report.recording),
+            *(_from_base(image, report) for image, report in reports if report.is_overlay and report.elsewhere),
+            *(_on_record(image, report) for image, report in reports if report.recording),
         ),
         exit_code=ExitCode.NO if problems else ExitCode.DONE,
     )
 
 
-def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
+def _rows(reports: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
     return [
-        (image, "wrong" if report.problems else "right", str(report.files), str(report.libraries), report.sha256)
-        for image, report in found
+        (image, "failed" if report.problems else "passed", str(report.files), str(report.libraries), report.sha256)
+        for image, report in reports
     ]
 
 
 def _from_base(image: str, report: Report) -> str:
     libraries = ", ".join(report.elsewhere)
-    return f"{image} lies on a base, which has to have {libraries}"
+    return f"{image} is an overlay; its base must provide {libraries}"
 
 
 def _on_record(image: str, report: Report) -> str:
-    files = f"{len(report.recording)} files record where they were built ({listed(report.recording, _MOST_NAMES)})"
-    return f"{image}: {files}, as origin or debug information, which no run looks into"
+    files = f"{len(report.recording)} files record a build directory ({listed(report.recording, _MOST_NAMES)})"
+    return f"{image}: {files} as their origin or debug information; programs do not use it at run time"
 
 
 def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
-    """Read a whole image and check it. build_folders: more that no file may name.
+    """Read an image completely and check it. build_folders: more directories that no file may refer to.
 
-    Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
+    Raises BadInput if the file is not an image or is damaged, ToolMissing if unsquashfs 4.5 or newer is not installed.
     """
     scanner = BuildPathScanner(build_folders)
     contents, read = _read(image, scanner)
     needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
     elsewhere = libraries_elsewhere(contents, needed)
-    others = [] if contents.is_overlay else list(library_problems(elsewhere))
+    missing = [] if contents.is_overlay else list(library_problems(elsewhere))
     naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
     recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
     using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
     return Report(
-        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *others],
+        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *missing],
         recording=recording,
         elsewhere=elsewhere,
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
@@ -169,11 +170,11 @@ def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes,
     head = require_image(image)
     read: dict[bytes, _FileFacts] = {}
     entries = listing(image)
-    for found in read_contents(image, entries):
-        if isinstance(found, LargeFile):
-            read[found.name] = _read_large(found, scanner)
+    for part in read_contents(image, entries):
+        if isinstance(part, LargeFile):
+            read[part.name] = _read_large(part, scanner)
         else:
-            read.update(_read_batch(found, scanner))
+            read.update(_read_batch(part, scanner))
     env = read.get(_ENV)
     names = by_name(entries)
     texts = read_texts(image, [DATABASE, *_locks(names)], largest=LARGEST_DATABASE, known=names)
@@ -198,7 +199,7 @@ def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes
 
 
 def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
-    """Read a large file, once. Only what may be a library is held in memory as a whole."""
+    """Read a large file once. Only libraries and meta/env.json are kept in memory as a whole."""
     first = next(file.pieces)
     digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
     is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
@@ -206,7 +207,7 @@ def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
     kept = [first] if is_library or is_text else []
     for piece in file.pieces:
         digest.update(piece)
-        build_folder = build_folder or scanner.search(end + piece)  # the end of the last: a name may lie on both
+        build_folder = build_folder or scanner.search(end + piece)  # a path may cross the border of two pieces
         end = piece[-_OVERLAP:]
         if kept:
             kept.append(piece)
@@ -221,33 +222,33 @@ def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
 
 
 def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
-    """Tell if a file names a build folder without ever looking for something there.
+    """Return whether a file names a build directory without using it.
 
-    A library does if it has its libraries looked for there; in its debug information and its messages
-    the name is a record.
+    A library uses the directory if its search path contains it. In debug information and messages, the name is only a
+    record.
     """
     if facts.needs is not None:
-        return not any(scanner.search(os.fsencode(f"{folder}/")) for folder in facts.needs.folders)
+        return not any(scanner.search(os.fsencode(f"{directory}/")) for directory in facts.needs.folders)
     return facts.is_archive or re.fullmatch(RECORDS, name, re.DOTALL) is not None
 
 
-def tree_sha256(contents: Contents, sums: Mapping[bytes, str]) -> str:
-    """Return one sum of everything in an image: kind, name, and content or target of each name, sorted by name.
+def tree_sha256(contents: Contents, checksums: Mapping[bytes, str]) -> str:
+    """Return the checksum of the tree: the kind, name, and content or target of every entry, sorted by name.
 
-    It does not depend on how the image was compressed.
+    It does not depend on the compression of the image.
     """
     lines = (
-        b"%b %b\0%b\0" % (kind.encode(), name, target if kind == SYMLINK else sums.get(name, "").encode())
+        b"%b %b\0%b\0" % (kind.encode(), name, target if kind == SYMLINK else checksums.get(name, "").encode())
         for name, kind, _, target in sorted(contents.entries, key=itemgetter(0))
     )
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def view_problems(contents: Contents) -> Iterator[str]:
-    """Yield what is wrong with the metadata: no uenv, a default view that is none, paths that do not exist inside."""
+    """Yield a problem if the metadata or the default view is missing, and for each view path that does not exist."""
     uenv = contents.uenv
     if uenv is None:
-        yield "it has no meta/env.json: the uenv client mounts it, and knows no view of it"
+        yield "meta/env.json is missing, so the uenv client can mount the image but finds no views in it"
         return
     if uenv.default_view is not None and uenv.default_view not in uenv.views:
         yield f"the default view {uenv.default_view} does not exist"
@@ -265,38 +266,37 @@ def _locks(names: Iterable[str]) -> list[str]:
 
 
 def package_problems(contents: Contents) -> Iterator[str]:
-    """Name what Spack installed into an image and its lock does not have, in a sentence each."""
+    """Yield a problem for each package that is not in the locks, and each other entry among the packages."""
     locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in _locks(contents.texts)]
     if not locks:
         return
-    wanted = {package.hash for lock in locks for package in lock.packages}
+    locked = {package.hash for lock in locks for package in lock.packages}
     for key, install in contents.installs.items():
-        if key not in wanted:
-            yield f"{install.name}@{install.version} (/{key[:7]}) is installed in it, and its lock does not have that"
-    folders = {install.folder for install in contents.installs.values()} & contents.by_name.keys()
-    parents = {os.path.dirname(folder) for folder in folders} - {""}
+        if key not in locked:
+            yield f"{install.name}@{install.version} (/{key[:7]}) is installed, but is not in the lock"
+    directories = {install.folder for install in contents.installs.values()} & contents.by_name.keys()
+    parents = {os.path.dirname(directory) for directory in directories} - {""}
     for name in contents.by_name:
-        if os.path.dirname(name) in parents and name not in folders:
-            yield f"{name} lies between its packages, and is none of them"
+        if os.path.dirname(name) in parents and name not in directories:
+            yield f"{name} is among the packages, but is not a package in Spack's database"
 
 
 def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each folder of a build that files use. using: file to build folder."""
-    for folder, names in grouped((folder, name) for name, folder in using.items()).items():
-        yield f"{folder}, where it was built, is named by {listed(names, _MOST_NAMES)}"
+    """Yield a problem for each build directory that files use. using: the build directory by file."""
+    for directory, names in grouped((directory, name) for name, directory in using.items()).items():
+        yield f"the build directory {directory} is used by {listed(names, _MOST_NAMES)}"
 
 
 def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each library that a uenv, which stands alone, does not have."""
+    """Yield a problem for each library that is missing in a uenv, which cannot use those of a base."""
     for library, name in elsewhere.items():
-        yield f"{name} needs {library}, which is neither in the image nor a library of every host"
+        yield f"{name} needs {library}, which is neither in the image nor on every host"
 
 
 def libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
-    """Return the libraries that have to come from elsewhere, each with the first file that needs it.
+    """Return the needed libraries that are neither in the image nor on every host, with the first file that needs each.
 
-    One counts as found that every host has, or that lies anywhere in the image by its name: packages load
-    some libraries by their path before others need them, so that no folder leads to these.
+    A library may be in any directory of the image, since packages load some libraries by path before others need them.
     """
     users: dict[str, str] = {}
     for name, file in sorted(needed.items()):

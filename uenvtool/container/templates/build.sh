@@ -1,11 +1,11 @@
 #!/bin/bash
 # Builds @CANONICAL@
-# with podman, and makes it a @KIND@ for @RUNTIME@.
+# with podman, and converts it to a @KIND@ for @RUNTIME@.
 # Made by uenvtool, again: @AGAIN@
-#   bash build.sh [OPTION...]   options of podman build, such as --network=host where a build reaches no network
-#   JOBS=16       processes of one build
-#   IMAGES=DIR    where the @KIND@ goes
-#   BASE=IMAGE    the image to build on, if it has another name here
+#   bash build.sh [OPTION...]   options of podman build, such as --network=host if builds have no network
+#   JOBS=16       parallel processes of one build
+#   IMAGES=DIR    the directory for the @KIND@
+#   BASE=IMAGE    the image to build on, if it has another name on this machine
 image=@CANONICAL_WORD@
 file=@FILE_WORD@
 
@@ -16,11 +16,11 @@ folder=${IMAGES:-@FOLDER@}
 options=(--file Containerfile --tag "$image")
 ! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
 [[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
-[[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
+[[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # downloads, for a machine without internet access
 if ! podman build "${options[@]}" "$@" .; then
   conf=${XDG_CONFIG_HOME:-~/.config}/containers/storage.conf
-  echo "hint: where podman keeps images is in $conf; a node without a disk of its own has /dev/shm for it" >&2
-  echo "hint: no network in the build, as on some clusters of Alps since 2026-07-30: --network=host" >&2
+  echo "hint: if podman cannot store images, set its storage in $conf, for example to /dev/shm on a diskless node" >&2
+  echo "hint: if the build has no network, as on some Alps clusters since 2026-07-30, use --network=host" >&2
   exit 1
 fi
 

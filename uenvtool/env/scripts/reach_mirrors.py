@@ -1,7 +1,7 @@
-"""Run by `spack python`: prints why mirrors cannot be read or filled, as JSON: name to a sentence, "" if one can.
+"""Checks whether mirrors can be read or filled. Run by `spack python`.
 
-Arguments: the name of the mirror that is to be filled, or an empty word. Nothing is read but what tells that a mirror
-is there, and nothing is written. Written for Spack v1.1.
+Prints a JSON object with the problem of each mirror, "" if there is none. Argument: the name of the mirror that will be
+filled, or an empty string. The script reads only enough to see that a mirror exists, and writes nothing. For Spack 1.1.
 """
 
 import json
@@ -19,20 +19,19 @@ from spack.util import web
 SECONDS = 10
 
 
-def answers(url: str) -> str:
-    """Return why a URL cannot be read, "" if it can."""
+def http_problem(url: str) -> str:
+    """Return why a URL cannot be read, or ""."""
     try:
         web.urlopen(web.Request(url, method="HEAD", headers={"User-Agent": web.SPACK_USER_AGENT}), timeout=SECONDS)
-    except Exception as error:  # what boto3 raises is of no common class
+    except Exception as error:  # boto3's errors have no common class
         code = getattr(error, "code", None)
-        return (
-            f"{url}: {f'answers {code}' if code else getattr(error, 'reason', None) or error or type(error).__name__}"
-        )
+        reason = f"answers {code}" if code else getattr(error, "reason", None) or error or type(error).__name__
+        return f"{url}: {reason}"
     return ""
 
 
-def lists(url: str, method: str) -> str:
-    """Return why a bucket cannot be listed, "" if it can."""
+def s3_problem(url: str, method: str) -> str:
+    """Return why a bucket cannot be listed, or ""."""
     parsed = urllib.parse.urlparse(url)
     try:
         client = web.get_s3_session(url, method=method)
@@ -42,37 +41,41 @@ def lists(url: str, method: str) -> str:
     return ""
 
 
-def unanswered(url: str, method: str) -> str:
-    """Return why there is nothing at a URL, "" if there is something, or nobody can say."""
+def url_problem(url: str, method: str) -> str:
+    """Return why a mirror's URL does not respond, or "" if it responds or cannot be checked."""
     parsed = urllib.parse.urlparse(url)
     if parsed.scheme == "file":
         path = spack.util.url.local_file_path(url)
-        return "" if method == "push" or os.path.isdir(path) else f"there is no folder {path}"
+        return "" if method == "push" or os.path.isdir(path) else f"the directory {path} does not exist"
     if parsed.scheme == "s3":
-        return lists(url, method)
+        return s3_problem(url, method)
     if parsed.scheme in ("oci", "oci+http"):
-        why = answers(f"{'https' if parsed.scheme == 'oci' else 'http'}://{parsed.netloc}/v2/")
+        why = http_problem(f"{'https' if parsed.scheme == 'oci' else 'http'}://{parsed.netloc}/v2/")
         return "" if why.endswith("answers 401") else why
-    why = answers(url) if parsed.scheme in ("http", "https") else ""
+    why = http_problem(url) if parsed.scheme in ("http", "https") else ""
     return "" if why.endswith(("answers 404", "answers 403")) and method == "fetch" else why
 
 
-def is_no_cache(url: str) -> str:
-    """Return why no build cache is seen at a URL, of the layout of now or of the one before, "" if one is."""
+def cache_problem(url: str) -> str:
+    """Return why a URL has no build cache of the current or the previous layout, or ""."""
     layout = caches.URLBuildcacheEntry.get_relative_path_components(caches.BuildcacheComponent.LAYOUT_JSON)
-    why = answers(spack.util.url.join(url, *layout))
-    return why and answers(spack.util.url.join(url, "build_cache", "index.json")) and f"no build cache is seen: {why}"
+    why = http_problem(spack.util.url.join(url, *layout))
+    return (
+        why
+        and http_problem(spack.util.url.join(url, "build_cache", "index.json"))
+        and f"no build cache was found: {why}"
+    )
 
 
-def wrong(name: str, mirror: Mirror, filled: str) -> str:
-    """Return why a mirror cannot be used, "" if it can. One that is to be filled may be empty."""
+def problem(name: str, mirror: Mirror, filled: str) -> str:
+    """Return why a mirror cannot be used, or "". The mirror that will be filled may be empty."""
     if name == filled:
-        return unanswered(mirror.push_url, "push")
-    if why := unanswered(mirror.fetch_url, "fetch"):
+        return url_problem(mirror.push_url, "push")
+    if why := url_problem(mirror.fetch_url, "fetch"):
         return why
     is_cache = mirror.binary and not mirror.source and not mirror.fetch_url.startswith("oci")
-    return is_no_cache(mirror.fetch_url) if is_cache else ""
+    return cache_problem(mirror.fetch_url) if is_cache else ""
 
 
-found = {name: wrong(name, mirror, sys.argv[1]) for name, mirror in MirrorCollection().items()}
-sys.stdout.write(json.dumps(found) + "\n")
+problems = {name: problem(name, mirror, sys.argv[1]) for name, mirror in MirrorCollection().items()}
+sys.stdout.write(json.dumps(problems) + "\n")

@@ -1,12 +1,13 @@
-"""Run by `spack -e FOLDER python`: resolves that environment with a node's answers in place of this machine's.
+"""Resolves an environment for a node on another machine. Run by `spack -e DIR python`.
 
-Spack asks the machine that it runs on for its CPU and its operating system, and each compiler for the
-C library that it links. Where a compiler does not answer, Spack leaves it out, and with it
-compiler-wrapper and gcc-runtime: such a lock installs packages without RPATHs. So these questions are
-answered here from the system file. Argument: a JSON file with `target`, `os`, `libc` (a spec) and
-`libc_prefix`; without it this machine is the node and answers itself.
-What is replaced are internals of Spack 1.1 and 1.2 (uenvtool/env/resolve.py knows which versions fit); if one is
-missing, the script ends with a message and writes no lock.
+Spack detects the CPU and the operating system of the machine that it runs on, and runs each compiler to find its C
+library. If a compiler does not run, Spack leaves out compiler-wrapper and gcc-runtime, and packages installed from such
+a lock have no RPATHs. Therefore this script gives Spack the facts from the system file instead.
+
+Argument: a JSON file with `target`, `os`, `libc` (a spec) and `libc_prefix`. Without it, this machine is the node.
+
+The script replaces internals of Spack 1.1 and 1.2; uenvtool/env/resolve.py checks the version. If an internal is
+missing, the script exits with a message and writes no lock.
 """
 
 import json
@@ -19,18 +20,18 @@ import spack.bootstrap
 import spack.environment
 
 LOADER = "/lib/ld-linux.so"
-"""What every compiler names as its dynamic loader; its file is never read, see `node_libc`."""
+"""The dynamic loader that every compiler reports. The file is never read, see `node_libc`."""
 
 
 def replace(owner: Any, name: str, value: object) -> None:
-    """Replace an internal of Spack's; end where this Spack has none of that name."""
+    """Replace an internal of Spack. Exits with a message if this Spack does not have it."""
     if not hasattr(owner, name):
         sys.exit(f"this Spack has no {getattr(owner, '__name__', owner)}.{name}")
     setattr(owner, name, value)
 
 
 def answer_as_node(target: str, os: str, libc: str, libc_prefix: str) -> None:
-    """Give the node's answers to what Spack asks the machine and the compilers."""
+    """Make Spack use the node's facts instead of detecting them on this machine."""
     import spack.archspec
     import spack.compilers.libraries
     import spack.operating_systems.linux_distro
@@ -63,14 +64,14 @@ def answer_as_node(target: str, os: str, libc: str, libc_prefix: str) -> None:
     spack.platforms.reset()
     seen = str(spack.platforms.host().default_target()), str(spack.platforms.host().default_operating_system())
     if seen != (target, os):
-        sys.exit(f"this Spack sees {' '.join(seen)} in place of {target} {os}")
+        sys.exit(f"this Spack sees {' '.join(seen)} instead of {target} {os}")
     forget_packages()
 
 
 def forget_packages() -> None:
-    """Have Spack read each package again: those that it loaded for its index have this machine's versions.
+    """Make Spack read each package again, since the packages loaded for its index are for this machine.
 
-    Ends where a repository cannot be read, of which Spack only warns: what is in it would count as not there.
+    Exits with a message if a repository cannot be read. Spack would only warn, and treat its packages as missing.
     """
     import spack.config
     import spack.repo
@@ -91,13 +92,13 @@ def forget_packages() -> None:
 
 
 def load_solver() -> None:
-    """Load clingo, or let Spack fetch it: for this machine, so before a node answers."""
+    """Load clingo, or let Spack fetch it. It must fit this machine, so this runs before `answer_as_node`."""
     with spack.bootstrap.ensure_bootstrap_configuration():
         spack.bootstrap.ensure_clingo_importable_or_raise()
 
 
 def main() -> None:
-    """Resolve the active environment and write its lock; its view is left alone."""
+    """Resolve the active environment and write its lock, without regenerating its view."""
     load_solver()
     if len(sys.argv) > 1:
         answer_as_node(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))

@@ -1,11 +1,11 @@
-"""Gives the bytecode of many modules; runs in the base's Python, whose bytecode it is.
+"""Compiles the bytecode of many modules. Runs in the Python that will import them.
 
     python bytecode.py ROOT LIST checked|unchecked [DATA START]
 
-LIST holds paths relative to ROOT; a NUL ends each. Without DATA every module's bytecode is written
-beside it; with DATA all of it is written there, from the byte START on. Prints what this Python calls
-its bytecode, and the length of each module's (0: none). Bytecode that this script wrote before is used
-again if it is still that of its source.
+LIST is a file of paths relative to ROOT, each terminated by NUL. Without DATA, the bytecode is written next to the
+modules. With DATA, all bytecode is written to that file from the offset START. The script prints the bytecode tag of
+this Python, and the length of each module's bytecode (0 if it does not compile). It reuses bytecode that it wrote
+before if the source is unchanged.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import types
 import warnings
 
 NAMED_AT = "/user-tools/"
-"""The folder that every module's bytecode names. Python puts the true one in when it loads a module, but not if
-an image is mounted here; and bytecode that has this name was written by this script."""
+"""The directory in the bytecode of every module. Python replaces it by the real one when it loads a module from another
+directory. Bytecode with this name was written by this script."""
 CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
-"""Python has one object for each of these, and marshal writes whether it is interned: now all of them are."""
+"""Python has one object per character, and marshal records whether it is interned. This interns all of them."""
 
 
 def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
-    """Go through the list."""
+    """Compile the modules of the list."""
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
     with open(list_path, "rb") as stream:
@@ -46,14 +46,14 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
 
 
 def cache_path(path: bytes) -> bytes:
-    """Return where Python looks for the bytecode of a module."""
-    folder, name = os.path.split(path)
+    """Return the path of a module's bytecode."""
+    directory, name = os.path.split(path)
     tag = os.fsencode(f".{sys.implementation.cache_tag}.pyc")
-    return os.path.join(folder, b"__pycache__", name[: -len(b".py")] + tag)
+    return os.path.join(directory, b"__pycache__", name[: -len(b".py")] + tag)
 
 
 def bytecode(path: bytes, name: str, checked: bool) -> bytes:
-    """Return the bytecode of a module; nothing if it is no Python: as compileall, this leaves such files alone."""
+    """Return the bytecode of a module, or b"" if it does not compile, as compileall skips such files."""
     try:
         source, stamp, digest = read(path)
         body = reusable(cache_path(path), NAMED_AT + name, {stamp, *hashed(digest)})
@@ -66,7 +66,7 @@ def bytecode(path: bytes, name: str, checked: bool) -> bytes:
 
 
 def read(path: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return a source, what its bytecode begins with if Python compares times, and its hash."""
+    """Return the source of a module, the bytecode header for comparing times, and the hash of the source."""
     with open(path, "rb", buffering=0) as stream:
         source = stream.read()
         status = os.fstat(stream.fileno())
@@ -76,12 +76,12 @@ def read(path: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def hashed(digest: bytes) -> set[bytes]:
-    """Return what bytecode begins with that names the source by its hash: not compared at an import, or compared."""
+    """Return the two bytecode headers with the hash of the source: unchecked, and checked at each import."""
     return {b"\1\0\0\0" + digest, b"\3\0\0\0" + digest}
 
 
 def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
-    """Return the code in a file that this script wrote for this very source, else None."""
+    """Return the code in a bytecode file if this script wrote it for the same source, otherwise None."""
     try:
         with open(cached, "rb", buffering=0) as stream:
             content = stream.read()
@@ -97,8 +97,8 @@ def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
 def marshalled(code: types.CodeType) -> bytes:
     """Return the code as bytes that are the same in every process.
 
-    marshal marks an object for later reference where more than one reference to it is alive, and the
-    names in code are shared with whatever the process holds. Held here once more, all are marked.
+    marshal writes a mark for each object with more than one reference, and other parts of the process may refer to the
+    names in the code. Another reference to each object makes marshal mark all of them.
     """
     code = with_equal_sets_shared(code, {})
     held: list[object] = []
@@ -109,8 +109,8 @@ def marshalled(code: types.CodeType) -> bytes:
 def with_equal_sets_shared(code: types.CodeType, known: dict[str, frozenset[object]]) -> types.CodeType:
     """Return the code with equal frozensets as one object.
 
-    The compiler shares equal constants, but makes a set anew where a string in it was interned by
-    earlier work of the process (Objects/codeobject.c, intern_constants).
+    The compiler shares equal constants, but copies a set if a string in it was interned earlier in the process
+    (Objects/codeobject.c, intern_constants).
     """
     consts: list[object] = []
     for const in code.co_consts:
@@ -127,7 +127,7 @@ def with_equal_sets_shared(code: types.CodeType, known: dict[str, frozenset[obje
 
 
 def hold(const: object, held: list[object]) -> None:
-    """Add every name and constant of code, also those of code within it."""
+    """Add references to every name and constant of the code, including nested code."""
     if isinstance(const, types.CodeType):
         held += (const.co_filename, const.co_name, getattr(const, "co_qualname", None))
         for names in (const.co_names, const.co_varnames, const.co_freevars, const.co_cellvars):
@@ -141,7 +141,7 @@ def hold(const: object, held: list[object]) -> None:
 
 
 def put(path: bytes, content: bytes) -> None:
-    """Write one file beside its module, whole or not at all."""
+    """Write a bytecode file atomically."""
     try:
         with open(path, "rb") as stream:
             if stream.read() == content:
