@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds metatrain-alps6:26.02-py3-alps6-76e9d718c1a60404b9ff158f28b4a27b
+# Builds metatrain-alps6:26.02-py3-alps6-1008a0ed2c2360beb1d5c45202c3af04
 # with podman, and converts it to a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host if builds have no network
 #   JOBS=16       parallel processes of one build
 #   IMAGES=DIR    the directory for the squashfs file
 #   BASE=IMAGE    the image to build on, if it has another name on this machine
-image=metatrain-alps6:26.02-py3-alps6-76e9d718c1a60404b9ff158f28b4a27b
+image=metatrain-alps6:26.02-py3-alps6-1008a0ed2c2360beb1d5c45202c3af04
 file=metatrain-alps6+26.02-py3-alps6.sqsh
 
 set -euo pipefail

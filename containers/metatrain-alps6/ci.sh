@@ -6,10 +6,10 @@
 #   ci.sh mark       add the tag of tested images
 #   ci.sh publish    add the stable tag, if the image has passed the tests; a stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-76e9d718c1a60404b9ff158f28b4a27b
-tested=metatrain-alps6:26.02-py3-alps6-76e9d718c1a60404b9ff158f28b4a27b-tested-69ac80707f3d7f79
+canonical=metatrain-alps6:26.02-py3-alps6-1008a0ed2c2360beb1d5c45202c3af04
+tested=metatrain-alps6:26.02-py3-alps6-1008a0ed2c2360beb1d5c45202c3af04-tested-69ac80707f3d7f79
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-0c709eacbb4a2658eff06e0f1f228a4c # the base in the same registry, if uenvtool builds it
+base=ngc-pytorch:26.02-py3-alps6-f78e75407a8e1ea03758bc0c64359fa1 # the base in the same registry, if uenvtool builds it
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds ngc-pytorch:25.06-py3-1ba4699e00b3dbeab3b71ff00315d2a2
+# Builds ngc-pytorch:25.06-py3-04382e4346550a0f97448268f4d7fbed
 # with podman, and converts it to a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-25.06
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host if builds have no network
 #   JOBS=16       parallel processes of one build
 #   IMAGES=DIR    the directory for the squashfs file
 #   BASE=IMAGE    the image to build on, if it has another name on this machine
-image=ngc-pytorch:25.06-py3-1ba4699e00b3dbeab3b71ff00315d2a2
+image=ngc-pytorch:25.06-py3-04382e4346550a0f97448268f4d7fbed
 file=ngc-pytorch+25.06-py3.sqsh
 
 set -euo pipefail

@@ -6,8 +6,8 @@
 #   ci.sh mark       add the tag of tested images
 #   ci.sh publish    add the stable tag, if the image has passed the tests; a stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=ngc-pytorch:25.06-py3-1ba4699e00b3dbeab3b71ff00315d2a2
-tested=ngc-pytorch:25.06-py3-1ba4699e00b3dbeab3b71ff00315d2a2-tested-95e507d34b95f87a
+canonical=ngc-pytorch:25.06-py3-04382e4346550a0f97448268f4d7fbed
+tested=ngc-pytorch:25.06-py3-04382e4346550a0f97448268f4d7fbed-tested-11410f33407268e3
 stable=ngc-pytorch:25.06-py3
 base='' # the base in the same registry, if uenvtool builds it
 

@@ -9,7 +9,7 @@ options=()
 
 tests() {
   # name, nodes, tasks per node, a pattern that a line of the output must match, command
-  # PyTorch sees the GPU
+  # PyTorch detects the GPU
   run torch 1 1 '' python3 -c 'import torch; assert torch.cuda.is_available(); print(torch.__version__)'
 }
 

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-b7eebcf11048707d73846ae6aace1505
+# Builds ngc-pytorch:26.02-py3-alps4-353c84fabb96b7ba33a84d5938b9224a
 # with podman, and converts it to a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host if builds have no network
 #   JOBS=16       parallel processes of one build
 #   IMAGES=DIR    the directory for the squashfs file
 #   BASE=IMAGE    the image to build on, if it has another name on this machine
-image=ngc-pytorch:26.02-py3-alps4-b7eebcf11048707d73846ae6aace1505
+image=ngc-pytorch:26.02-py3-alps4-353c84fabb96b7ba33a84d5938b9224a
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

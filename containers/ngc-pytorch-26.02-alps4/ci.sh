@@ -6,8 +6,8 @@
 #   ci.sh mark       add the tag of tested images
 #   ci.sh publish    add the stable tag, if the image has passed the tests; a stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps4-b7eebcf11048707d73846ae6aace1505
-tested=ngc-pytorch:26.02-py3-alps4-b7eebcf11048707d73846ae6aace1505-tested-1bbf57e2bc4c19c1
+canonical=ngc-pytorch:26.02-py3-alps4-353c84fabb96b7ba33a84d5938b9224a
+tested=ngc-pytorch:26.02-py3-alps4-353c84fabb96b7ba33a84d5938b9224a-tested-fd9c09d4c944b550
 stable=ngc-pytorch:26.02-py3-alps4
 base='' # the base in the same registry, if uenvtool builds it
 

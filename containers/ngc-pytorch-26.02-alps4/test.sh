@@ -9,15 +9,15 @@ options=(--mpi=pmix --network=disable_rdzv_get)
 
 tests() {
   # name, nodes, tasks per node, a pattern that a line of the output must match, command
-  # libfabric sees the Slingshot network card
+  # libfabric detects the Slingshot NIC
   run cxi 1 1 'provider: cxi' fi_info -p cxi
-  # NCCL goes over libfabric, and its collectives give the right sums
+  # NCCL uses libfabric, and its collectives compute the correct sums
   run nccl-alltoall 2 4 'Using network AWS Libfabric' env NCCL_DEBUG=INFO alltoall_perf -b 32 -e 4M -f 2 -g 1
-  # the bandwidth of what a training does most
+  # measures the bandwidth of all-reduce, the most frequent operation of a training run
   run nccl-allreduce 4 4 'Out of bounds values : 0 OK' all_reduce_perf -b 1M -e 1G -f 2 -g 1
-  # NVSHMEM goes over libfabric
+  # NVSHMEM uses libfabric
   run nvshmem-alltoall 2 4 '' /opt/nvshmem/bin/perftest/device/coll/alltoall_latency --datatype float -b 32 -e 4194304 -f 2
-  # MPI goes over libfabric, from and to GPU memory
+  # MPI uses libfabric, from and to GPU memory
   run osu-alltoall 2 4 '' /usr/local/libexec/osu-micro-benchmarks/mpi/collective/osu_alltoall --type mpi_float --message-size 32:4194304 --full --accelerator cuda
 }
 

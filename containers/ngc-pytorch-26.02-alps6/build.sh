@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-0c709eacbb4a2658eff06e0f1f228a4c
+# Builds ngc-pytorch:26.02-py3-alps6-f78e75407a8e1ea03758bc0c64359fa1
 # with podman, and converts it to a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host if builds have no network
 #   JOBS=16       parallel processes of one build
 #   IMAGES=DIR    the directory for the squashfs file
 #   BASE=IMAGE    the image to build on, if it has another name on this machine
-image=ngc-pytorch:26.02-py3-alps6-0c709eacbb4a2658eff06e0f1f228a4c
+image=ngc-pytorch:26.02-py3-alps6-f78e75407a8e1ea03758bc0c64359fa1
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

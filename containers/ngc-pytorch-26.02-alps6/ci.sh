@@ -6,8 +6,8 @@
 #   ci.sh mark       add the tag of tested images
 #   ci.sh publish    add the stable tag, if the image has passed the tests; a stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps6-0c709eacbb4a2658eff06e0f1f228a4c
-tested=ngc-pytorch:26.02-py3-alps6-0c709eacbb4a2658eff06e0f1f228a4c-tested-3ecbca969f712b1f
+canonical=ngc-pytorch:26.02-py3-alps6-f78e75407a8e1ea03758bc0c64359fa1
+tested=ngc-pytorch:26.02-py3-alps6-f78e75407a8e1ea03758bc0c64359fa1-tested-bbb962130a7e74ef
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # the base in the same registry, if uenvtool builds it
 

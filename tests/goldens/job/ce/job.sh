@@ -20,7 +20,7 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
-# --cpu-bind: each module's 72 cores are a socket, beside its GPU
+# --cpu-bind: the 72 cores of a module form one socket, next to its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   --environment=./job.toml bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"

@@ -35,7 +35,7 @@ for ((node = 0; node < SLURM_NNODES; node++)); do
   read -r <&"$ready" || { echo "cannot start the step that removes the copies from the nodes" >&2; exit 1; }
 done
 sbcast --force ./image.sqsh "/dev/shm/$SLURM_JOB_ID-0.sqsh"
-# --cpu-bind: each module's 72 cores are a socket, beside its GPU
+# --cpu-bind: the 72 cores of a module form one socket, next to its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   --environment=./job.toml bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"

@@ -7,7 +7,7 @@
 #SBATCH --cpus-per-task=72
 #SBATCH --gpus-per-node=4          # each rank sees all GPUs and uses device LOCAL_RANK
 #SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
-#SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
+#SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read requires it
 command=(python train.py --lr 0.1)
 # Written by uenvtool. To write it again: uenvtool job --system clariden --runtime ce --image 'ghcr.io#eth-cscs/ngc-pytorch:26.02-py3-alps6' --account g123 -- python train.py --lr 0.1
 
@@ -21,7 +21,7 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
-# --cpu-bind: each module's 72 cores are a socket, beside its GPU
+# --cpu-bind: the 72 cores of a module form one socket, next to its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets --mpi=pmix \
   --environment=./job.toml bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"

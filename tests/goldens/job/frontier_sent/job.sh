@@ -7,10 +7,11 @@
 #SBATCH --ntasks-per-node=8        # one rank for each GPU
 #SBATCH --cpus-per-task=7
 #SBATCH --gpus-per-task=1          # each rank sees only its own GPU as device 0, and LOCAL_RANK is 0
-#SBATCH --gpu-bind=closest         # the die beside the 7 cores of each rank
+#SBATCH --gpu-bind=closest         # the die next to the 7 cores of each rank
 #SBATCH --output=slurm-%x-%j.log   # all ranks, each line with its task
 #SBATCH --network=disable_rdzv_get # FI_CXI_RDZV_PROTO=alt_read needs it
-#SBATCH --constraint=nvme          # the node's own disk; OLCF: NVMe > Orion >> NFS for environments
+# the node's own disk. OLCF's order of speed for environments is NVMe > Orion >> NFS
+#SBATCH --constraint=nvme
 command=(python train.py --lr 0.1)
 # Written by uenvtool. To write it again: uenvtool job --system frontier --image ./env.tar.gz --account p -- python train.py --lr 0.1
 
@@ -52,35 +53,36 @@ export PATH="$environment/bin:$PATH" CONDA_PREFIX="$environment"
 # Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
 # `uenvtool explain NAME` explains a variable.
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
-# [frontier]   OLCF, PyTorch on Frontier (MI250X), what rccl-net-plugin sets on more than one node, 2026-07-07
+# [frontier]   OLCF, PyTorch on Frontier (MI250X), settings of rccl-net-plugin on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 # set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}"
-# without it RCCL can fall back to TCP; on one node the network is not configured [frontier]
+# prevents a fallback of RCCL to TCP. On a single node, the network is not configured [frontier]
 export NCCL_NET="${NCCL_NET-OFI}"
-export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
-export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # rings may use several network cards of a node [docs-2026]
-export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
-# libfabric must not register host memory with CUDA [docs-2026]
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # lets the NIC access GPU memory directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"   # lets rings use several NICs of a node [docs-2026]
+# provides space for the completions of many peers [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}"
+# host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
-# the default there, which is fine with the plugin; memhooks deadlocks [frontier]
+# kdreg2 is the site's default and works with the plugin. memhooks deadlocks [frontier]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-kdreg2}"
-export HSA_FORCE_FINE_GRAIN_PCIE="${HSA_FORCE_FINE_GRAIN_PCIE-1}" # the network card may reach the GPU's memory [hpe]
-# its database fails with disk I/O errors where all ranks share it on a network's filesystem [frontier]
+export HSA_FORCE_FINE_GRAIN_PCIE="${HSA_FORCE_FINE_GRAIN_PCIE-1}" # lets the NIC access GPU memory [hpe]
+# MIOpen's database fails with disk I/O errors if all ranks share it on a network filesystem [frontier]
 export MIOPEN_USER_DB_PATH="${MIOPEN_USER_DB_PATH-/tmp/$USER-$SLURM_JOB_ID}"
-# as its database, on the node's own disk [frontier]
+# MIOpen's kernels are stored on the node, like its database [frontier]
 export MIOPEN_CUSTOM_CACHE_DIR="${MIOPEN_CUSTOM_CACHE_DIR-/tmp/$USER-$SLURM_JOB_ID}"
-# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
-export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [hpe]
-export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [hpe]
-# matching in hardware, which falls back to software [hpe]
-export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}"
-export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [hpe]
-export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [hpe]
-export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [hpe]
-export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [hpe]
+# selects the interfaces of the high-speed network [hpe]
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}"
+export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # HPE recommends this value [hpe]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matches in hardware and falls back to software [hpe]
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # the receiver reads large messages [hpe]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # disables eager messages [hpe]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # disables eager messages [hpe]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # disables eager messages [hpe]
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank

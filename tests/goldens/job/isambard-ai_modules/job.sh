@@ -20,41 +20,44 @@ module load brics/nccl
 # `uenvtool explain NAME` explains a variable.
 # [isambard]   BriCS, NCCL guide of Isambard-AI (GH200), env_vars.sh, 2026
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
-# [sigma2]     Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
+# [sigma2]     Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 # set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
-# without it NCCL can fall back to TCP; on one node it is in the way [hpe]
+# prevents a fallback of NCCL to TCP. HPE advises against it on a single node [hpe]
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"
-# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+# NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]
 unset NCCL_NET_PLUGIN
-export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
-export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
-export NCCL_PROTO="${NCCL_PROTO-^LL128}"       # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
-export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
-# libfabric must not register host memory with CUDA [docs-2026]
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # lets the NIC access GPU memory directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # lets rings use several NICs of a node [docs-2026]
+export NCCL_PROTO="${NCCL_PROTO-^LL128}"       # LL128 corrupts data on GH200 over Slingshot [sigma2]
+# provides space for the completions of many peers [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}"
+# host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 # memhooks, the default without kdreg2, can hang [docs-2026]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
-# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+# keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
 export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
-# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
-export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn}" # the high-speed network's interfaces [isambard]
-export NCCL_MIN_NCHANNELS="${NCCL_MIN_NCHANNELS-4}" # the fewest channels; may differ by application [isambard]
-export NCCL_GDRCOPY_ENABLE="${NCCL_GDRCOPY_ENABLE-1}" # flags go to GPU memory with GDRCopy [isambard]
-export NCCL_NET_FORCE_FLUSH="${NCCL_NET_FORCE_FLUSH-0}" # no flush where the GPU needs none [isambard]
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn}" # selects the interfaces of the high-speed network [isambard]
+# sets the minimum number of channels. The best value may depend on the application [isambard]
+export NCCL_MIN_NCHANNELS="${NCCL_MIN_NCHANNELS-4}"
+export NCCL_GDRCOPY_ENABLE="${NCCL_GDRCOPY_ENABLE-1}" # NCCL writes flags to GPU memory with GDRCopy [isambard]
+export NCCL_NET_FORCE_FLUSH="${NCCL_NET_FORCE_FLUSH-0}" # avoids flushes that the GPU does not need [isambard]
 export FI_HMEM_CUDA_USE_GDRCOPY="${FI_HMEM_CUDA_USE_GDRCOPY-1}" # libfabric copies GPU memory with GDRCopy [isambard]
-# small messages need no copy in host memory [isambard]
+# avoids a copy of small messages in host memory [isambard]
 export FI_CXI_DISABLE_NON_INJECT_MSG_IDC="${FI_CXI_DISABLE_NON_INJECT_MSG_IDC-1}"
-export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives; may differ by application [isambard]
-# matching in hardware, which falls back to software [isambard]
+# HPE recommends this value. The best value may depend on the application [isambard]
+export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}"
+# matches in hardware and falls back to software [isambard]
 export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}"
-export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [isambard]
-export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [isambard]
-export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [isambard]
-export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [isambard]
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # the receiver reads large messages [isambard]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # disables eager messages [isambard]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # disables eager messages [isambard]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # disables eager messages [isambard]
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
@@ -63,7 +66,7 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
-# --cpu-bind: each module's 72 cores are a socket, beside its GPU
+# --cpu-bind: the 72 cores of a module form one socket, next to its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
   trap : TERM USR1 # Slurm also sends the signal to the rank; this shell waits for its end

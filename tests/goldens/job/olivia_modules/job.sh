@@ -24,39 +24,40 @@ module load PyTorch/2.8.0
 # Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
 # `uenvtool explain NAME` explains a variable.
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
-# [olivia]     Sigma2 documentation, PyTorch on several nodes of Olivia, 2026-05
-# [sigma2]     Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
+# [olivia]     Sigma2 documentation, multi-node PyTorch on Olivia, 2026-05
+# [sigma2]     Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 # set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
-# without it NCCL can fall back to TCP; on one node it is in the way [hpe]
+# prevents a fallback of NCCL to TCP. HPE advises against it on a single node [hpe]
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"
-# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+# NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]
 unset NCCL_NET_PLUGIN
-export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
-export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
-export NCCL_PROTO="${NCCL_PROTO-^LL128}"       # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
-export FI_PROVIDER="${FI_PROVIDER-cxi}"        # no other provider may be taken [olivia]
-export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
-# libfabric must not register host memory with CUDA [docs-2026]
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # lets the NIC access GPU memory directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # lets rings use several NICs of a node [docs-2026]
+export NCCL_PROTO="${NCCL_PROTO-^LL128}"       # LL128 corrupts data on GH200 over Slingshot [sigma2]
+export FI_PROVIDER="${FI_PROVIDER-cxi}"        # prevents libfabric from using another provider [olivia]
+# provides space for the completions of many peers [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}"
+# host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 # memhooks, the default without kdreg2, can hang [docs-2026]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
-# all ranks read it; rw is for one process, which installs [olivia]
+# all ranks only read it, whereas rw is for a single process that installs packages [olivia]
 export PYTORCH_OVERLAY_MODE="${PYTORCH_OVERLAY_MODE-ro}"
-# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+# keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
 export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
-# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
-export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}" # the high-speed network's interfaces [sigma2]
-export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # what HPE gives [sigma2]
-# matching in hardware, which falls back to software [sigma2]
-export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}"
-export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # large messages by reads that the receiver starts [sigma2]
-export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [sigma2]
-export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [sigma2]
-export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [sigma2]
+# selects the interfaces of the high-speed network [sigma2]
+export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}"
+export FI_CXI_DEFAULT_TX_SIZE="${FI_CXI_DEFAULT_TX_SIZE-2048}" # HPE recommends this value [sigma2]
+export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}" # matches in hardware and falls back to software [sigma2]
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # the receiver reads large messages [sigma2]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # disables eager messages [sigma2]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # disables eager messages [sigma2]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # disables eager messages [sigma2]
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank

@@ -18,50 +18,53 @@ ulimit -c 0 # no core dumps, which each crashing rank would write
 
 # Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
 # `uenvtool explain NAME` explains a variable.
-# [uenv-2.9.1]  view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
-# [sigma2]      Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
+# [uenv-2.9.1]  CSCS, view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
+# [sigma2]      Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 # [docs-2026]   CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 # set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
-export NCCL_NET="${NCCL_NET-AWS Libfabric}"       # without it NCCL can fall back to TCP [docs-2026]
-# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"       # prevents a fallback of NCCL to TCP [docs-2026]
+# NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]
 unset NCCL_NET_PLUGIN
-export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
-export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"       # rings may use several network cards of a node [docs-2026]
-export NCCL_PROTO="${NCCL_PROTO-^LL128}"          # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
-export NCCL_P2P_LEVEL="${NCCL_P2P_LEVEL-NVL}"     # peer to peer over NVLink only [uenv-2.9.1]
-export NCCL_NET_GDR_C2C="${NCCL_NET_GDR_C2C-1}"   # GPU memory over the link between CPU and GPU [uenv-2.9.1]
-export NCCL_NET_GDR_READ="${NCCL_NET_GDR_READ-1}" # the network card reads from GPU memory [uenv-2.9.1]
-# better point to point; not in NCCL's documentation [docs-2026]
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # lets the NIC access GPU memory directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"       # lets rings use several NICs of a node [docs-2026]
+export NCCL_PROTO="${NCCL_PROTO-^LL128}"          # LL128 corrupts data on GH200 over Slingshot [sigma2]
+export NCCL_P2P_LEVEL="${NCCL_P2P_LEVEL-NVL}"     # limits direct access between GPUs to NVLink [uenv-2.9.1]
+# lets the NIC access GPU memory through the CPU's link to the GPU [uenv-2.9.1]
+export NCCL_NET_GDR_C2C="${NCCL_NET_GDR_C2C-1}"
+export NCCL_NET_GDR_READ="${NCCL_NET_GDR_READ-1}" # lets the NIC read directly from GPU memory [uenv-2.9.1]
+# improves point-to-point communication. NCCL's documentation does not list this variable [docs-2026]
 export NCCL_NCHANNELS_PER_NET_PEER="${NCCL_NCHANNELS_PER_NET_PEER-4}"
-export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
-# libfabric's maximum; over it (32768 until 2025-11) the default holds, 512 or 1024 [docs-2026]
+# provides space for the completions of many peers [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}"
+# this is libfabric's maximum. For larger values (CSCS set 32768 until 2025-11), libfabric uses its default of 512 or
+# 1024 [docs-2026]
 [ "${FI_CXI_DEFAULT_TX_SIZE:-none}" -le 16384 ] 2>/dev/null || export FI_CXI_DEFAULT_TX_SIZE=16384
-# libfabric must not register host memory with CUDA [docs-2026]
+# host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 # memhooks, the default without kdreg2, can hang [docs-2026]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
-# GPU-aware MPI beside NCCL can deadlock; clusters preset 1 [docs-2026]
+# GPU-aware MPI can deadlock with NCCL. Clusters preset the value 1 [docs-2026]
 export MPICH_GPU_SUPPORT_ENABLED=0
-# the transport that knows this network [docs-2026]
+# libfabric is the transport that supports Slingshot [docs-2026]
 export NVSHMEM_REMOTE_TRANSPORT="${NVSHMEM_REMOTE_TRANSPORT-libfabric}"
-export NVSHMEM_LIBFABRIC_PROVIDER="${NVSHMEM_LIBFABRIC_PROVIDER-cxi}" # the Slingshot network card [docs-2026]
-# its libfabric transport does not support CUDA's VMM [docs-2026]
+# selects the provider for Slingshot NICs [docs-2026]
+export NVSHMEM_LIBFABRIC_PROVIDER="${NVSHMEM_LIBFABRIC_PROVIDER-cxi}"
+# NVSHMEM's libfabric transport does not support CUDA's VMM interface [docs-2026]
 export NVSHMEM_DISABLE_CUDA_VMM="${NVSHMEM_DISABLE_CUDA_VMM-1}"
-# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+# keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
 export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
-# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export TRITON_HOME="${TRITON_HOME-/dev/shm/}"     # keeps Triton's files off the shared filesystem [docs-2026]
-export FI_PROVIDER="${FI_PROVIDER-cxi}"           # no other provider may be taken [uenv-2.9.1]
-# matching in hardware, which falls back to software [uenv-2.9.1]
+export FI_PROVIDER="${FI_PROVIDER-cxi}"           # prevents libfabric from using another provider [uenv-2.9.1]
+# matches in hardware and falls back to software [uenv-2.9.1]
 export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-hybrid}"
-# large messages by reads that the receiver starts [uenv-2.9.1]
-export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}"
-export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # no eager messages [uenv-2.9.1]
-export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # no eager messages [uenv-2.9.1]
-export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # no eager messages [uenv-2.9.1]
+export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # the receiver reads large messages [uenv-2.9.1]
+export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # disables eager messages [uenv-2.9.1]
+export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # disables eager messages [uenv-2.9.1]
+export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # disables eager messages [uenv-2.9.1]
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
@@ -70,7 +73,7 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
-# --cpu-bind: each module's 72 cores are a socket, beside its GPU
+# --cpu-bind: the 72 cores of a module form one socket, next to its GPU
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
   trap : TERM USR1 # Slurm also sends the signal to the rank; this shell waits for its end

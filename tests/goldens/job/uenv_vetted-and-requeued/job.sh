@@ -24,30 +24,33 @@ ulimit -c 0 # no core dumps, which each crashing rank would write
 # set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
-export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # without it NCCL can fall back to TCP [docs-2026]
-# NCCL_NET selects the plugin; NCCL_NET_PLUGIN=ofi makes the start-up fail [docs-2026]
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # prevents a fallback of NCCL to TCP [docs-2026]
+# NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]
 unset NCCL_NET_PLUGIN
-export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # GPU memory goes to the network card directly [docs-2026]
-export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # rings may use several network cards of a node [docs-2026]
-export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}" # room for the completions of many peers [docs-2026]
-# libfabric's maximum; over it (32768 until 2025-11) the default holds, 512 or 1024 [docs-2026]
+export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # lets the NIC access GPU memory directly [docs-2026]
+export NCCL_CROSS_NIC="${NCCL_CROSS_NIC-1}"    # lets rings use several NICs of a node [docs-2026]
+# provides space for the completions of many peers [docs-2026]
+export FI_CXI_DEFAULT_CQ_SIZE="${FI_CXI_DEFAULT_CQ_SIZE-131072}"
+# this is libfabric's maximum. For larger values (CSCS set 32768 until 2025-11), libfabric uses its default of 512 or
+# 1024 [docs-2026]
 [ "${FI_CXI_DEFAULT_TX_SIZE:-none}" -le 16384 ] 2>/dev/null || export FI_CXI_DEFAULT_TX_SIZE=16384
-# libfabric must not register host memory with CUDA [docs-2026]
+# host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
 export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 # hardware matching runs out of entries at scale [docs-2026]
 export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-software}"
 # memhooks, the default without kdreg2, can hang [docs-2026]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
-export MPICH_GPU_SUPPORT_ENABLED=0             # GPU-aware MPI beside NCCL can deadlock; clusters preset 1 [docs-2026]
-# keeps kernels compiled on the spot off the shared filesystem [docs-2026]
+# GPU-aware MPI can deadlock with NCCL. Clusters preset the value 1 [docs-2026]
+export MPICH_GPU_SUPPORT_ENABLED=0
+# keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
 export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
-# a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
+# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export TRITON_HOME="${TRITON_HOME-/dev/shm/}"  # keeps Triton's files off the shared filesystem [docs-2026]
-# Not set (only from NCCL 2.27 on; pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
+# Not set (only with NCCL 2.27 or newer, but pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
 # NCCL_NET_GDR_READ, NCCL_NCHANNELS_PER_NET_PEER
-# Not set (only from NCCL 2.29 on and from libfabric 2.4 on; pytorch-2.6 has 2.26.2-1 and 1.15.2.0): FI_PROVIDER,
-# FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
+# Not set (only with NCCL 2.29 or newer and with libfabric 2.4 or newer, but pytorch-2.6 has 2.26.2-1 and 1.15.2.0):
+# FI_PROVIDER, FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
@@ -59,7 +62,7 @@ export NNODES="$SLURM_NNODES"
 passed=() # the next line sets it to the nodes that pass
 . "$SLURM_SUBMIT_DIR"/job.vet.sh
 trap 'again=1; kill -USR1 "$step"' USR1 # Slurm sends USR1 two minutes before the time limit
-# --cpu-bind: each module's 72 cores are a socket, beside its GPU
+# --cpu-bind: the 72 cores of a module form one socket, next to its GPU
 srun -l -N 2 -n 8 -w "$(IFS=, && echo "${passed[*]}")" \
   -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
