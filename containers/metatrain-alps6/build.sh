@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47
+# Builds metatrain-alps6:26.02-py3-alps6-213a9626fd50ac96abb9f89e60e78e67
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host where a build reaches no network
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47
+image=metatrain-alps6:26.02-py3-alps6-213a9626fd50ac96abb9f89e60e78e67
 file=metatrain-alps6+26.02-py3-alps6.sqsh
 
 set -euo pipefail

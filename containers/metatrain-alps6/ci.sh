@@ -6,10 +6,10 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47
-tested=metatrain-alps6:26.02-py3-alps6-d2f43203a5abc0dda7f4c2df03652b47-tested-21e335f9b76c02e0
+canonical=metatrain-alps6:26.02-py3-alps6-213a9626fd50ac96abb9f89e60e78e67
+tested=metatrain-alps6:26.02-py3-alps6-213a9626fd50ac96abb9f89e60e78e67-tested-21e335f9b76c02e0
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82 # an image of ours in the same registry, or nothing
+base=ngc-pytorch:26.02-py3-alps6-6cb38e609b1b10e9f2e95a46b24056c2 # an image of ours in the same registry, or nothing
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3
+# Builds ngc-pytorch:26.02-py3-alps4-ebcf096cf5822df2fb23210cc23fcc2a
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host where a build reaches no network
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3
+image=ngc-pytorch:26.02-py3-alps4-ebcf096cf5822df2fb23210cc23fcc2a
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

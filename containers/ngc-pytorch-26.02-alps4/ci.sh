@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3
-tested=ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3-tested-01a5aaeee7c7c895
+canonical=ngc-pytorch:26.02-py3-alps4-ebcf096cf5822df2fb23210cc23fcc2a
+tested=ngc-pytorch:26.02-py3-alps4-ebcf096cf5822df2fb23210cc23fcc2a-tested-01a5aaeee7c7c895
 stable=ngc-pytorch:26.02-py3-alps4
 base='' # an image of ours in the same registry, or nothing
 

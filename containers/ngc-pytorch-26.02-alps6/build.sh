@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82
+# Builds ngc-pytorch:26.02-py3-alps6-6cb38e609b1b10e9f2e95a46b24056c2
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host where a build reaches no network
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82
+image=ngc-pytorch:26.02-py3-alps6-6cb38e609b1b10e9f2e95a46b24056c2
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

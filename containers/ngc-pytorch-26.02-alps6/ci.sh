@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82
-tested=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82-tested-9800d077f0cee099
+canonical=ngc-pytorch:26.02-py3-alps6-6cb38e609b1b10e9f2e95a46b24056c2
+tested=ngc-pytorch:26.02-py3-alps6-6cb38e609b1b10e9f2e95a46b24056c2-tested-9800d077f0cee099
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # an image of ours in the same registry, or nothing
 
