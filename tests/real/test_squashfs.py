@@ -189,7 +189,7 @@ def test_a_mount_point_that_cannot_be_one_is_refused(venv: Path, tmp_path: Path,
 def test_only_environments_are_packed_and_not_into_themselves(venv: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not a virtual environment"):
         pack(tmp_path, tmp_path / "a.squashfs")
-    with pytest.raises(BadInput, match="lies in what is packed"):
+    with pytest.raises(BadInput, match="is inside the environment to pack"):
         pack(venv, venv / "a.squashfs")
 
 

@@ -65,7 +65,7 @@ def extension(wheels: Path, libraries: dict[str, Path], version: str = "1.0") ->
             "_C.so is built for CUDA 13, but that torch is built for CUDA 12",
         ),
         slow("int f;", ["libc10.so"], "1.0+cu130", "its version names CUDA 13, but that torch is built for CUDA 12"),
-        slow("int f;", ["libtorch_hip.so"], "1.0", "_C.so needs libtorch_hip.so, which that torch does not have"),
+        slow("int f;", ["libtorch_hip.so"], "1.0", "_C.so needs libtorch_hip.so, which that torch does not contain"),
     ],
 )
 def test_a_library_for_another_torch_or_cuda_is_a_conflict(
