@@ -1,18 +1,18 @@
 #!/bin/bash
 # Tests metatrain-alps6:26.02-py3-alps6
-# on nodes: uenvtool wrote one line for each test. Exit code 1 if one of them fails.
+# on nodes. Prints one line per test, and exits with 1 if a test fails.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
-#   bash test.sh           all of them; SBATCH_ACCOUNT or SLURM_ACCOUNT names your project
-#   bash test.sh NAME...   only these
-#   EDF=FILE bash test.sh  with another environment definition file
+#   bash test.sh           run all tests; set your project in SBATCH_ACCOUNT or SLURM_ACCOUNT
+#   bash test.sh NAME...   run only these tests
+#   EDF=FILE bash test.sh  use another environment definition file
 options=(--mpi=pmix --network=disable_rdzv_get)
 
 tests() {
-  # name, nodes, tasks a node, a line it must print, the command
+  # name, nodes, tasks per node, a pattern that a line of the output must match, command
   :
 }
 
-expected() { # the variables of the image
+expected() { # the variables that the image sets
   printf '%s\n' \
     MPICH_GPU_SUPPORT_ENABLED=0 \
     CUDA_CACHE_DISABLE=1 \
@@ -62,7 +62,7 @@ started() { srun --environment="$edf" ${options[@]+"${options[@]}"} --nodes="$1"
 
 is_wanted() { [[ $wanted == "  " || $wanted == *" $1 "* ]]; }
 
-tell() { # NAME WHY: one line a test
+tell() { # NAME WHY: print the result of a test
   if [[ -z $2 ]]; then
     echo "ok      $1"
   else
@@ -75,7 +75,7 @@ variables() {
   local printed line why=''
   printed=$(started 1 1 env) || why="srun failed"
   while IFS= read -r line; do
-    [[ -z $line || $'\n'$printed$'\n' == *$'\n'"$line"$'\n'* ]] || why="${why:-not set as it should be:} $line"
+    [[ -z $line || $'\n'$printed$'\n' == *$'\n'"$line"$'\n'* ]] || why="${why:-not set as expected:} $line"
   done < <(expected)
   tell variables "$why"
 }
@@ -85,7 +85,7 @@ run() {
   is_wanted "$1" || return 0
   local output why=''
   output=$(started "$2" "$3" "${@:5}" 2>&1) || why="exit code $?"
-  [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of its output matches: $4}"
+  [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of the output matches: $4}"
   tell "$1" "$why"
   [[ -z $why ]] || printf '%s\n' "$output" | tail -n 20
 }

@@ -1,27 +1,27 @@
 #!/bin/bash
-# The steps of a pipeline for ngc-pytorch:25.06-py3
+# Runs a step of the pipeline for ngc-pytorch:25.06-py3
 # Made by uenvtool, again: uenvtool container ngc-pytorch-25.06
-#   ci.sh build      build and push, if the image with these contents is not in the registry
-#   ci.sh test       run the tests on nodes, if this image has not passed these tests
-#   ci.sh mark       give the image the tag that says that it passed
-#   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
-# REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:25.06-py3-f8569845297e627c371f14545a5156e9
-tested=ngc-pytorch:25.06-py3-f8569845297e627c371f14545a5156e9-tested-850673d596f099a7
+#   ci.sh build      build and push the image, if the registry does not have an image with this content hash
+#   ci.sh test       run the tests on nodes, if this image has not passed them yet, and mark the image
+#   ci.sh mark       add the tag of tested images
+#   ci.sh publish    add the stable tag, if the image has passed the tests; a stable tag never moves to another image
+# Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
+canonical=ngc-pytorch:25.06-py3-1ba4699e00b3dbeab3b71ff00315d2a2
+tested=ngc-pytorch:25.06-py3-1ba4699e00b3dbeab3b71ff00315d2a2-tested-95e507d34b95f87a
 stable=ngc-pytorch:25.06-py3
-base='' # an image of ours in the same registry, or nothing
+base='' # the base in the same registry, if uenvtool builds it
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 
 main() {
-  : "${REGISTRY:?name the registry: REGISTRY=registry.example.org/group}"
+  : "${REGISTRY:?set it to the registry, for example REGISTRY=registry.example.org/group}"
   case ${1-} in
     build) build ;;
     test) is_tested || { run_tests && mark; } ;;
     mark) mark ;;
     publish) publish ;;
-    *) stop "no step ${1-}" 'build, test, mark or publish' ;;
+    *) stop "unknown step '${1-}'" 'use build, test, mark or publish' ;;
   esac
 }
 
@@ -29,7 +29,7 @@ build() {
   local found
   found=$(digest "$canonical") || exit 1
   if [[ -n $found ]]; then
-    echo "$canonical is in the registry: nothing to build"
+    echo "$canonical is already in the registry"
     return
   fi
   local options=(--file Containerfile --tag "$REGISTRY/$canonical")
@@ -47,7 +47,7 @@ is_tested() {
   echo "$canonical has passed these tests"
 }
 
-# The tests, in the image of the registry: an EDF names it as HOST#PATH:TAG.
+# Runs the tests with the image from the registry. An EDF names it as HOST#PATH:TAG.
 run_tests() {
   local edf=$PWD/ci.toml
   {
@@ -61,23 +61,23 @@ mark() { skopeo copy "docker://$REGISTRY/$canonical" "docker://$REGISTRY/$tested
 
 publish() {
   local new published
-  is_tested || stop "$canonical has not passed these tests" 'ci.sh test comes first'
+  is_tested || stop "$canonical has not passed these tests" 'run ci.sh test first'
   new=$(digest "$canonical") || exit 1
   published=$(digest "$stable") || exit 1
   case $published in
-    "$new") echo "$stable is published" ;;
+    "$new") echo "$stable is already published" ;;
     '') skopeo copy "docker://$REGISTRY/$canonical" "docker://$REGISTRY/$stable" ;;
-    *) stop "$stable is another image, and stays so" 'give the recipe another tag' ;;
+    *) stop "$stable is already published with other contents" 'give the recipe another tag' ;;
   esac
 }
 
-# The digest of an image in the registry; nothing if it is not there. A registry that does not answer ends the step.
+# Prints the digest of an image in the registry, or nothing if it does not exist. Exits if the registry fails.
 digest() {
   local found
   if found=$(skopeo inspect --no-tags --format '{{.Digest}}' "docker://$REGISTRY/$1" 2>&1); then
     echo "$found"
   elif [[ $found != *'manifest unknown'* && $found != *'name unknown'* && $found != *'not found'* ]]; then
-    stop "the registry does not say if it has $1: $found" 'see that you are logged in: skopeo login'
+    stop "cannot look up $1 in the registry: $found" 'log in with skopeo login'
   fi
 }
 

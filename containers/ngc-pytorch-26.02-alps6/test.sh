@@ -1,14 +1,14 @@
 #!/bin/bash
 # Tests ngc-pytorch:26.02-py3-alps6
-# on nodes: uenvtool wrote one line for each test. Exit code 1 if one of them fails.
+# on nodes. Prints one line per test, and exits with 1 if a test fails.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
-#   bash test.sh           all of them; SBATCH_ACCOUNT or SLURM_ACCOUNT names your project
-#   bash test.sh NAME...   only these
-#   EDF=FILE bash test.sh  with another environment definition file
+#   bash test.sh           run all tests; set your project in SBATCH_ACCOUNT or SLURM_ACCOUNT
+#   bash test.sh NAME...   run only these tests
+#   EDF=FILE bash test.sh  use another environment definition file
 options=(--mpi=pmix --network=disable_rdzv_get)
 
 tests() {
-  # name, nodes, tasks a node, a line it must print, the command
+  # name, nodes, tasks per node, a pattern that a line of the output must match, command
   # libfabric sees the Slingshot network card
   run cxi 1 1 'provider: cxi' fi_info -p cxi
   # NCCL goes over libfabric, and its collectives give the right sums
@@ -21,7 +21,7 @@ tests() {
   run osu-alltoall 2 4 '' /usr/local/libexec/osu-micro-benchmarks/mpi/collective/osu_alltoall --type mpi_float --message-size 32:4194304 --full --accelerator cuda
 }
 
-expected() { # the variables of the image
+expected() { # the variables that the image sets
   printf '%s\n' \
     MPICH_GPU_SUPPORT_ENABLED=0 \
     CUDA_CACHE_DISABLE=1 \
@@ -71,7 +71,7 @@ started() { srun --environment="$edf" ${options[@]+"${options[@]}"} --nodes="$1"
 
 is_wanted() { [[ $wanted == "  " || $wanted == *" $1 "* ]]; }
 
-tell() { # NAME WHY: one line a test
+tell() { # NAME WHY: print the result of a test
   if [[ -z $2 ]]; then
     echo "ok      $1"
   else
@@ -84,7 +84,7 @@ variables() {
   local printed line why=''
   printed=$(started 1 1 env) || why="srun failed"
   while IFS= read -r line; do
-    [[ -z $line || $'\n'$printed$'\n' == *$'\n'"$line"$'\n'* ]] || why="${why:-not set as it should be:} $line"
+    [[ -z $line || $'\n'$printed$'\n' == *$'\n'"$line"$'\n'* ]] || why="${why:-not set as expected:} $line"
   done < <(expected)
   tell variables "$why"
 }
@@ -94,7 +94,7 @@ run() {
   is_wanted "$1" || return 0
   local output why=''
   output=$(started "$2" "$3" "${@:5}" 2>&1) || why="exit code $?"
-  [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of its output matches: $4}"
+  [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of the output matches: $4}"
   tell "$1" "$why"
   [[ -z $why ]] || printf '%s\n' "$output" | tail -n 20
 }

@@ -1,8 +1,8 @@
-"""Installs Python packages into an image whose own torch stays: packages.py [--keep=PATTERN]... NAME...
+"""Installs Python packages into an image and keeps its torch: packages.py [--keep=PATTERN]... NAME...
 
-A package of the base that a pattern of --keep covers keeps its version, and none that the base lacks is added, but for
-those of --except. On a base without a torch there is nothing to keep. --index=URL: where pip looks beside PyPI.
-Runs in the image's own Python, without uenvtool.
+Packages that match a pattern of --keep keep their version, and no other matching package is added, except those that
+match --except. On a base without torch, --keep is ignored. --index=URL: search this index in addition to PyPI. Runs in
+the image's Python, without uenvtool.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tempfile
 
 
 def main() -> int:
-    """Install, and say what pip changed that it must not."""
+    """Install the packages, and report any kept package that pip changed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--keep", action="append", default=[])
     parser.add_argument("--except", action="append", default=[], dest="harmless")
@@ -33,7 +33,7 @@ def main() -> int:
         constraints.flush()
         failed = run_pip(["install", "--no-cache-dir", "--constraint", constraints.name, *indexes, *options.packages])
     if failed:
-        tell("pip cannot install these packages beside what the base has, which stays:")
+        tell("pip cannot install these packages together with the packages of the base, which must not change:")
         sys.stderr.writelines(f"  {name} {version}\n" for name, version in sorted(before.items()))
         return 1
     importlib.invalidate_caches()
@@ -42,12 +42,12 @@ def main() -> int:
     for name in changed:
         tell(f"pip changed {name} from {before.get(name, 'nothing')} to {after.get(name, 'nothing')}")
     if changed:
-        sys.stderr.write("hint: leave out the package that wants it, or take a base that has it\n")
+        sys.stderr.write("hint: remove the package that requires this version, or use a base that has it\n")
     return 1 if changed else 0
 
 
 def run_pip(arguments: list[str]) -> bool:
-    """Run pip in this process. True if it failed."""
+    """Run pip in this process. Return whether it failed."""
     sys.argv = ["pip", *arguments]
     try:
         runpy.run_module("pip", run_name="__main__", alter_sys=True)
@@ -57,22 +57,22 @@ def run_pip(arguments: list[str]) -> bool:
 
 
 def tell(message: str) -> None:
-    """Say something on standard error."""
+    """Print a message to standard error."""
     sys.stderr.write(f"uenvtool: {message}\n")
 
 
 def kept(patterns: list[str], harmless: list[str]) -> dict[str, str]:
-    """The installed packages that patterns cover, name to version."""
-    found: dict[str, str] = {}
+    """Return the installed packages that match the patterns, name to version."""
+    versions: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
         if covered(name, patterns) and not covered(name, harmless):
-            found.setdefault(name, distribution.version)  # the first on the path is the one that is imported
-    return found
+            versions.setdefault(name, distribution.version)  # Python imports the first one on the path
+    return versions
 
 
 def covered(name: str, patterns: list[str]) -> bool:
-    """Tell if one of the patterns is about a name."""
+    """Return whether a pattern matches a name."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Starts a command with the variables of this image.
+# Runs a command with the variables of this image.
 # shellcheck disable=SC1091
 . /opt/uenvtool/hook.sh
 exec "$@"

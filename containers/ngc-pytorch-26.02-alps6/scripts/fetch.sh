@@ -1,9 +1,9 @@
 #!/bin/sh
-# Brings sources into the current folder and compares them with the checksum on record.
-#   fetch.sh archive WHAT URL SHA256|unchecked    the archive, unpacked
-#   fetch.sh git     WHAT URL COMMIT|REF
-#   fetch.sh patch   WHAT URL SHA256              the change, applied to the current folder
-# A file of the same name in /sources is taken in place of the download.
+# Fetches sources into the current directory and compares them with their checksum.
+#   fetch.sh archive WHAT URL SHA256|unchecked    unpack an archive
+#   fetch.sh git     WHAT URL COMMIT|REF          check out a revision
+#   fetch.sh patch   WHAT URL SHA256              apply a patch
+# A file of the same name in /sources is used instead of the download.
 set -eu
 
 main() {
@@ -21,7 +21,7 @@ download() {
     cp "/sources/${url##*/}" "$file"
   else
     curl --fail --silent --show-error --location --retry 3 --output "$file" -- "$url" ||
-      stop "cannot be downloaded from $url" "without a network, put ${url##*/} into the folder that is mounted as /sources"
+      stop "cannot be downloaded from $url" "check the network, or put ${url##*/} into the directory mounted as /sources"
   fi
 }
 
@@ -34,16 +34,16 @@ compare() {
 clone() {
   git init --quiet .
   git fetch --quiet --depth 1 -- "$url" "$expected" ||
-    stop "has no $expected at $url" 'see that the machine reaches it, and that the commit is on record there'
+    stop "has no $expected at $url" 'check the network, and that the repository contains this commit'
   git -c advice.detachedHead=false checkout --quiet FETCH_HEAD
   found=$(git rev-parse HEAD)
   case $expected in refs/*) ;; *) [ "$found" = "$expected" ] || wrong "$found" ;; esac
 }
 
 wrong() {
-  stop "is not what is on record: $url
+  stop "has another checksum than expected: $url
   expected $expected
-  found    $1" 'the download broke, or the file was changed where it lies: compare it with what its makers publish'
+  got      $1" 'build again; if the checksum differs again, compare the file with the one that its developers publish'
 }
 
 stop() {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies what the image takes of a component from /out to /runtime; links stay links.
+# Copies the files of a component that the image needs from /out to /runtime, and keeps symlinks.
 #   keep.sh COMPONENT PATTERN...    patterns of absolute paths in the image
 set -eu
 
@@ -7,12 +7,12 @@ component=$1
 shift
 mkdir -p /runtime
 cd /out
-IFS='' # patterns become names of files, and nothing else
+IFS='' # expand patterns, but do not split paths with spaces
 for pattern in "$@"; do
   for path in .$pattern; do
     if [ ! -e "$path" ] && [ ! -L "$path" ]; then
       printf 'uenvtool: %s installs nothing at %s\n' "$component" "$pattern" >&2
-      printf 'hint: correct the list "installs" in components/%s.yaml; its build installed:\n' "$component" >&2
+      printf 'hint: fix the list "installs" in components/%s.yaml; the build installed:\n' "$component" >&2
       find . ! -type d | head -n 50 >&2
       exit 1
     fi

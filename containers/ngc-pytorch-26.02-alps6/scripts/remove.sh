@@ -1,9 +1,9 @@
 #!/bin/sh
-# Takes files and Debian packages out of an image.
-#   remove.sh package:PATTERN|PATH...    * and ? stand for characters of a name
+# Removes files and Debian packages from an image.
+#   remove.sh package:PATTERN|PATH...    * and ? match characters of a name
 set -eu
 
-IFS='' # patterns become names of files, and nothing else
+IFS='' # expand patterns, but do not split paths with spaces
 for removed in "$@"; do
   case $removed in
     package:*)
