@@ -313,7 +313,9 @@ def test_a_damaged_image_is_named_and_refused(place: Path, cli: Cli, start: int)
     answer = cli("image", "verify", image)
 
     assert answer.code == 2
-    assert re.search(f"{image} cannot be read: .*\nhint: it may be damaged", answer.stderr)
+    assert re.search(
+        f"{image} cannot be read: .*\nhint: copy or pack the image again, since it may be damaged", answer.stderr
+    )
 
 
 def test_a_bill_of_materials_has_the_vulnerabilities_on_record_and_names_no_place(place: Path, cli: Cli) -> None:
@@ -324,7 +326,7 @@ def test_a_bill_of_materials_has_the_vulnerabilities_on_record_and_names_no_plac
 
     [vulnerability] = bill["vulnerabilities"]
     assert vulnerability["id"] == "CVE-2026-24747"
-    assert vulnerability["recommendation"] == "take py-torch 2.10.0 or later"
+    assert vulnerability["recommendation"] == "upgrade to py-torch 2.10.0 or newer"
     [affected] = vulnerability["affects"]
     [torch] = [component for component in bill["components"] if component["bom-ref"] == affected["ref"]]
     assert torch["purl"] == "pkg:pypi/torch@2.9.1%2Bcu128"

@@ -128,7 +128,10 @@ def test_what_an_image_says_of_itself_is_read_within_little_memory(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (f'until [ "$1" = -d ]; do shift; done\nexec yes -- "-rw-r--r-- 0/0 1 $2/{"x" * 100_000}"', "it is not opened"),
+        (
+            f'until [ "$1" = -d ]; do shift; done\nexec yes -- "-rw-r--r-- 0/0 1 $2/{"x" * 100_000}"',
+            "is not opened: its listing",
+        ),
         ("ulimit -v >&2; exit 1", f"unsquashfs failed: {MEMORY_BYTES >> 10}"),
     ],
     ids=["lists without end", "its memory in KiB"],
