@@ -132,6 +132,7 @@ def test_each_coupled_triton_has_its_llvm_or_is_refused(cli: Cli, write: Write) 
         assert answer.code == (0 if triton in known else 2), answer.stderr
         if triton not in known:
             assert (
-                f"py-triton, which is coupled to {rule.when}, would not build: the LLVM of triton {triton}"
+                f"py-triton, which is coupled to {rule.when}, would not build: "
+                f"packages/py_triton does not contain the LLVM version of triton {triton}"
                 in answer.stderr
             )

@@ -97,7 +97,7 @@ def test_of_two_at_once_on_one_path_the_second_is_refused(here: BaseHere, place:
     first.communicate()
 
     assert (first.returncode, second.returncode) == (0, 4)
-    assert f"error: {place}/v is in use\nhint: process {first.pid} of this node" in said
+    assert f"error: {place}/v is in use\nhint: process {first.pid} on this node" in said
     assert working_version(place / "v", here) == "1.0"
 
 

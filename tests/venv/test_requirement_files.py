@@ -54,7 +54,7 @@ def test_what_is_no_file_is_told_and_does_not_hang(write: Write, line: str) -> N
     os.mkfifo("pipe")
     write("r.txt", f"small\n{line}\n")
 
-    with pytest.raises(BadInput, match=r"r.txt:2:1: .*(a folder|not a regular file)"):
+    with pytest.raises(BadInput, match=r"r.txt:2:1: .*(a directory|not a regular file)"):
         read_request([], ["r.txt"], [])
 
 
