@@ -133,6 +133,5 @@ def test_each_coupled_triton_has_its_llvm_or_is_refused(cli: Cli, write: Write) 
         if triton not in known:
             assert (
                 f"py-triton, which is coupled to {rule.when}, would not build: "
-                f"packages/py_triton does not contain the LLVM version of triton {triton}"
-                in answer.stderr
+                f"packages/py_triton does not contain the LLVM version of triton {triton}" in answer.stderr
             )

@@ -259,7 +259,10 @@ def test_an_overlay_of_a_container_works_where_its_base_is(
     elsewhere = done(*job)
 
     assert "was made in a container" not in there.stderr
-    assert "v was created in a container, but modules has another Python; create it again outside the container" in elsewhere.stderr
+    assert (
+        "v was created in a container, but modules has another Python; create it again outside the container"
+        in elsewhere.stderr
+    )
     assert "(not available" in done("show", "v").stdout
 
 
