@@ -55,8 +55,8 @@ DECIDING = {
 """The keys of spack.yaml that decide which versions and variants Spack chooses, with the reason for each.
 
 A lock stays valid if any other key changes. For example, `static_analysis` and `timeout` of `concretizer` only change
-how long Spack takes, and `view` and `config.install_tree` only matter after it. The keys are those of Spack 1.2
-(etc/spack/defaults/base/concretizer.yaml).
+how long Spack takes, and `view` and `config.install_tree` only matter after it. Source of the keys of `concretizer`:
+etc/spack/defaults/base/concretizer.yaml in Spack's repository at commit 0cdc4e5.
 """
 
 
