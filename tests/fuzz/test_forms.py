@@ -30,7 +30,7 @@ from tests.support.needs import need, skip_without
 from tests.support.programs import program
 from tests.support.samples import sampled
 from uenvtool.activation import activate
-from uenvtool.activation.shells import shells
+from uenvtool.activation.script import SHELLS
 from uenvtool.check import launchers
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned as planned_container
@@ -278,7 +278,7 @@ def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Pa
 @pytest.mark.parametrize(("tuning", "system"), sampled([("roce", "rcp"), ("slingshot", "clariden")]))
 def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path, programs: dict[str, str]) -> None:
     (place / "run").mkdir()
-    readers = {shell: [shell] for shell in shells() if shutil.which(shell)} | {"dotenv": ["bash"]}
+    readers = {shell: [shell] for shell in SHELLS if shutil.which(shell)} | {"dotenv": ["bash"]}
     for field, activation in tried(TUNING, tuning, place, 8, lambda: settings_for(system)):
         for form in [*readers, "edf"]:
             with contextlib.suppress(BadInput):  # a form that cannot hold it
