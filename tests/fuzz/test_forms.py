@@ -73,6 +73,8 @@ FORMS = {
     "path": "of another file of knowledge",
     "regex": "compiled",
     "shell": "meant to be a command",
+    "command": "meant to be pasted into a shell (tests/docs/test_named_commands.py)",
+    "log": "lines of a log, for readers",
 }
 SHELL = {
     "findings findings.command": "shown, to be pasted",
@@ -169,7 +171,9 @@ def test_every_text_has_a_form_and_every_mapping_knows_its_names() -> None:
 
     assert without == []
     assert {part["format"] for _, _, part in FIELDS if "format" in part} <= FORMS.keys()
-    assert {f"{kind} {name}" for kind, name, part in FIELDS if part.get("format") == "shell"} == SHELL.keys()
+    assert {
+        f"{kind} {name}" for kind, name, part in FIELDS if part.get("format") in ("shell", "command")
+    } == SHELL.keys()
 
 
 def some(items: Iterable[Any], count: int) -> list[Any]:
