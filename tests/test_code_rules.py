@@ -1,10 +1,12 @@
-"""Test seven rules of the architecture. ruff tests the rules about banned names (pyproject.toml)."""
+"""Test eight rules of the architecture. ruff tests the rules about banned names (pyproject.toml)."""
 
 from __future__ import annotations
 
 import ast
+import collections
 import functools
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,20 @@ def test_files_are_written_in_files_alone() -> None:
     writing = re.compile(r"\.write_(text|bytes)\(|(?<!fd)open\([^)]*[\"'][wax]")
     ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in other Pythons, without uenvtool
     assert {path.parent.name for path in ours if writing.search(text_of(path))} == {"files"}
+
+
+def lone_abstractions(trees: Iterable[Iterable[ast.AST]]) -> list[str]:
+    """Return the abstract classes that fewer than two classes extend."""
+    classes = [node for tree in trees for node in tree if isinstance(node, ast.ClassDef)]
+    bases = collections.Counter(ast.unparse(base).rpartition(".")[2] for node in classes for base in node.bases)
+    return [node.name for node in classes if "ABC" in map(ast.unparse, node.bases) and bases[node.name] < 2]
+
+
+def test_an_abstract_class_has_several_implementations() -> None:
+    own = ast.parse("class One(ABC): ...\nclass Two(ABC): ...\nclass A(One): ...\nclass B(Two): ...\nclass C(Two): ...")
+
+    assert lone_abstractions([ast.walk(own)]) == ["One"]
+    assert lone_abstractions(map(nodes_of, SOURCES)) == []
 
 
 KNOWS = {

@@ -16,13 +16,6 @@ from uenvtool.core.errors import BadInput
 
 COMPLETION = "_UENVTOOL_COMPLETE"
 """The variable that a shell's completion sets when it calls uenvtool."""
-MOVED = {
-    "job check": "check",
-    "job attach": "attach",
-    "venv info": "show",
-    "container tag": "container --tag",
-}
-"""Former subcommands and their replacements. An overlay called `info` must be written as `./info`."""
 
 
 class Command(NamedTuple):
@@ -98,8 +91,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def call(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Raises BadInput if the command line is invalid."""
-    if moved := MOVED.get(" ".join(arguments[:2])):
-        raise BadInput(f"`uenvtool {' '.join(arguments[:2])}` does not exist", hint=f"use `uenvtool {moved}` instead")
     try:
         return int(_program()(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
     except typer.TyperException as error:

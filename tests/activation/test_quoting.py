@@ -17,7 +17,6 @@ from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
 from tests.support.shells import ALL, run
 from uenvtool.activation.activate import text
-from uenvtool.activation.shells import shells
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.settings import settings_for
@@ -30,7 +29,7 @@ HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
 @settings(max_examples=20)
 @given(value=VALUES)
 def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
-    quoted = shells()[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")
+    quoted = quoting.sh(value).replace("\nSNAP", "\n SNAP")
 
     ran = run(shell, f"export V={quoted}\nSNAP\n")
 

@@ -87,6 +87,7 @@ PROBLEMS = {
     "ends-at-once": TWO + "srun python train.py &\necho started\n",
     "one-gpu-for-all": FOUR + "export CUDA_VISIBLE_DEVICES=0\nsrun python train.py\n",
     "more-ranks-than-gpus": ONE + "torchrun --standalone --nproc-per-node=4 train.py\n",
+    "more-ranks-than-gpus, a million ranks": ONE + "torchrun --standalone --nproc-per-node=1000000 train.py\n",
     "dollar-in-single-quotes": HEAD + "srun bash -c 'python train.py --id \\$SLURM_JOB_ID'\n",
     "folder-of-rank-outside-step": FOUR + "export TRITON_CACHE_DIR=/tmp/$SLURM_PROCID\nsrun python train.py\n",
     "placeholder": HEAD.replace("2", "<NODES>"),

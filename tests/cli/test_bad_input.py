@@ -51,8 +51,7 @@ CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.sp
 WAYS_OUT = {
     "build": "name one of `uenvtool list recipes`",
     "container --tag": "name a recipe (see `uenvtool list containers`)",
-    "job check list.yaml": "use `uenvtool check` instead",
-    "venv info v": "use `uenvtool show` instead",
+    "job check list.yaml": "put the program and its options after `--`",
     "build env": "to use the path of that name, write ./env",
     "build nul.yaml": "delete the control character, or save the file as text",
     "build open.yaml": "close the `[` or `{` above",

@@ -30,7 +30,7 @@ from tests.support.needs import need, skip_without
 from tests.support.programs import program
 from tests.support.samples import sampled
 from uenvtool.activation import activate
-from uenvtool.activation.shells import shells
+from uenvtool.activation.script import SHELLS
 from uenvtool.check import launchers
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned as planned_container
@@ -73,6 +73,8 @@ FORMS = {
     "path": "of another file of knowledge",
     "regex": "compiled",
     "shell": "meant to be a command",
+    "command": "meant to be pasted into a shell (tests/docs/test_named_commands.py)",
+    "log": "lines of a log, for readers",
 }
 SHELL = {
     "findings findings.command": "shown, to be pasted",
@@ -169,7 +171,9 @@ def test_every_text_has_a_form_and_every_mapping_knows_its_names() -> None:
 
     assert without == []
     assert {part["format"] for _, _, part in FIELDS if "format" in part} <= FORMS.keys()
-    assert {f"{kind} {name}" for kind, name, part in FIELDS if part.get("format") == "shell"} == SHELL.keys()
+    assert {
+        f"{kind} {name}" for kind, name, part in FIELDS if part.get("format") in ("shell", "command")
+    } == SHELL.keys()
 
 
 def some(items: Iterable[Any], count: int) -> list[Any]:
@@ -278,7 +282,7 @@ def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Pa
 @pytest.mark.parametrize(("tuning", "system"), sampled([("roce", "rcp"), ("slingshot", "clariden")]))
 def test_tunings_in_every_shell_and_format(tuning: str, system: str, place: Path, programs: dict[str, str]) -> None:
     (place / "run").mkdir()
-    readers = {shell: [shell] for shell in shells() if shutil.which(shell)} | {"dotenv": ["bash"]}
+    readers = {shell: [shell] for shell in SHELLS if shutil.which(shell)} | {"dotenv": ["bash"]}
     for field, activation in tried(TUNING, tuning, place, 8, lambda: settings_for(system)):
         for form in [*readers, "edf"]:
             with contextlib.suppress(BadInput):  # a form that cannot hold it

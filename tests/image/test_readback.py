@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
+from uenvtool.image.pseudo import MARK
 from uenvtool.image.readback import read_back
 from uenvtool.image.tree import COPY_BYTES, EPOCH, Entry, Tree, file_content
 
@@ -59,6 +62,19 @@ def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
             told[change] = error.problems[0].message.removeprefix("the written image differs from the packed files: ")
 
     assert told == CHANGES
+
+
+def test_missing_name_is_reported_as_the_line_that_replaces_it(tmp_path: Path) -> None:
+    lines = {"'other'": f"other R {EPOCH} 644 0 0 0 0\n", "'/'": f"/ D {EPOCH} 755 0 0\n"}
+    tree = Tree(folder=tmp_path, known={b"file": Entry(kind="f", mode=0o644)})
+    unsquashfs = tmp_path / "unsquashfs"
+    unsquashfs.touch(mode=0o755)
+
+    for name, line in lines.items():
+        header = f"/ D {EPOCH} 755 0 0\n{line}{MARK.decode()}"
+        unsquashfs.write_text(f"#!/bin/sh\nprintf %s {shlex.quote(header)}\n")
+        with pytest.raises(ToolFailed, match=f"{name} is in the image but was not packed, or occurs twice"):
+            read_back(replace(find_programs(), unsquashfs=str(unsquashfs)), tmp_path / "image", tree, EPOCH)
 
 
 def test_the_reason_of_unsquashfs_is_kept_where_it_cannot_read_the_image(tmp_path: Path) -> None:

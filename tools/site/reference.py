@@ -106,9 +106,9 @@ def generated_pages() -> Iterator[tuple[str, str]]:
 def _entries() -> dict[str, dict[str, Any]]:
     """Return the entries that have a page, by directory of the reference and name."""
     variables = explain(ExplainRequest(all=True)).data
-    rules = {name: explained_rule(rule).parts for name, rule in sorted(load_rules().items())}
+    rules = {name: explained_rule(rule).data for name, rule in sorted(load_rules().items())}
     findings = {
-        name: explained_finding(known).parts | {"heading": known.title, "messages": known.messages}
+        name: {**explained_finding(known).data, "heading": known.title, "messages": known.messages}
         for name, known in sorted(load_findings().findings.items())
     }
     return {

@@ -9,9 +9,7 @@ from pathlib import Path
 
 from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.request import ActivateRequest
-from uenvtool.activation.script import render_script
-from uenvtool.activation.shells import shells
-from uenvtool.activation.shells.bash import SHELL
+from uenvtool.activation.script import SHELLS, render_script
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
@@ -74,11 +72,11 @@ def _check(directory: Path) -> Result:
 
 def text(settings: Settings, shell: str, again: str) -> str:
     """Return the script or file of settings. again: the command that regenerates it."""
-    if shell in shells():
-        return render_script(settings, shells()[shell], again)
+    if shell in SHELLS:
+        return render_script(settings, again)
     if shell in FORMATS:
         return FORMATS[shell](settings, again)
-    raise BadInput([unknown("shell or format", shell, [*shells(), *FORMATS])])
+    raise BadInput([unknown("shell or format", shell, [*SHELLS, *FORMATS])])
 
 
 def command(
@@ -95,7 +93,4 @@ def command(
 
 def scripts() -> dict[str, str]:
     """Return the committed scripts, one per system: file name -> text."""
-    return {
-        f"{name}.{SHELL.extension}": render_script(settings_for(name), SHELL, "uenvtool activate --write")
-        for name in concrete_systems()
-    }
+    return {f"{name}.sh": render_script(settings_for(name), "uenvtool activate --write") for name in concrete_systems()}

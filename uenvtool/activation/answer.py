@@ -5,13 +5,13 @@ A place is a system, runtime and versions, as `Settings` has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from uenvtool.activation.explained import POLICIES, ExplainedVariable, kept_away, place_of, value_text
+from uenvtool.activation.explained import POLICIES, about_variable, kept_away, place_of, value_text, values_by_source
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, why
 from uenvtool.knowledge.settings import Settings
-from uenvtool.knowledge.tuning import THE_HOOK, Setting, Tuning
+from uenvtool.knowledge.tuning import THE_HOOK, Setting, TunedVariable, Tuning
 
 SOURCES_SHOWN = 2
 """How many sources are listed for each other value."""
@@ -34,16 +34,16 @@ def value_in_place(name: str, tuning: Tuning, place: Settings, whose: str | None
     return f"{place_of(place)}: not set{_why_not(name, tuning, place, whose)}"
 
 
-def answer(known: ExplainedVariable, tuning: Tuning, place: Settings) -> str:
-    """Return the description of a variable in a place as text."""
-    return "\n".join([known.name, *_lines(known, tuning, place)])
-
-
-def _lines(known: ExplainedVariable, tuning: Tuning, place: Settings) -> Iterator[str]:
-    held = held_in(known.name, place)
-    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else known.here}"
-    if known.about:
-        yield _row("about", known.about)
+def answer(
+    name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings, value: str | None
+) -> Iterator[str]:
+    """Yield the lines that describe a variable in a place. value: the sentence of `value_in_place`."""
+    held = held_in(name, place)
+    yield name
+    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
+    about = about_variable(variables)
+    if about:
+        yield _row("about", about)
     if held:
         yield _row("why", held.reason)
         yield _row("how", f"set by {THE_HOOK}" if held in place.by_hook else POLICIES[held.policy])
@@ -52,24 +52,24 @@ def _lines(known: ExplainedVariable, tuning: Tuning, place: Settings) -> Iterato
         if held.needs:
             yield _row("needs", held.needs.hint)
         yield _row("source", f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip())
-    elif (nearest := _nearest(known.name, tuning, place)) and nearest.needs_version:
+    elif (nearest := _nearest(name, tuning, place)) and nearest.needs_version:
         if_known = nearest.setting
         yield _row("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]")
     for guard in place.guards:
-        if known.name in guard.variables:
+        if name in guard.variables:
             yield _row("danger", f"{guard.danger}; here {kept_away(guard, place)}")
-    yield from _others(known, held)
+    yield from _others(values_by_source(variables, tuning), held)
     workarounds = [
         workaround.name
         for workaround in tuning.workarounds.values()
-        if known.name in {setting.name for setting in workaround.settings}
+        if name in {setting.name for setting in workaround.settings}
     ]
     if workarounds:
         yield _row("option", f"--workaround {' or '.join(workarounds)} sets it")
 
 
-def _others(known: ExplainedVariable, held: Setting | None) -> Iterator[str]:
-    sources_of_values = grouped((value, source) for source, _, value, _ in known.says)
+def _others(says: Sequence[tuple[str, str, str, str]], held: Setting | None) -> Iterator[str]:
+    sources_of_values = grouped((value, source) for source, _, value, _ in says)
     own_value = "unset" if held and held.removes else held.value if held else None
     others = [
         f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources_of_values.items() if value != own_value

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from uenvtool.activation.answer import answer, value_in_place
 from uenvtool.activation.explained import (
-    ExplainedEntry,
-    ExplainedVariable,
+    Explained,
     explained_finding,
     explained_rule,
     explained_source,
@@ -60,20 +59,22 @@ def explain(request: ExplainRequest) -> Result:
     other_names = [name for name in names if not any(name in known for known in (rules, findings, sources))]
     variable_names = sorted(variables) if request.all else _known_names(other_names, variables)
     owner = "" if facts else None  # a version on the command line does not belong to the recipe
-    values = {name: value_in_place(name, tuning, place, owner) if place else None for name in variable_names}
-    entries: list[ExplainedEntry | ExplainedVariable] = [
+    is_brief = place is not None and not request.verbose
+    entries = [
         *(explained_rule(rules[name]) for name in names if name in rules),
         *(explained_finding(findings[name]) for name in names if name in findings),
         *(explained_source(sources[name], tuning) for name in names if name in sources),
-        *(explained_variable(name, variables[name], tuning, place, values[name]) for name in variable_names),
     ]
-    is_brief = place is not None and not request.verbose
+    for name in variable_names:
+        value = value_in_place(name, tuning, place, owner) if place else None
+        entry = explained_variable(name, variables[name], tuning, place, value)
+        if place and is_brief:
+            lines = answer(name, variables[name], tuning, place, value)
+            entry = Explained(entry.data, "\n".join(lines))
+        entries.append(entry)
     return Result(
-        data=[entry.parts for entry in entries],
-        text="\n\n".join(
-            answer(entry, tuning, place) if place and is_brief and isinstance(entry, ExplainedVariable) else entry.text
-            for entry in entries
-        ),
+        data=[entry.data for entry in entries],
+        text="\n\n".join(entry.text for entry in entries),
         notes=(*((REST,) if is_brief and variable_names else ()), *skipped_file_notes(TUNING, RULES, FINDINGS)),
     )
 

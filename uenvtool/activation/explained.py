@@ -1,9 +1,9 @@
-"""Descriptions of variables, rules, findings and sources. `--json` prints their fields, and `text` is for readers."""
+"""Describes variables, rules, findings and sources, as data for `--json` and as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from uenvtool.core.words import grouped
@@ -43,199 +43,148 @@ COMPUTED = {
 """Descriptions of the values that scripts compute."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExplainedSetting:
-    """The description of a setting. shown: its value as text. how: the effect of its policy. cited: its full source."""
-
-    value: str | None
-    shown: str
-    computed: str | None
-    policy: str
-    how: str
-    when: str
-    reason: str
-    cost: str
-    source: str
-    cited: str
-    since: str
-    url: str
-    conflicts: str
-    set: str
-    needs: str
-
-    def lines(self) -> Iterator[str]:
-        """Yield the description as lines of text."""
-        parts = {
-            "how": self.how,
-            "when": self.when,
-            "why": self.reason,
-            "cost": self.cost,
-            "source": self.cited,
-            "avoid": self.conflicts,
-            "set": self.set,
-            "needs": self.needs,
-        }
-        yield f"  {self.shown}"
-        yield from (f"    {word + ':':8} {part}" for word, part in parts.items() if part)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExplainedGuard:
-    """The description of a danger that variables can prevent.
-
-    ways: the settings that prevent it, each with its source. here: whether it is prevented in a place.
-    """
-
-    name: str
-    danger: str
-    reason: str
-    when: str
-    ways: tuple[tuple[str, str], ...]
-    source: str
-    here: str
-
-    def lines(self) -> Iterator[str]:
-        """Yield the description as lines of text."""
-        yield from (f"  {self.danger}: {self.reason}", f"    {'when:':8} {self.when}")
-        yield from (f"    {'any of:':8} {way} ({source})" for way, source in self.ways)
-        if self.here:
-            yield f"    {'here:':8} {self.here}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExplainedVariable:
-    """The description of a variable.
-
-    here: its value in the requested place, as a sentence, or None. says: the source, date, value and URL of each source
-    that has a value. remarks: the source, date and text of each remark.
-    """
-
-    name: str
-    files: tuple[str, ...]
-    page: str | None
-    type: str
-    about: str
-    here: str | None
-    settings: tuple[ExplainedSetting, ...]
-    says: tuple[tuple[str, str, str, str], ...]
-    remarks: tuple[tuple[str, str, str], ...]
-    guards: tuple[ExplainedGuard, ...]
-
-    @property
-    def parts(self) -> dict[str, Any]:
-        """Return the fields of the description by name."""
-        return asdict(self)
-
-    @property
-    def text(self) -> str:
-        """Return the description as text."""
-        lines = [f"{self.name}  ({', '.join(self.files)})"]
-        lines += [f"  {line}" for line in (self.page, self.about, self.here) if line]
-        lines += [line for setting in self.settings for line in setting.lines()]
-        lines += self._values_by_source()
-        lines += [f"    {source} ({since}): {words}" for source, since, words in self.remarks]
-        lines += [line for guard in self.guards for line in guard.lines()]
-        return "\n".join(lines)
-
-    def _values_by_source(self) -> Iterator[str]:
-        sources_by_value = grouped((value, f"{source} ({since})") for source, since, value, _ in self.says)
-        adopted_by: dict[str | None, list[str]] = {value: [] for value in sources_by_value}
-        for setting in self.settings:
-            value = "unset" if setting.policy == UNSET else setting.value
-            if value in adopted_by and setting.source not in adopted_by[value]:
-                adopted_by[value].append(setting.source)
-        rows = [("value", "adopted from", "sources")]
-        rows += [
-            (value, ", ".join(adopted_by[value]) or "-", ", ".join(sources))
-            for value, sources in sources_by_value.items()
-        ]
-        first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
-        yield "  values by source, which contradict each other:" if len(sources_by_value) > 1 else "  values by source:"
-        yield from (f"    {value:{first}}  {adopters:{second}}  {sources}" for value, adopters, sources in rows)
+ROWS = {
+    "how": "how",
+    "when": "when",
+    "why": "reason",
+    "cost": "cost",
+    "source": "cited",
+    "avoid": "conflicts",
+    "set": "set",
+    "needs": "needs",
+}
+"""The labels of the lines that describe a setting, with the field that each of them shows."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainedEntry:
-    """The description of a rule of `check`, a finding of `doctor` or a source: its fields by name, and its text."""
+class Explained:
+    """A description of a variable, rule, finding or source: the data that `--json` prints, and its text."""
 
-    parts: Mapping[str, Any]
+    data: Mapping[str, Any]
     text: str
 
 
 def explained_variable(
     name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings | None, value: str | None
-) -> ExplainedVariable:
+) -> Explained:
     """Return the description of a variable.
 
     variables: the variable in each file that describes it. place: the requested place, or None. value: a sentence with
     the variable's value in that place.
     """
-    says = {source: value for variable in variables for source, value in variable.says.items()}
-    sources = {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
-    settings = [setting for setting in tuning.settings if setting.name == name]
-    settings += [
-        setting for workaround in tuning.workarounds.values() for setting in workaround.settings if setting.name == name
+    workarounds = (setting for workaround in tuning.workarounds.values() for setting in workaround.settings)
+    settings = [_setting(setting, tuning) for setting in (*tuning.settings, *workarounds) if setting.name == name]
+    page = next((variable.page for variable in variables if variable.page), None)
+    about = about_variable(variables)
+    says = values_by_source(variables, tuning)
+    remarks = [
+        (source, known.date, variable.remarks[source])
+        for variable in variables
+        for source, known in _sources(tuning).items()
+        if source in variable.remarks
     ]
-    return ExplainedVariable(
-        name=name,
-        files=tuple(variable.file for variable in variables),
-        page=next((variable.page for variable in variables if variable.page), None),
-        type=variables[0].type,
-        about=next((variable.about for variable in variables if variable.about), ""),
-        here=value,
-        settings=tuple(_setting(setting, tuning) for setting in settings),
-        says=tuple(
-            (source, known.date, "unset" if (value := says[source]) is None else value, known.url)
-            for source, known in sources.items()
-            if source in says
-        ),
-        remarks=tuple(
-            (source, known.date, variable.remarks[source])
-            for variable in variables
-            for source, known in sources.items()
-            if source in variable.remarks
-        ),
-        guards=tuple(_guard(guard, place) for guard in tuning.guards if name in guard.variables),
-    )
+    guards = [_guard(guard, place) for guard in tuning.guards if name in guard.variables]
+    files = [variable.file for variable in variables]
+    data = {
+        "name": name,
+        "files": files,
+        "page": page,
+        "type": variables[0].type,
+        "about": about,
+        "here": value,
+        "settings": settings,
+        "says": says,
+        "remarks": remarks,
+        "guards": guards,
+    }
+    lines = [f"{name}  ({', '.join(files)})", *(f"  {line}" for line in (page, about, value) if line)]
+    for setting in settings:
+        rows = [f"    {word + ':':8} {setting[field]}" for word, field in ROWS.items() if setting[field]]
+        lines += [f"  {setting['shown']}", *rows]
+    lines += _table_of_values(says, settings)
+    lines += [f"    {source} ({since}): {words}" for source, since, words in remarks]
+    for guard in guards:
+        lines += [f"  {guard['danger']}: {guard['reason']}", f"    {'when:':8} {guard['when']}"]
+        lines += [f"    {'any of:':8} {way} ({source})" for way, source in guard["ways"]]
+        lines += [f"    {'here:':8} {guard['here']}"] if guard["here"] else []
+    return Explained(data, "\n".join(lines))
 
 
-def _setting(setting: Setting, tuning: Tuning) -> ExplainedSetting:
+def about_variable(variables: Iterable[TunedVariable]) -> str:
+    """Return the first description of a variable in the files that describe it, or an empty string."""
+    return next((variable.about for variable in variables if variable.about), "")
+
+
+def values_by_source(variables: Iterable[TunedVariable], tuning: Tuning) -> list[tuple[str, str, str, str]]:
+    """Return the name, date, value and URL of each source that has a value of a variable."""
+    says = {source: value for variable in variables for source, value in variable.says.items()}
+    return [
+        (source, known.date, "unset" if (value := says[source]) is None else value, known.url)
+        for source, known in _sources(tuning).items()
+        if source in says
+    ]
+
+
+def _sources(tuning: Tuning) -> dict[str, Source]:
+    return {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
+
+
+def _table_of_values(says: Sequence[tuple[str, str, str, str]], settings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a table of values, with the sources that have each value and those from which a setting adopts it."""
+    sources_by_value = grouped((value, f"{source} ({since})") for source, since, value, _ in says)
+    adopted_by: dict[str | None, list[str]] = {value: [] for value in sources_by_value}
+    for setting in settings:
+        value = "unset" if setting["policy"] == UNSET else setting["value"]
+        if value in adopted_by and setting["source"] not in adopted_by[value]:
+            adopted_by[value].append(setting["source"])
+    rows = [("value", "adopted from", "sources")]
+    rows += [
+        (value, ", ".join(adopted_by[value]) or "-", ", ".join(sources)) for value, sources in sources_by_value.items()
+    ]
+    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    yield "  values by source, which contradict each other:" if len(sources_by_value) > 1 else "  values by source:"
+    yield from (f"    {value:{first}}  {adopters:{second}}  {sources}" for value, adopters, sources in rows)
+
+
+def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
+    """Return the description of a setting as data. shown: its value as text. cited: its full source."""
     workaround = tuning.workarounds.get(setting.workaround)
     asked_for = f"--workaround {workaround.name}: {workaround.symptom}" if workaround else ""
-    return ExplainedSetting(
-        value=setting.value,
-        shown=value_text(setting),
-        computed=setting.from_ or None,
-        policy=setting.policy,
-        how=POLICIES[setting.policy],
-        when=asked_for or setting.when.text or "always",
-        reason="" if workaround else setting.reason,
-        cost=workaround.cost if workaround else "",
-        source=setting.source.name,
-        cited=f"{setting.source.name}: {setting.source} {setting.source.url}".rstrip(),
-        since=setting.source.date,
-        url=setting.source.url,
-        conflicts=f"do not set it together with {', '.join(setting.conflicts)}" if setting.conflicts else "",
-        set=f"set only together with all variables of {setting.together}" if setting.together else "",
-        needs=setting.needs.hint if setting.needs else "",
-    )
+    return {
+        "value": setting.value,
+        "shown": value_text(setting),
+        "computed": setting.from_ or None,
+        "policy": setting.policy,
+        "how": POLICIES[setting.policy],
+        "when": asked_for or setting.when.text or "always",
+        "reason": "" if workaround else setting.reason,
+        "cost": workaround.cost if workaround else "",
+        "source": setting.source.name,
+        "cited": f"{setting.source.name}: {setting.source} {setting.source.url}".rstrip(),
+        "since": setting.source.date,
+        "url": setting.source.url,
+        "conflicts": f"do not set it together with {', '.join(setting.conflicts)}" if setting.conflicts else "",
+        "set": f"set only together with all variables of {setting.together}" if setting.together else "",
+        "needs": setting.needs.hint if setting.needs else "",
+    }
 
 
-def _guard(guard: Guard, place: Settings | None) -> ExplainedGuard:
+def _guard(guard: Guard, place: Settings | None) -> dict[str, Any]:
+    """Return the description of a danger as data. ways: the settings that prevent it, each with its source."""
     effect = ""
     if place is not None and guard.name in {present.name for present in place.guards}:
         effect = f"{place_of(place)}: {kept_away(guard, place)}"
     elif place is not None:
         effect = f"on {place.system.name}: not in danger"
-    return ExplainedGuard(
-        name=guard.name,
-        danger=guard.danger,
-        reason=guard.reason,
-        when=guard.when.text,
-        ways=tuple((str(way), way.source.name) for way in guard.one_of),
-        source=guard.source.name,
-        here=effect,
-    )
+    return {
+        "name": guard.name,
+        "danger": guard.danger,
+        "reason": guard.reason,
+        "when": guard.when.text,
+        "ways": [(str(way), way.source.name) for way in guard.one_of],
+        "source": guard.source.name,
+        "here": effect,
+    }
 
 
 def place_of(place: Settings) -> str:
@@ -255,44 +204,46 @@ def kept_away(guard: Guard, place: Settings) -> str:
     return f"prevented by {way}" if way else "not prevented"
 
 
-def explained_rule(rule: Rule) -> ExplainedEntry:
+def explained_rule(rule: Rule) -> Explained:
     """Return the description of a rule."""
     parts = {name: getattr(rule, name) for name in ("severity", "what", "cost", "fix", "source")}
     parts |= {"file": str(rule.position), "page": rule.page or None}
-    lines = [f"  {name + ':':<10} {part}" for name, part in parts.items() if part]
-    text = "\n".join([f"{rule.id}  (uenvtool check)", *lines])
-    return ExplainedEntry({"rule": rule.id, **parts}, text)
+    return Explained({"rule": rule.id, **parts}, _laid_out(f"{rule.id}  (uenvtool check)", parts.items(), 10))
 
 
-def explained_finding(finding: KnownFinding) -> ExplainedEntry:
+def explained_finding(finding: KnownFinding) -> Explained:
     """Return the description of a finding."""
     remedy = finding.workaround
     condition = f", if {remedy.when}" if remedy and remedy.when.terms else ""
     messages = finding.messages or [line.text.strip() for line in finding.log]
+    lines = [line for text in messages for line in text.splitlines()]
     parts = {
         **{name: getattr(finding, name) for name in ("severity", "what", "why", "fix")},
         "paste": finding.command,
         "workaround": f"{remedy.name}{condition}" if remedy else "",
-        "lines": [line for text in messages for line in text.splitlines()],
+        "lines": lines,
         "source": finding.source,
         "file": str(finding.position),
         "page": finding.page or None,
     }
     shown = {**parts, "paste": f"`{finding.command}`" if finding.command else "", "lines": ""}
-    lines = [f"  {name + ':':<11} {part}" for name, part in shown.items() if part]
-    lines += [f"  {'in a log:':<11} {line}" for line in parts["lines"]]
-    text = "\n".join([f"{finding.id}  (uenvtool doctor)", *lines])
-    return ExplainedEntry({"finding": finding.id, **parts}, text)
+    text = _laid_out(f"{finding.id}  (uenvtool doctor)", shown.items(), 11)
+    text += "".join(f"\n  {'in a log:':<11} {line}" for line in lines)
+    return Explained({"finding": finding.id, **parts}, text)
 
 
-def explained_source(source: Source, tuning: Tuning) -> ExplainedEntry:
+def explained_source(source: Source, tuning: Tuning) -> Explained:
     """Return the description of a source, with the variables that have a value from it."""
     variables = list(dict.fromkeys(setting.name for setting in tuning.settings if setting.source.name == source.name))
     parts = {"title": source.title, "date": source.date, "url": source.url, "site": source.site}
-    shown = {**parts, "values": ", ".join(variables)}
-    lines = [f"  {name + ':':<8} {part}" for name, part in shown.items() if part]
-    text = "\n".join([f"{source.name}  (a source of values)", *lines])
-    return ExplainedEntry({"source": source.name, **parts, "variables": variables}, text)
+    rows = [*parts.items(), ("values", ", ".join(variables))]
+    text = _laid_out(f"{source.name}  (a source of values)", rows, 8)
+    return Explained({"source": source.name, **parts, "variables": variables}, text)
+
+
+def _laid_out(title: str, rows: Iterable[tuple[str, Any]], width: int) -> str:
+    """Return a title and one line per row that is not empty. width: the width of the first column."""
+    return "\n".join([title, *(f"  {name + ':':<{width}} {part}" for name, part in rows if part)])
 
 
 def value_text(setting: Setting) -> str:

@@ -14,9 +14,9 @@ from uenvtool.knowledge.options import ThisSystemName, Uarch, Workarounds, named
 
 def _shells() -> list[str]:
     from uenvtool.activation.formats import FORMATS
-    from uenvtool.activation.shells import shells
+    from uenvtool.activation.script import SHELLS
 
-    return sorted([*shells(), *FORMATS])
+    return sorted([*SHELLS, *FORMATS])
 
 
 @dataclass(frozen=True, kw_only=True)

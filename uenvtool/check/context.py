@@ -81,7 +81,7 @@ class Context:
             "tasks": tasks,
             "gpus": gpus,
             "ranks": ranks,
-            "without_gpu": max(ranks - gpus, 0) if gpus and ranks and ranks != MANY else None,
+            "without_gpu": max(ranks - gpus, 0) if gpus and ranks else None,
             "total": nodes * tasks if nodes and tasks else None,
             "cores_per_gpu": cores // gpus if gpus and cores else None,
             "tasks_apart": self._excess_tasks,

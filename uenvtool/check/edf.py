@@ -1,16 +1,36 @@
-"""Parser for Container Engine environment definition files (EDFs) that also accepts invalid TOML."""
+"""Reads Container Engine environment definition files (EDFs), also invalid TOML, and finds those of a script."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from uenvtool.check.parts import CheckedFile, Part
+from uenvtool.check.launch import job_shape, options
+from uenvtool.check.parts import OUTER, CheckedFile, Part
+from uenvtool.check.values import Values
 from uenvtool.knowledge.runtime import script_runtimes
 
 _LINE = re.compile(r"^[ \t]*(?:\[(?P<table>[^\]\n]+)\]|(?P<key>[\w.\"-]+)[ \t]*=[ \t]*)", re.MULTILINE)
 _STRING = re.compile(r"\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
 _BARE = re.compile(r"[^\s#,\]][^#\n]*")
+ENVIRONMENT = "environment"
+"""The srun option that names an EDF."""
+_SUBMITTED = re.compile(rf"(?:\./|[${OUTER}]\{{?(?:PWD|SLURM_SUBMIT_DIR)\}}?/)+")
+"""The spellings of the directory where sbatch is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEdf:
+    """An EDF that a step uses.
+
+    offset: the offset of the step's srun command.
+    nodes: the number of nodes of the step, None if unknown.
+    """
+
+    offset: int
+    nodes: int | None
+    file: CheckedFile
 
 
 def read_edf(text: str, shown: str) -> CheckedFile:
@@ -25,6 +45,28 @@ def netstack_of(edf: CheckedFile) -> str | None:
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None
     return entries.get("annotations.com.hooks.netstack.source", "")
+
+
+def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> list[StepEdf]:
+    """Return the EDFs of a script's steps.
+
+    read: a function that returns the file name for messages and the text of a file, both empty if it cannot be read.
+    The Container Engine looks up a name without directory or extension in its search path; such an EDF is skipped.
+    """
+    if "slurm" not in source.kinds or f"--{ENVIRONMENT}" not in source.text:
+        return []
+    values = Values(source)
+    job = job_shape(source, values)
+    has_size = any(source.of("directive", "nodes", "ntasks"))  # otherwise sbatch's command line may request more nodes
+    edfs = []
+    for part in source.of("command", "srun", "| srun"):
+        given, _ = options(values.expanded(part.argv)[1:])
+        name = _SUBMITTED.sub("", "".join(values.expanded([given.get(ENVIRONMENT, "")])), count=1)
+        shown, text = read(name) if "/" in name or name.endswith(".toml") else ("", "")
+        if text:
+            nodes = values.number(given["nodes"].split("-")[0]) if "nodes" in given else job.nodes if has_size else None
+            edfs.append(StepEdf(part.offset, nodes, read_edf(text.replace("\r\n", "\n"), shown)))
+    return edfs
 
 
 def _entries(text: str) -> Iterator[Part]:

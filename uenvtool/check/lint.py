@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.check.context import Context
-from uenvtool.check.edf import netstack_of
-from uenvtool.check.edfs import StepEdf, step_edfs
+from uenvtool.check.edf import StepEdf, netstack_of, step_edfs
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.problems import (
     Problem,
@@ -44,6 +43,22 @@ MAX_TRAINING_BYTES = 2_000_000
 """The maximum size of a training program that is read."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Use:
+    """The use of a file.
+
+    system: the system on which it runs; None if it is unknown.
+    directory: the directory in which the script is; None if no other file may be read.
+    edfs: the EDFs of a script's steps.
+    nodes: for an EDF, the number of nodes of the job that uses it.
+    """
+
+    system: str | None
+    directory: Path | None = None
+    edfs: Sequence[StepEdf] = ()
+    nodes: int | None = None
+
+
 def check_files(request: CheckRequest) -> Result:
     """Return the problems in the files, and in the EDFs that the scripts name; --fix does not change these EDFs.
 
@@ -66,19 +81,19 @@ def check_files(request: CheckRequest) -> Result:
         if source.template:
             warnings.append(f"{name}: not checked, because it is a template of another program ({source.template})")
             continue
-        problems = _file_problems(source, rules, request.system, file.parent, edfs, nodes.get(name))
+        use = _Use(request.system, file.parent, edfs, nodes.get(name))
+        problems = _file_problems(source, rules, use)
         if request.fix or request.diff:
             old, new = source.text, fixed(source.text, problems)
             changes.append(hide(secrets(old, problems), difference(name, old, new)))
             if request.fix and new != old:
                 _rewrite(file, old, new)
                 source = read_source(new, name)
-                new_edfs = _edfs(source, file.parent)
-                problems = _file_problems(source, rules, request.system, file.parent, new_edfs, nodes.get(name))
+                problems = _file_problems(source, rules, dataclasses.replace(use, edfs=_edfs(source, file.parent)))
         warnings += [f"{name}: {source.foreign} directives are not checked"] if source.foreign else []
         found += without_secrets(source.text, problems)
     for edf in (of_steps[name] for name in sorted(of_steps.keys() - {source.shown for _, source in sources})):
-        problems = _file_problems(edf.file, rules, request.system, nodes=edf.nodes)
+        problems = _file_problems(edf.file, rules, _Use(request.system, nodes=edf.nodes))
         found += (dataclasses.replace(problem, edits=()) for problem in without_secrets(edf.file.text, problems))
     checked = sum(not source.template for _, source in sources)
     visible = [problem for problem in found if request.all or problem.severity != HINT]
@@ -107,49 +122,37 @@ def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str
     """
     _clear_caches()
     source = dataclasses.replace(source, given=given)
-    return without_secrets(source.text, _file_problems(source, load_rules().values(), system))
+    return without_secrets(source.text, _file_problems(source, load_rules().values(), _Use(system)))
 
 
-def _file_problems(
-    source: CheckedFile,
-    rules: Iterable[Rule],
-    system: str | None,
-    directory: Path | None = None,
-    edfs: Sequence[StepEdf] = (),
-    nodes: int | None = None,
-) -> list[Problem]:
-    """Return the problems in a file and in the scripts inside it, with only the edits that work.
+def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
+    """Return the problems in a file and in the scripts inside it, with only the edits that work."""
+    inside = _Use(use.system, use.directory)
 
-    nodes: for an EDF, the number of nodes of the job that uses it.
-    """
-    problems = _all_problems(source, rules, system, directory, edfs, nodes)
+    def all_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
+        found = [*problems_of(_context(source, use), rules)]
+        for script in source.inner:
+            found += all_problems(script, rules, inside)
+        return sorted(found, key=lambda problem: (problem.position, problem.rule.id))
 
     def recheck(text: str, some_rules: Iterable[Rule]) -> list[Problem]:
-        return _all_problems(read_source(text, source.shown), some_rules, system, directory)
+        return all_problems(read_source(text, source.shown), some_rules, inside)
 
-    return with_working_edits(source.text, problems, recheck)
+    return with_working_edits(source.text, all_problems(source, rules, use), recheck)
 
 
-def _all_problems(
-    source: CheckedFile,
-    rules: Iterable[Rule],
-    system: str | None,
-    directory: Path | None = None,
-    edfs: Sequence[StepEdf] = (),
-    nodes: int | None = None,
-) -> list[Problem]:
-    context = Context(
+def _context(source: CheckedFile, use: _Use) -> Context:
+    system, directory = use.system, use.directory
+    return Context(
         source,
-        functools.cache(functools.partial(_settings, system, source, edfs, nodes)),
+        functools.cache(functools.partial(_settings, source, use)),
         _scheduler(system, source),
         (lambda name: _read_nearby(directory, name)[1]) if directory else lambda _name: "",
         _system(system).jobs.required if system else (),
         lambda name: directory is None or any((place / name).is_dir() for place in _project(directory)),
-        {edf.offset: _image_kind(edf.file, system) for edf in edfs},
-        nodes,
+        {edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
+        use.nodes,
     )
-    inner = [problem for script in source.inner for problem in _all_problems(script, rules, system, directory)]
-    return sorted([*problems_of(context, rules), *inner], key=lambda problem: (problem.position, problem.rule.id))
 
 
 def _text(file: Path) -> str:
@@ -213,17 +216,17 @@ _system = functools.cache(load_system)
 _recipe = functools.cache(read_recipe)
 
 
-def _settings(system: str | None, source: CheckedFile, edfs: Sequence[StepEdf], nodes: int | None) -> Settings | None:
+def _settings(source: CheckedFile, use: _Use) -> Settings | None:
     """Return the settings of the given system, or the settings that all systems with the file's runtime share.
 
-    edfs: the EDFs of its steps; the first one determines the image and the hook.
-    nodes: for an EDF, the number of nodes of the job that uses it.
+    The first EDF of a script's steps determines the image and the hook.
     """
+    system = use.system
     runtime = runtime_of(source) or (_implicit_runtime(system) if system else None)
     systems = _systems(system, runtime)
     if not systems:
         return None
-    edf = edfs[0].file if edfs else source
+    edf = use.edfs[0].file if use.edfs else source
     facts = {"image": _image_kind(edf, system), **_versions(source, systems[0])}
     netstack = netstack_of(edf)
     if netstack is not None and system and runtime:
@@ -232,7 +235,7 @@ def _settings(system: str | None, source: CheckedFile, edfs: Sequence[StepEdf], 
         facts["hook"] = None
     directives = {part.name: part.text for part in source.of("directive")}
     requested = directives.get("nodes", directives.get("ntasks"))  # otherwise sbatch's command line may request more
-    if nodes == 1 or requested == "1":
+    if use.nodes == 1 or requested == "1":
         facts["nodes"] = "1"
     return _settings_of(system, runtime, tuple(facts.items()))
 

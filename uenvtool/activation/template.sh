@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The template of activation scripts for bash and zsh. A script contains the sections that its system needs, in the
-# order of script.py. A line "#: NAME" begins a section, and @MARKS@ are placeholders.
+# order of template.py. A line "#: NAME" begins a section, and @MARKS@ are placeholders.
 # shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154,SC2288,SC2317,SC2329
 
 #: tell
