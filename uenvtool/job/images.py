@@ -121,12 +121,12 @@ def on_another_image(plan: JobPlan, published: str) -> Iterator[Problem]:
     image of the recipe.
     """
     base = plan.overlay.base_image if plan.overlay else ""
-    for option, image in (("image", plan.request.image), ("recipe", published)):
-        is_file = option == "recipe" and base.startswith(PATH_STARTS)
+    for option, image in (("--image", plan.request.image), ("--recipe", published)):
+        is_file = option == "--recipe" and base.startswith(PATH_STARTS)
         if plan.overlay and base and image and not is_file and not _can_be_same(image, base):
             yield Problem(
                 f"{plan.overlay.path} was created on {base}, not on {image}",
-                hint=f"leave --{option} out, or create the overlay again on {image}",
+                hint=f"leave {option} out, or create the overlay again on {image}",
             )
 
 

@@ -48,8 +48,6 @@ _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set",
 """Shell built-ins that change the current shell and have no effect as a program."""
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Directories that are part of a container, or that contain no user data."""
-_ONLY_SLURM = ("account", "partition", "requeue", "vet", "spare", "stage", "large", "option")
-_ONLY_PODS = ("pvc", "project", "node_type", "uid")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,21 +94,10 @@ def refusals(case: Case) -> Iterator[Problem]:
 def _of_place(case: Case) -> Iterator[Problem]:
     plan, system = case.plan, case.system
     request, use, name = plan.request, plan.use, plan.runtime.name
-    in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
-    if use.scheduler == SLURM and not in_slurm:
+    in_slurm = use.scheduler == SLURM
+    if in_slurm and system.scheduler.name != SLURM:
         hint = f"use `uenvtool activate --system {system.name}` in your own script: {NEW_SITE}"
         yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)
-    for is_supported, options, where in (
-        (in_slurm, _ONLY_SLURM, "Slurm"),
-        (use.scheduler == KUBERNETES, _ONLY_PODS, "pods"),
-        (use.scheduler != HERE, ("interactive",), "Slurm and pods"),
-        (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
-        (use.variables == "edf", ("annotation",), "an EDF"),
-    ):
-        given = [f"--{option.replace('_', '-')}" for option in options if getattr(request, option)]
-        if given and not is_supported:
-            hint = f"leave {'them' if given[1:] else 'it'} out: the job runs on {system.name} with {name}"
-            yield Problem(f"{', '.join(given)}: only for {where}", hint=hint)
     needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]
     lacking = [f"--{option}" for option in needed if not getattr(request, option)]
     if lacking:
@@ -128,9 +115,6 @@ def _of_place(case: Case) -> Iterator[Problem]:
         yield Problem(
             f"--nodes {request.nodes}: the runtime {name} runs only on this machine", hint="leave --nodes out"
         )
-    if request.submit and not request.dry_run and use.scheduler == HERE:
-        hint = f"leave --submit out, and start the job with `bash {request.file}`"
-        yield Problem("--submit: a local job has no scheduler", hint=hint)
 
 
 def _of_files(case: Case) -> Iterator[Problem]:
@@ -155,8 +139,6 @@ def _of_image(case: Case) -> Iterator[Problem]:
         yield Problem(f"--venv {overlay.path}: an overlay cannot be combined with a packed environment", hint=hint)
     if use.image == UENV:
         yield from _of_uenv(case)
-    elif case.plan.request.view != "default":
-        yield Problem(f"--view {case.plan.request.view}: {runtime.name} loads no uenv", hint="leave --view out")
     if use.image in (UENV, CONTAINER) and not case.plan.image:
         hint = "name an image with --image or --recipe" if use.image == UENV else "name an image with --image"
         yield Problem(f"the runtime {runtime.name} needs an image", hint=hint)
