@@ -74,8 +74,8 @@ def planned(request: JobRequest) -> PlannedJob:
     request = replace(request, image=as_path(request.image, is_absolute=bool(request.workdir)))
     system, uarch, runtime = place_of(request)
     BadInput.raise_any(wrong_options(request, system.name, runtime))
-    decided = decide(request, system, uarch, runtime, read_disk(request))
-    return PlannedJob(plan=decided.plan, texts=job_files(decided.plan), warnings=decided.warnings)
+    plan, warnings = decide(request, system, uarch, runtime, read_disk(request))
+    return PlannedJob(plan=plan, texts=job_files(plan), warnings=warnings)
 
 
 def job_files(plan: JobPlan) -> dict[str, str]:

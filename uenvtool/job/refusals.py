@@ -14,7 +14,7 @@ from uenvtool.core.words import is_within
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.foreign_venv import not_over_base
-from uenvtool.job.images import mount_hint, of_image_file, on_another_image
+from uenvtool.job.images import REGISTRY, mount_hint, of_image_file, on_another_image
 from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
 from uenvtool.job.plan import (
@@ -32,13 +32,8 @@ from uenvtool.job.plan import (
 from uenvtool.job.python import without_torch
 from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.runtime import JobUse
 from uenvtool.knowledge.system import System
 
-REGISTRY = re.compile(
-    r"(?:docker://)?(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)[/#](?P<name>[\w./-]+(?:[:@][\w.:-]+)*)"
-)
-"""The name of a registry image, which starts with a host name that contains a dot, as for docker."""
 NEW_SITE = "docs/new-site.md has one for PBS"
 _NAME, _PATH = r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"[./][A-Za-z0-9_./-]*"
 _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NAME})*)(:{_PATH})?")
@@ -55,7 +50,8 @@ class Case:
     """The input of all checks and warnings.
 
     recipe: the recipe in the request. known: the same, or else the recipe derived from the image name. published: the
-    published uenv of `recipe`; without a recipe, the loaded uenv; empty if there is none.
+    published uenv of `recipe`; without a recipe, the loaded uenv; empty if there is none. refused_launchers: the
+    launchers that do not work on the system, by name. usual_launcher: the default launcher of the ranks.
     """
 
     system: System
@@ -65,17 +61,9 @@ class Case:
     recipe: Recipe | None
     known: Recipe | None
     published: str
+    refused_launchers: Mapping[str, Refused]
+    usual_launcher: str
     plan: JobPlan
-
-
-def usual_launcher(system: System, use: JobUse) -> str:
-    """Return the first launcher of a runtime that the system supports; `none` if it supports none of them."""
-    refused = _refused_launchers(system, use)
-    return next((name for name in use.launchers if name not in refused), NONE)
-
-
-def _refused_launchers(system: System, use: JobUse) -> Mapping[str, Refused]:
-    return system.jobs.refused if use.scheduler == SLURM else {}
 
 
 def refusals(case: Case) -> Iterator[Problem]:
@@ -185,9 +173,9 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
         yield Problem("--nccl-test: only srun can start the tests, which are not Python programs", hint=hint)
     if not (request.nccl_test or plan.opens_shell):
         yield from _of_words(case)
-    reason = _refused_launchers(system, use).get(command.launcher)
+    reason = case.refused_launchers.get(command.launcher)
     if reason and not request.nccl_test:
-        hint = f"use --launcher {usual_launcher(system, use)}"
+        hint = f"use --launcher {case.usual_launcher}"
         yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=hint)
     if request.gpu_per_rank and command.launcher != SRUN:
         yield Problem(
