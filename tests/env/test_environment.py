@@ -11,7 +11,7 @@ import yaml
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
-from uenvtool.env.directory import fingerprint
+from uenvtool.env.directory import inputs_of
 from uenvtool.env.environment import Environment
 from uenvtool.env.install import InstallOptions, configuration
 from uenvtool.env.installable import pins_of, read_installable
@@ -207,13 +207,13 @@ def test_the_configuration_of_modules_is_passed_on_and_no_version_depends_on_it(
     text = f"modules:  # ours\n  default: {{{kind}, lmod: {{core_compilers: [gcc]}}}}\n"
     write("recipes/mine/modules.yaml", text)
     write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\n")
-    before = fingerprint(render(planned("mine", "clariden", "gh200")))
+    before = inputs_of(render(planned("mine", "clariden", "gh200")))
     write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\nmodules: modules.yaml\n")
 
     files = render(planned("mine", "clariden", "gh200"))
 
     assert files["modules.yaml"] == text
-    assert fingerprint(files) == before
+    assert inputs_of(files) == before
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,7 @@ def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
             with contextlib.redirect_stdout(io.StringIO()) as printed:  # Typer prints the help
                 context.get_help()
             helps[name][context.command_path] = printed.getvalue()
-    yield from ((name, {"about": COMMANDS[name].sentence, "helps": found}) for name, found in helps.items())
+    yield from ((name, {"about": COMMANDS[name].summary, "helps": found}) for name, found in helps.items())
 
 
 def _summary(entry: dict[str, Any]) -> str:

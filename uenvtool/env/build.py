@@ -234,7 +234,7 @@ def _has_usable_lock(
 
     Without Spack, an unusable lock also counts, since it cannot be replaced. The caller reports it later.
     """
-    if not env_directory.lock_is_of(directory, texts, part):
+    if env_directory.why_outdated(directory, texts, part):
         return False
     return spack is None or not any(_unusable(environment, directory, part))
 
@@ -346,8 +346,8 @@ def _remarks_on_locks(environment: Environment, directory: Path, texts: Mapping[
         if not path.is_file():
             yield f"{path} is missing; run `{again} --concretize`"
             continue
-        if not env_directory.lock_is_of(directory, texts, part):
-            yield f"{path} is out of date, or was edited; run `{again}`"
+        if why := env_directory.why_outdated(directory, texts, part):
+            yield f"{path} {why}; run `{again}`"
         yield from _unusable(environment, directory, part)
 
 

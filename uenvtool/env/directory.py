@@ -1,7 +1,7 @@
 """The directory of an environment: its default path, its generated files, and the command that regenerates them.
 
 The record in the directory (see core/files/generated.py) also contains the purpose of the environment and the
-fingerprint of the inputs that each lock was made from.
+digests of the inputs that each lock was made from.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.words import is_within
 from uenvtool.env.compilers import COMPILER
-from uenvtool.env.environment import Environment
+from uenvtool.env.environment import REPOSITORY, Environment
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.lock import LOCK
 
@@ -33,9 +33,31 @@ LOG = ".uenvtool-concretize.log"
 TOLERATED = {*files.TOLERATED, ".spack-env", LOG}
 """Names of Spack, git and uenvtool that may be in a directory that uenvtool writes."""
 
-_AFTER_RESOLUTION = ("view", "modules", "env_vars")
-"""Sections that only affect how an environment is used. No version depends on them."""
-_AFTER_RESOLUTION_IN_CONFIG = ("install_tree",)
+DECIDING = {
+    "definitions": "`specs` refers to these lists of specs",
+    "specs": "Spack resolves these packages",
+    "packages": "they contain the requirements, preferences, variants and external packages",
+    "repos": "they contain the classes of the packages",
+    "include": "the included files can contain any of these keys",
+    "toolchains": "a spec can select compilers by the name of a toolchain",
+    "develop": "a package whose source is a local directory gets the variant dev_path",
+    "config.deprecated": "without it, Spack rejects deprecated versions",
+    "concretizer.unify": "true allows only one version of each package",
+    "concretizer.reuse": "Spack prefers packages that are already installed",
+    "concretizer.targets": "it decides which CPU targets Spack considers",
+    "concretizer.duplicates": "it limits how many versions of a build tool or compiler one package can use",
+    "concretizer.compiler_mixing": "false forces all packages of a root spec to use the same compiler",
+    "concretizer.os_compatible": "packages for these other operating systems can be used",
+    "concretizer.splice": "it replaces dependencies of packages that are already built",
+    "concretizer.externals": "it decides whether external packages get default variants",
+    "concretizer.error_on_timeout": "false accepts the best answer that was found before the timeout",
+}
+"""The keys of spack.yaml that decide which versions and variants Spack chooses, with the reason for each.
+
+A lock stays valid if any other key changes. For example, `static_analysis` and `timeout` of `concretizer` only change
+how long Spack takes, and `view` and `config.install_tree` only matter after it. Source of the keys of `concretizer`:
+etc/spack/defaults/base/concretizer.yaml in Spack's repository at commit 0cdc4e5.
+"""
 
 
 def usual_directory(environment: Environment, kind: str = "envs") -> Path:
@@ -83,18 +105,32 @@ def resolved_names(contents: Iterable[str]) -> tuple[str, ...]:
     return (*map(lock_of, parts_of(contents)), TABLE)
 
 
-def fingerprint(contents: Mapping[str, str], part: str = "") -> str:
-    """Return the digest of the inputs of a part's lock: the manifest's data without comments, and the additions.
+def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
+    """Return the digest of each input of a part's lock, which are the keys in `DECIDING` and the package additions.
 
-    A lock stays valid if a reason, a variable of the view or the mount point changes, but not if a version changes.
+    The digests of YAML files are made from their data, so comments do not matter.
     """
-    unrelated = (f"{COMPILER}/", f"{EXTRA}/")
-    resolved = {
-        name: _resolved_data(name, text)
-        for name, text in contents.items()
-        if name == os.path.join(part, MANIFEST) or (name not in (MANIFEST, MODULES) and not name.startswith(unrelated))
+    sections = _data(contents[os.path.join(part, MANIFEST)])["spack"]
+    values = {key: _value(sections, *key.split(".")) for key in DECIDING}
+    additions = {name: text for name, text in contents.items() if is_within(name, REPOSITORY)}
+    values[REPOSITORY] = {
+        name: _data(text) if name.endswith(".yaml") else files.digest(text) for name, text in additions.items()
     }
-    return files.digest(json.dumps(resolved, sort_keys=True, default=str))
+    return {
+        key: files.digest(json.dumps(value, sort_keys=True, default=str))
+        for key, value in values.items()
+        if value not in (None, {})
+    }
+
+
+def _data(text: str) -> Any:
+    import yaml
+
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+def _value(sections: Mapping[str, Any], section: str, key: str = "") -> object:
+    return sections.get(section, {}).get(key) if key else sections.get(section)
 
 
 def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
@@ -111,13 +147,17 @@ def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str
     files.refuse_foreign(directory, contents, reserved=resolved_names(contents), tolerated=TOLERATED, force=force)
 
 
-def lock_is_of(directory: Path, contents: Mapping[str, str], part: str) -> bool:
-    """Return whether the lock of a part was made from these files and was not edited."""
-    record, name = files.read_record(directory), lock_of(part)
+def why_outdated(directory: Path, contents: Mapping[str, str], part: str) -> str:
+    """Return why the lock of a part cannot be kept, or "" if it was made from these inputs and was not edited."""
+    record, name, inputs = files.read_record(directory), lock_of(part), inputs_of(contents, part)
     lock_record = _lock_records(record.more).get(part)
-    is_current = isinstance(lock_record, dict) and lock_record.get("of") == fingerprint(contents, part)
+    recorded = lock_record.get("of") if isinstance(lock_record, dict) else None
+    recorded = recorded if isinstance(recorded, dict) else {}
+    changed = [key for key in (*DECIDING, REPOSITORY) if recorded.get(key) != inputs.get(key)]
+    if changed:
+        return f"is out of date, because these inputs changed: {', '.join(changed)}"
     content = files.content_inside(directory, name)
-    return is_current and content is not None and record.files.get(name) == files.digest(content)
+    return "" if content is not None and record.files.get(name) == files.digest(content) else "was edited"
 
 
 def _lock_records(recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,26 +193,8 @@ def write_locks(
 ) -> None:
     """Write the locks of parts and the table. Record each lock's inputs, Spack version, and deviations from pins."""
     record = files.read_record(directory)
-    made = {part: {"of": fingerprint(contents, part), "spack": spack, "deviations": list(deviations)} for part in locks}
+    made = {part: {"of": inputs_of(contents, part), "spack": spack, "deviations": list(deviations)} for part in locks}
     main, *compilers = sorted({**_lock_records(record.more), **made}.items())
     more = {**record.more, "lock": main[1], **({"compilers": dict(compilers)} if compilers else {})}
     texts = {lock_of(part): text for part, text in locks.items()}
     files.write_generated(directory, {**texts, TABLE: table}, keep=record.names, more=more)
-
-
-def _resolved_data(name: str, text: str) -> object:
-    """Return the data of a file that versions can depend on.
-
-    The sections on the use of the environment and its installation directory are left out.
-    """
-    import yaml
-
-    if not name.endswith(".yaml"):
-        return files.digest(text)
-    loaded = yaml.load(text, Loader=yaml.CSafeLoader)
-    sections = loaded.get("spack")
-    if not isinstance(sections, dict):
-        return loaded
-    kept = {section: value for section, value in sections.items() if section not in _AFTER_RESOLUTION}
-    config = {key: value for key, value in kept.pop("config", {}).items() if key not in _AFTER_RESOLUTION_IN_CONFIG}
-    return {**kept, "config": config} if config else kept

@@ -12,7 +12,7 @@ from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.locate import data_root
-from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.lock import LOCK, read_versions
 from uenvtool.knowledge.settings import ENVIRONMENTS, Settings
 from uenvtool.knowledge.tuning import EXPECTED, UNSET, Setting
 
@@ -127,7 +127,7 @@ def in_recipes(omitted: LeftOut, place: Settings) -> Iterator[str]:
     """
     packages = [SOFTWARE[term.fact].package for term in omitted.open if term.fact in SOFTWARE]
     for lock in sorted(data_root().glob(f"{ENVIRONMENTS}/*/{place.system.name}-*/{LOCK}")):
-        versions = read_lock(lock).versions()
+        versions = read_versions(lock, packages)
         resolved = [versions[package][0] for package in packages if package in versions]
         if resolved:
             yield f"{lock.parent.parent.name} has {' and '.join(resolved)}"

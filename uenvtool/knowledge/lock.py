@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -65,23 +66,6 @@ class Lock:
         return grouped(sorted({(package.name, package.version) for package in self.packages}))
 
 
-def parse_lock(text: str, shown: str) -> Lock:
-    """Return the lock in a text. shown: The name of the file in errors. Raises BadInput if the text is not a lock."""
-    try:
-        data = json.loads(text)
-        packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
-        roots = tuple(str(root["spec"]) for root in data["roots"])
-        made_by = text_of_spack(data.get("spack", {}).get("version", ""), empty=True)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        line = getattr(error, "lineno", 1)
-        raise BadInput(
-            "not a valid Spack lock",
-            Position(shown, line, getattr(error, "colno", 1)),
-            "run `uenvtool build RECIPE` to create it again",
-        ) from error
-    return Lock(roots, packages, made_by)
-
-
 MAX_BYTES = 100_000_000
 """The largest lock that is read. The lock of a thousand packages has 2 MB."""
 
@@ -92,11 +76,49 @@ def read_lock(path: Path, shown: str = "") -> Lock:
     Raises BadInput if the file cannot be read or does not contain a lock.
     """
     shown = shown or str(path)
+    return parse_lock(_text(path, shown), shown)
+
+
+def read_versions(path: Path, packages: Collection[str]) -> dict[str, list[str]]:
+    """Return the versions of some packages in a lock file, as `Lock.versions` does. Raises BadInput as `read_lock`.
+
+    Nothing else in the lock is read, so this takes less than half the time of `read_lock`.
+    """
+    text = _text(path, str(path))
+    with _refusing_others(str(path)):
+        specs = json.loads(text)["concrete_specs"].values()
+        found = {(spec["name"], spec["version"]) for spec in specs if spec["name"] in packages}
+        return grouped(sorted((name, text_of_spack(version)) for name, version in found))
+
+
+def parse_lock(text: str, shown: str) -> Lock:
+    """Return the lock in a text. shown: The name of the file in errors. Raises BadInput if the text is not a lock."""
+    with _refusing_others(shown):
+        data = json.loads(text)
+        packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
+        roots = tuple(str(root["spec"]) for root in data["roots"])
+        return Lock(roots, packages, text_of_spack(data.get("spack", {}).get("version", ""), empty=True))
+
+
+def _text(path: Path, shown: str) -> str:
     try:
-        text = read_bytes(path, MAX_BYTES).decode()
+        return read_bytes(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read the file: {error}", Position(shown), "give the path of a spack.lock") from error
-    return parse_lock(text, shown)
+
+
+@contextmanager
+def _refusing_others(shown: str) -> Iterator[None]:
+    """Raise BadInput if the text that is read in this context is not a lock."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise BadInput(
+            "not a valid Spack lock",
+            Position(shown, line, getattr(error, "colno", 1)),
+            "run `uenvtool build RECIPE` to create it again",
+        ) from error
 
 
 def without_wrapper(lock: Lock) -> list[str]:

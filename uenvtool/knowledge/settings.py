@@ -19,7 +19,7 @@ from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import RECIPE, WORKAROUNDS
 from uenvtool.knowledge.locate import available, data_root
-from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.lock import LOCK, read_versions
 from uenvtool.knowledge.mpi import facts_with_mpi
 from uenvtool.knowledge.place import system_name
 from uenvtool.knowledge.recipe import Recipe, read_recipe
@@ -262,7 +262,8 @@ def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
     """
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
-    resolved_versions = next((read_lock(lock).versions() for lock in locks if lock.is_file()), None)
+    packages = {software.package for software in SOFTWARE.values()}
+    resolved_versions = next((read_versions(lock, packages) for lock in locks if lock.is_file()), None)
     return recipe_facts(recipe, system, uarch, resolved_versions)
 
 
@@ -272,8 +273,8 @@ def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, 
     A package that the recipe does not name is absent. If the recipe does not use the system's preferred MPI, its MPI is
     also returned. Without a lock, the versions of the system's packages take precedence over the requested versions.
 
-    lock: The resolved versions of each package, if they are known. A lock is ignored if its versions do not meet the
-        requests, because it then belongs to another state of the recipe.
+    lock: The resolved versions of the packages in `SOFTWARE`, if they are known. A lock is ignored if its versions do
+        not meet the requests, because it then belongs to another state of the recipe.
     """
     facts = facts_with_mpi(recipe, system, uarch)
     own_mpi = {"mpi": facts["mpi"]} if facts["mpi"] != system.facts(uarch)["mpi"] else {}
