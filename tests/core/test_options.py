@@ -10,16 +10,21 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from uenvtool.core.options import WithProgram, command, given
+from uenvtool.core.options import WithProgram, command, given, marked_options, option_name
 from uenvtool.core.result import Result
+
+
+@dataclass(frozen=True)
+class Price:
+    euros: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to.")] = None
-    from_: Annotated[tuple[str, ...], typer.Option("--from", metavar="PLACE", help="Where from.")] = ()
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="DIR", help="Where to."), Price(5)] = None
+    from_: Annotated[tuple[str, ...], typer.Option("--from", metavar="PLACE", help="Where from."), Price(3)] = ()
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing."), Price(0)] = False
     resolve: Annotated[bool | None, typer.Option("--resolve/--no-resolve", help="Resolve it.")] = None
     form: Annotated[Literal["short", "long"], typer.Option("--form", help="How long.")] = "short"
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="How many.")] = None
@@ -69,3 +74,16 @@ def test_a_request_has_what_the_words_say() -> None:
 )
 def test_the_words_of_a_request_give_it_again(order: Order) -> None:
     assert ordered(*given(order)) == order
+
+
+@pytest.mark.parametrize(
+    ("field", "name"), [("dry_run", "--dry-run"), ("from_", "--from"), ("resolve", "--resolve"), ("output", "--output")]
+)
+def test_the_name_of_an_option_is_the_declared_one(field: str, name: str) -> None:
+    assert option_name(Order, field) == name
+
+
+def test_the_given_options_have_their_marks() -> None:
+    order = Order(name="a", from_=("b",), dry_run=True)
+
+    assert [*marked_options(order, Price)] == [("--from", ("b",), Price(3)), ("--dry-run", True, Price(0))]

@@ -8,12 +8,14 @@
     @command(Order)
     def order(request: Order) -> Result: ...
 
-A field without an option or argument is not part of the command line.
+A field without an option or argument is not part of the command line. An annotation can also contain a mark, which a
+check of the request reads; see `marked_options`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import types
 import typing
@@ -34,6 +36,7 @@ WORDS = "words"
 """The field of a request that contains the arguments after `--`; see `WithProgram`."""
 
 Request = TypeVar("Request", bound="DataclassInstance")
+Mark = TypeVar("Mark")
 Run = Callable[[Request], "Result | None"]
 
 
@@ -74,7 +77,7 @@ def given(request: DataclassInstance) -> Iterator[str]:
         value = getattr(request, field.name)
         if field.name == WORDS or value in (None, field.default):
             continue
-        _, info = typing.get_args(hint)
+        info = _info(hint)
         values = [str(item) for item in value] if isinstance(value, tuple) else [str(value)]
         if not isinstance(info, OptionInfo):
             yield from values
@@ -85,6 +88,24 @@ def given(request: DataclassInstance) -> Iterator[str]:
         else:
             for item in values:
                 yield from [f"{option}={item}"] if item.startswith("-") else [option, item]
+
+
+def option_name(request: type[DataclassInstance], field: str) -> str:
+    """Return the name of a field's option as typed on a command line, such as `--node-type` for `node_type`."""
+    info = next(_info(hint) for known, hint in _options(request) if known.name == field)
+    return _long_name(info).split("/")[0]
+
+
+def marked_options(request: Request, kind: type[Mark]) -> Iterator[tuple[str, Any, Mark]]:
+    """Yield the name, the value and the mark of each option whose value differs from its default.
+
+    kind: the type of the mark, an additional value in the annotation of each option. Arguments have no mark.
+    """
+    for field, hint in _options(type(request)):
+        value = getattr(request, field.name)
+        if value != field.default and isinstance(_info(hint), OptionInfo):
+            mark = next(mark for mark in typing.get_args(hint) if isinstance(mark, kind))
+            yield option_name(type(request), field.name), value, mark
 
 
 class WithProgram(TyperCommand):
@@ -100,22 +121,25 @@ class WithProgram(TyperCommand):
         return rest
 
 
-def _options(request: type[DataclassInstance]) -> Iterator[tuple[dataclasses.Field[Any], Any]]:
+@functools.cache
+def _options(request: type[DataclassInstance]) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     hints = typing.get_type_hints(request, include_extras=True)
-    for field in dataclasses.fields(request):
-        if any(isinstance(mark, ParameterInfo) for mark in typing.get_args(hints[field.name])):
-            yield field, hints[field.name]
+    fields = ((field, hints[field.name]) for field in dataclasses.fields(request))
+    return tuple((field, hint) for field, hint in fields if _info(hint))
+
+
+def _info(hint: Any) -> Any:
+    """Return the option or argument in an annotation; None if there is none."""
+    return next((mark for mark in typing.get_args(hint) if isinstance(mark, ParameterInfo)), None)
 
 
 def _of_typer(hint: Any) -> Any:
-    kind, info = typing.get_args(hint)
-    if typing.get_origin(kind) is not tuple:
-        return hint
-    item, _ = typing.get_args(kind)
-    marked: Any = (
-        Annotated  # mypy does not accept a type that is known only at run time; Typer needs a list, not a tuple
-    )
-    return marked[types.GenericAlias(list, (item,)), info]
+    """Return the annotation for Typer, which accepts only its own marks, and lists but no tuples."""
+    kind, info = typing.get_args(hint)[0], _info(hint)
+    if typing.get_origin(kind) is tuple:
+        kind = types.GenericAlias(list, typing.get_args(kind)[:1])
+    marked: Any = Annotated  # mypy does not accept a type that is known only at run time
+    return marked[kind, info]
 
 
 def _parameter(name: str, annotation: Any, *, default: Any) -> inspect.Parameter:

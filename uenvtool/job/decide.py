@@ -5,22 +5,36 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from uenvtool.check.launchers import NONE, SRUN
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
+from uenvtool.core.lines import sibling
 from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
 from uenvtool.job.foreign_venv import through_its_python
+from uenvtool.job.images import REGISTRY
 from uenvtool.job.limits import fitting_time, ranks_and_cores
 from uenvtool.job.named_edf import EDF
-from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
-from uenvtool.job.refusals import REGISTRY, Case, refusals, usual_launcher
+from uenvtool.job.plan import (
+    ARCHIVES,
+    CONTAINER,
+    ENVIRONMENT,
+    HERE,
+    NO_IMAGE,
+    PATH_STARTS,
+    SLURM,
+    UENV,
+    JobPlan,
+    Overlay,
+)
+from uenvtool.job.refusals import Case, refusals
 from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.checks import load_tuning
@@ -40,14 +54,7 @@ NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 OF_PROCESSES = ("bash", "-c", 'exec "$(command -v all_reduce_perf_mpi || echo all_reduce_perf)" "$@"')
 """Starts the multi-process version of the test. In NVIDIA's images, it has another name than the single-process one
 (NVIDIA's documentation of CloudAI 1.7, NCCL; NAME_SUFFIX in the README of nccl-tests)."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecidedJob:
-    """A plan, and warnings about possible failures when the job runs."""
-
-    plan: JobPlan
-    warnings: tuple[str, ...]
+MEMORY = "/dev/shm"  # a directory on the compute node, which the job names
 
 
 def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
@@ -62,14 +69,22 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     return system, (place.uarch if place else "") or next(iter(system.nodes)), runtime
 
 
-def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk) -> DecidedJob:
-    """Return the plan of a job, with warnings. Raises BadInput if the job is impossible, with a hint."""
+def decide(
+    request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
+) -> tuple[JobPlan, tuple[str, ...]]:
+    """Return the plan of a job, and warnings about possible failures when the job runs.
+
+    Raises BadInput if the job is impossible, with a hint.
+    """
     typed = read_words(request.words or ("sleep", "infinity"), disk)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
         chosen_workarounds(load_tuning(system.tuning), request.workaround)
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
-    plan = _planned(request, system, uarch, runtime, disk, typed, published)
+    refused_launchers = system.jobs.refused if runtime.job.scheduler == SLURM else {}
+    usual = next((name for name in runtime.job.launchers if name not in refused_launchers), NONE)
+    command = through_its_python(_command(request, runtime, typed, usual), disk)
+    plan = _planned(request, system, uarch, runtime, disk, typed, command, published)
     case = Case(
         system=system,
         uarch=uarch,
@@ -78,29 +93,40 @@ def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, di
         recipe=recipe,
         known=recipe or _of_label(plan),
         published=published,
+        refused_launchers=refused_launchers,
+        usual_launcher=usual,
         plan=plan,
     )
     for problem in refusals(case):
         raise BadInput([problem])
     plan = _with_settings(plan, system, uarch, case.known)
-    return DecidedJob(plan=plan, warnings=tuple(warnings(replace(case, plan=plan))))
+    return plan, tuple(warnings(replace(case, plan=plan)))
 
 
 def _planned(
-    request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk, typed: Typed, published: str
+    request: JobRequest,
+    system: System,
+    uarch: str,
+    runtime: Runtime,
+    disk: Disk,
+    typed: Typed,
+    command: JobCommand,
+    published: str,
 ) -> JobPlan:
     """Return the plan without its settings, before impossible plans are rejected."""
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
     defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
-    command = through_its_python(_command(request, system, runtime, typed), disk)
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
     tasks = 1 if command.once_per_node else ranks
     overlay = _overlay(request.venv, disk) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
-    extended = knowledge.extended
+    extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
+    packed = overlay if overlay and overlay.mount else None
+    images = (image, packed.image) if packed else (image,)
+    node_folder = system.jobs.local.folder if system.jobs.local else MEMORY
     has_recipe = use.image == UENV and recipe_of_label(image) != request.recipe
     return JobPlan(
         request=request,
@@ -117,14 +143,38 @@ def _planned(
         name=request.name or _name_of(request, typed),
         image=image,
         overlay=overlay,
-        extended=extended if extended and extended.image.search(image) else None,
+        extended=extended,
         gpu=node.gpu.vendor if node.gpu else "",
         binding=node.binding.get(command.launcher) if ranks == node.gpu_count else None,
         local=system.jobs.local,
         recipe=request.recipe or "" if has_recipe else "",
         again=_again(request, system.name),
+        opens_shell=request.interactive and use.scheduler == SLURM,
+        images=images,
+        views=_views(request.view, overlay),
+        unpacks=bool(packed) and use.image in (ENVIRONMENT, NO_IMAGE),
+        is_sent=use.image == ENVIRONMENT and image.endswith(ARCHIVES),
+        node_folder=node_folder,
+        copies=_copies(images, node_folder),
+        edf_file=edf.path if edf else sibling(request.file, EDF),
+        writes_edf=use.variables == "edf" and edf is None,
+        mpi=knowledge.mpi if request.nccl_test and extended is None else None,
         edf=edf,
     )
+
+
+def _views(named: str, overlay: Overlay | None) -> str:
+    """Return the views of a job. The view of the overlay is last, so its programs are first on PATH."""
+    if overlay is None:
+        return named
+    base = overlay.base_view if overlay.base_view and named == "default" else named
+    return f"{base},{overlay.view}" if overlay.mount else base
+
+
+def _copies(images: tuple[str, ...], folder: str) -> tuple[str, ...]:
+    named = (PurePath(image).suffix if image.startswith(PATH_STARTS) else "" for image in images)
+    suffixes = (suffix if re.fullmatch(r"[.][A-Za-z]+", suffix) else ".squashfs" for suffix in named)
+    return tuple(f"{folder}/$SLURM_JOB_ID-{index}{suffix}" for index, suffix in enumerate(suffixes))
 
 
 def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk: Disk) -> tuple[int, int, int]:
@@ -150,11 +200,20 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
     facts = {**system.facts(uarch), **(settings.given if settings else {})}
     inside = plan.use.variables in ("edf", "activation")  # other runtimes export outside the container
     binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
+    one_gpu_per_rank = plan.request.gpu_per_rank or bool(binding and binding.gpus)
     chosen = _written_down(settings, inside=inside) if settings else ()
     missing = by_version(settings, inside=inside) if settings and not plan.extended else {}
     by_hook = settings.by_hook if settings else ()
     activation = _activation(plan, settings)
-    plan = replace(plan, binding=binding, settings=chosen, by_hook=by_hook, left_out=missing, activation=activation)
+    plan = replace(
+        plan,
+        binding=binding,
+        one_gpu_per_rank=one_gpu_per_rank,
+        settings=chosen,
+        by_hook=by_hook,
+        left_out=missing,
+        activation=activation,
+    )
     return replace(plan, directives=directives_of(plan, system, uarch)) if plan.use.scheduler == SLURM else plan
 
 
@@ -180,14 +239,14 @@ def _runtimes(system: System) -> Iterator[Runtime]:
     yield from (runtime for runtime in all_runtimes() if runtime.job.scheduler == HERE)
 
 
-def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed) -> JobCommand:
+def _command(request: JobRequest, runtime: Runtime, typed: Typed, usual: str) -> JobCommand:
+    """Return the command of a job. usual: the launcher that starts the ranks by default."""
     if request.nccl_test:
         in_image = OF_PROCESSES if runtime.job.image == CONTAINER else ()
         return JobCommand(words=(*in_image, *NCCL_TEST), launcher=SRUN)
     if request.interactive and runtime.job.scheduler == SLURM:
         return JobCommand(words=typed.words if request.words else ("bash",), launcher=NONE)
-    usual = usual_launcher(system, runtime.job) if request.words else NONE
-    return command_of(typed, request.launcher or "", usual)
+    return command_of(typed, request.launcher or "", usual if request.words else NONE)
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:

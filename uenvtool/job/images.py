@@ -13,6 +13,10 @@ from uenvtool.job.named_edf import SUBMITTED_IN, NamedEdf
 from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
 from uenvtool.job.shell import mounted_overlay
 
+REGISTRY = re.compile(
+    r"(?:docker://)?(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)[/#](?P<name>[\w./-]+(?:[:@][\w.:-]+)*)"
+)
+"""The name of a registry image, which starts with a host name that contains a dot, as for docker."""
 _IMAGE_FILE = re.compile(r"(?P<file>[^:]+?(?P<end>\.sqsh|\.squashfs|\.sif|\.toml|\.tar\.gz|\.tgz)?)(?P<mount>:/[^:]*)?")
 """An image file, optionally followed by the mount point of a uenv. end: a suffix of image files only."""
 
@@ -121,12 +125,12 @@ def on_another_image(plan: JobPlan, published: str) -> Iterator[Problem]:
     image of the recipe.
     """
     base = plan.overlay.base_image if plan.overlay else ""
-    for option, image in (("image", plan.request.image), ("recipe", published)):
-        is_file = option == "recipe" and base.startswith(PATH_STARTS)
+    for option, image in (("--image", plan.request.image), ("--recipe", published)):
+        is_file = option == "--recipe" and base.startswith(PATH_STARTS)
         if plan.overlay and base and image and not is_file and not _can_be_same(image, base):
             yield Problem(
                 f"{plan.overlay.path} was created on {base}, not on {image}",
-                hint=f"leave --{option} out, or create the overlay again on {image}",
+                hint=f"leave {option} out, or create the overlay again on {image}",
             )
 
 

@@ -14,18 +14,10 @@ from uenvtool.job.node import container_step, inside, loaded, made_for, srun_opt
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import exports, exports_of_start, template
 
-_OF_BATCH = ("launcher", "nccl_test", "requeue", "vet", "spare", "stage", "submit")
-"""The options that only a batch job can have."""
-
 
 def not_interactive(plan: JobPlan) -> Iterator[Problem]:
     """Yield the options of a request that an interactive shell on one node cannot have."""
     request = plan.request
-    given = [f"--{name.replace('_', '-')}" for name in _OF_BATCH if getattr(request, name)]
-    if given:
-        them = "them" if given[1:] else "it"
-        hint = f"leave {them} out; `bash {request.file}` opens the shell, in which you start the ranks yourself"
-        yield Problem(f"{', '.join(given)}: cannot be combined with --interactive", hint=hint)
     if request.nodes not in (None, 1):
         yield Problem(f"--nodes {request.nodes}: --interactive opens a shell on one node", hint="leave --nodes out")
     if plan.unpacks and plan.overlay:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from uenvtool.core.errors import Problem
+from uenvtool.core.options import option_name
 from uenvtool.job.plan import HERE, SLURM, JobPlan
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.partition import Partition, minutes, time_text
@@ -46,7 +47,7 @@ def over_gpus(plan: JobPlan, most: int) -> Iterator[Problem]:
     for name in ("gpus", "gpu_per_rank", "nccl_test"):
         if getattr(request, name):
             hint = f"use --option --{TASKS}=4 for 4 ranks per node; if it has GPUs, add `gpu:` to the system's file"
-            yield Problem(f"--{name.replace('_', '-')}: {where} has no GPU", hint=hint)
+            yield Problem(f"{option_name(JobRequest, name)}: {where} has no GPU", hint=hint)
 
 
 def over_limits(plan: JobPlan, system: System) -> Iterator[Problem]:

@@ -14,10 +14,10 @@ from uenvtool.core.result import Result
 from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.decide import decide, place_of
 from uenvtool.job.disk import read_disk
-from uenvtool.job.forms import malformed
 from uenvtool.job.images import as_path
 from uenvtool.job.interactive import interactive_files
 from uenvtool.job.local import local_files
+from uenvtool.job.options import wrong_options
 from uenvtool.job.plan import HERE, KUBERNETES, JobPlan
 from uenvtool.job.pods import SUBMIT, pod_files
 from uenvtool.job.request import JobRequest
@@ -71,11 +71,11 @@ def make(request: JobRequest) -> Result:
 
 def planned(request: JobRequest) -> PlannedJob:
     """Return a rendered job. Raises BadInput for an unknown name or an impossible job."""
-    BadInput.raise_any(malformed(request))
     request = replace(request, image=as_path(request.image, is_absolute=bool(request.workdir)))
     system, uarch, runtime = place_of(request)
-    decided = decide(request, system, uarch, runtime, read_disk(request))
-    return PlannedJob(plan=decided.plan, texts=job_files(decided.plan), warnings=decided.warnings)
+    BadInput.raise_any(wrong_options(request, system.name, runtime))
+    plan, warnings = decide(request, system, uarch, runtime, read_disk(request))
+    return PlannedJob(plan=plan, texts=job_files(plan), warnings=warnings)
 
 
 def job_files(plan: JobPlan) -> dict[str, str]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
-from uenvtool.core.lines import sibling
 from uenvtool.job.command import JobCommand
-from uenvtool.job.named_edf import EDF, NamedEdf
+from uenvtool.job.named_edf import NamedEdf
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Explained, Extended, Local, Mpi, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
@@ -24,7 +21,6 @@ ARCHIVES = (".tar.gz", ".tgz")
 """The suffixes of archives that conda-pack creates."""
 PATH_STARTS = ("/", ".", "$")
 """The first characters of an image name that is a path."""
-MEMORY = "/dev/shm"  # a directory on the compute node, which the job names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +60,12 @@ class JobPlan:
     contains its own network stack. recipe: the recipe of an image whose name does not identify it. again: the command
     that writes the job again. edf: the user's own EDF, which is not changed. left_out: variables that are not set only
     because of a software version, by reason. activation: the activation script of a pod; empty if the job sets its
-    variables itself.
+    variables itself. opens_shell: whether the job is an interactive shell on a Slurm node and not a batch job. images:
+    the base, and a packed overlay that the job mounts. views: the views that the uenv plugin loads. unpacks: whether
+    each node unpacks the overlay. is_sent: whether each node gets a copy of the environment as an archive. node_folder:
+    the directory on each node for copied images and environments. copies: the paths of the image copies in bash syntax.
+    edf_file: the path of the EDF. writes_edf: whether uenvtool writes the EDF. mpi: the needs of MPI programs in the
+    image. one_gpu_per_rank: whether each rank sees only its own GPU.
     """
 
     request: JobRequest
@@ -87,7 +88,18 @@ class JobPlan:
     local: Local | None
     recipe: str
     again: str
+    opens_shell: bool
+    images: tuple[str, ...]
+    views: str
+    unpacks: bool
+    is_sent: bool
+    node_folder: str
+    copies: tuple[str, ...]
+    edf_file: str
+    writes_edf: bool
+    mpi: Mpi | None
     edf: NamedEdf | None = None
+    one_gpu_per_rank: bool = False
     settings: tuple[Setting, ...] = ()
     left_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     by_hook: tuple[Setting, ...] = ()
@@ -100,70 +112,9 @@ class JobPlan:
         return self.runtime.job
 
     @property
-    def edf_file(self) -> str:
-        """Return the path of the job's EDF: the user's own, or the one written next to the job's file."""
-        return self.edf.path if self.edf else sibling(self.request.file, EDF)
-
-    @property
-    def writes_edf(self) -> bool:
-        """Return whether uenvtool writes the EDF of the job."""
-        return self.use.variables == "edf" and self.edf is None
-
-    @property
-    def opens_shell(self) -> bool:
-        """Return whether the job is an interactive shell on a Slurm node and not a batch job."""
-        return self.request.interactive and self.use.scheduler == SLURM
-
-    @property
     def cores_of_rank(self) -> int:
         """Return the cores per rank; 0 if unknown. A task may have several ranks."""
         return self.cores * self.tasks // self.ranks
-
-    @property
-    def one_gpu_per_rank(self) -> bool:
-        """Return whether each rank sees only its own GPU."""
-        return self.request.gpu_per_rank or bool(self.binding and self.binding.gpus)
-
-    @property
-    def mpi(self) -> Mpi | None:
-        """Return the needs of the image's MPI if the job runs MPI programs on the host's network stack."""
-        return self.knowledge.mpi if self.request.nccl_test and self.extended is None else None
-
-    @property
-    def is_sent(self) -> bool:
-        """Return whether the environment is copied to each node as an archive."""
-        return self.use.image == ENVIRONMENT and self.image.endswith(ARCHIVES)
-
-    @property
-    def unpacks(self) -> bool:
-        """Return whether each node unpacks the overlay, because it is packed and this runtime cannot mount it."""
-        return bool(self.overlay and self.overlay.mount) and self.use.image in (ENVIRONMENT, NO_IMAGE)
-
-    @property
-    def images(self) -> tuple[str, ...]:
-        """Return the images that the job mounts: the base, and a packed overlay."""
-        packed = self.overlay.image if self.overlay and self.overlay.mount else ""
-        return (self.image, packed) if packed else (self.image,)
-
-    @property
-    def views(self) -> str:
-        """Return the views that the uenv plugin loads; the overlay's is last, so its programs are first on PATH."""
-        overlay = self.overlay
-        base_view = overlay.base_view if overlay and self.request.view == "default" else ""
-        base = base_view or self.request.view
-        return f"{base},{overlay.view}" if overlay and overlay.mount else base
-
-    @property
-    def node_folder(self) -> str:
-        """Return the directory on each node for copied images and environments."""
-        return self.local.folder if self.local else MEMORY
-
-    @property
-    def copies(self) -> list[str]:
-        """Return the paths of the image copies on each node, as bash source."""
-        named = (PurePath(image).suffix if image.startswith(PATH_STARTS) else "" for image in self.images)
-        suffixes = (suffix if re.fullmatch(r"[.][A-Za-z]+", suffix) else ".squashfs" for suffix in named)
-        return [f"{self.node_folder}/$SLURM_JOB_ID-{index}{suffix}" for index, suffix in enumerate(suffixes)]
 
     def data(self) -> dict[str, object]:
         """Return the plan as data for --json."""

@@ -14,7 +14,7 @@ from uenvtool.core.words import is_within
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.foreign_venv import not_over_base
-from uenvtool.job.images import mount_hint, of_image_file, on_another_image
+from uenvtool.job.images import REGISTRY, mount_hint, of_image_file, on_another_image
 from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
 from uenvtool.job.plan import (
@@ -32,13 +32,8 @@ from uenvtool.job.plan import (
 from uenvtool.job.python import without_torch
 from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.runtime import JobUse
 from uenvtool.knowledge.system import System
 
-REGISTRY = re.compile(
-    r"(?:docker://)?(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)[/#](?P<name>[\w./-]+(?:[:@][\w.:-]+)*)"
-)
-"""The name of a registry image, which starts with a host name that contains a dot, as for docker."""
 NEW_SITE = "docs/new-site.md has one for PBS"
 _NAME, _PATH = r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"[./][A-Za-z0-9_./-]*"
 _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NAME})*)(:{_PATH})?")
@@ -48,8 +43,6 @@ _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set",
 """Shell built-ins that change the current shell and have no effect as a program."""
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Directories that are part of a container, or that contain no user data."""
-_ONLY_SLURM = ("account", "partition", "requeue", "vet", "spare", "stage", "large", "option")
-_ONLY_PODS = ("pvc", "project", "node_type", "uid")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +50,8 @@ class Case:
     """The input of all checks and warnings.
 
     recipe: the recipe in the request. known: the same, or else the recipe derived from the image name. published: the
-    published uenv of `recipe`; without a recipe, the loaded uenv; empty if there is none.
+    published uenv of `recipe`; without a recipe, the loaded uenv; empty if there is none. refused_launchers: the
+    launchers that do not work on the system, by name. usual_launcher: the default launcher of the ranks.
     """
 
     system: System
@@ -67,17 +61,9 @@ class Case:
     recipe: Recipe | None
     known: Recipe | None
     published: str
+    refused_launchers: Mapping[str, Refused]
+    usual_launcher: str
     plan: JobPlan
-
-
-def usual_launcher(system: System, use: JobUse) -> str:
-    """Return the first launcher of a runtime that the system supports; `none` if it supports none of them."""
-    refused = _refused_launchers(system, use)
-    return next((name for name in use.launchers if name not in refused), NONE)
-
-
-def _refused_launchers(system: System, use: JobUse) -> Mapping[str, Refused]:
-    return system.jobs.refused if use.scheduler == SLURM else {}
 
 
 def refusals(case: Case) -> Iterator[Problem]:
@@ -96,21 +82,10 @@ def refusals(case: Case) -> Iterator[Problem]:
 def _of_place(case: Case) -> Iterator[Problem]:
     plan, system = case.plan, case.system
     request, use, name = plan.request, plan.use, plan.runtime.name
-    in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
-    if use.scheduler == SLURM and not in_slurm:
+    in_slurm = use.scheduler == SLURM
+    if in_slurm and system.scheduler.name != SLURM:
         hint = f"use `uenvtool activate --system {system.name}` in your own script: {NEW_SITE}"
         yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)
-    for is_supported, options, where in (
-        (in_slurm, _ONLY_SLURM, "Slurm"),
-        (use.scheduler == KUBERNETES, _ONLY_PODS, "pods"),
-        (use.scheduler != HERE, ("interactive",), "Slurm and pods"),
-        (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
-        (use.variables == "edf", ("annotation",), "an EDF"),
-    ):
-        given = [f"--{option.replace('_', '-')}" for option in options if getattr(request, option)]
-        if given and not is_supported:
-            hint = f"leave {'them' if given[1:] else 'it'} out: the job runs on {system.name} with {name}"
-            yield Problem(f"{', '.join(given)}: only for {where}", hint=hint)
     needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]
     lacking = [f"--{option}" for option in needed if not getattr(request, option)]
     if lacking:
@@ -128,9 +103,6 @@ def _of_place(case: Case) -> Iterator[Problem]:
         yield Problem(
             f"--nodes {request.nodes}: the runtime {name} runs only on this machine", hint="leave --nodes out"
         )
-    if request.submit and not request.dry_run and use.scheduler == HERE:
-        hint = f"leave --submit out, and start the job with `bash {request.file}`"
-        yield Problem("--submit: a local job has no scheduler", hint=hint)
 
 
 def _of_files(case: Case) -> Iterator[Problem]:
@@ -155,8 +127,6 @@ def _of_image(case: Case) -> Iterator[Problem]:
         yield Problem(f"--venv {overlay.path}: an overlay cannot be combined with a packed environment", hint=hint)
     if use.image == UENV:
         yield from _of_uenv(case)
-    elif case.plan.request.view != "default":
-        yield Problem(f"--view {case.plan.request.view}: {runtime.name} loads no uenv", hint="leave --view out")
     if use.image in (UENV, CONTAINER) and not case.plan.image:
         hint = "name an image with --image or --recipe" if use.image == UENV else "name an image with --image"
         yield Problem(f"the runtime {runtime.name} needs an image", hint=hint)
@@ -203,9 +173,9 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
         yield Problem("--nccl-test: only srun can start the tests, which are not Python programs", hint=hint)
     if not (request.nccl_test or plan.opens_shell):
         yield from _of_words(case)
-    reason = _refused_launchers(system, use).get(command.launcher)
+    reason = case.refused_launchers.get(command.launcher)
     if reason and not request.nccl_test:
-        hint = f"use --launcher {usual_launcher(system, use)}"
+        hint = f"use --launcher {case.usual_launcher}"
         yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=hint)
     if request.gpu_per_rank and command.launcher != SRUN:
         yield Problem(

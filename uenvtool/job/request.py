@@ -8,10 +8,29 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from uenvtool.knowledge import complete
-from uenvtool.knowledge.options import named_texts
 
 WHAT, WHERE, IMAGE, SLURM, PODS, ADVANCED = "What runs", "Where it runs", "The image", "Slurm", "Pods", "Advanced"
 """The panels of `--help`. Options without a panel are the most common ones and come first."""
+ON_SLURM, ON_PODS, ON_BOTH = "Slurm", "pods", "Slurm and pods"
+IN_CONTAINERS, IN_EDFS, IN_UENVS = "containers on a node", "an EDF", "a uenv"
+"""The kinds of jobs that have an option, as messages name them; `options.py` knows the runtimes of each kind."""
+_COUNT = r"[1-9]\d*"
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class For:
+    """The mark of an option: the jobs that have the option, and the form of its values.
+
+    jobs: the kind of jobs, such as ON_SLURM; by default, all jobs. batch: whether an interactive shell on a Slurm node
+    lacks the option. form: a regular expression that each value matches; by default, later checks reject wrong values.
+    example: a valid value.
+    """
+
+    jobs: str = ""
+    batch: bool = False
+    form: str = ""
+    example: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,6 +47,7 @@ class JobRequest:
             autocompletion=complete.systems,
             rich_help_panel=WHERE,
         ),
+        For(example="clariden"),
     ] = None
     runtime: Annotated[
         str,
@@ -37,9 +57,12 @@ class JobRequest:
             help="A runtime of the system, such as uenv, ce or apptainer; local: this machine.",
             rich_help_panel=WHERE,
         ),
+        For(example="uenv"),
     ] = ""
     recipe: Annotated[
-        str | None, Option("--recipe", metavar="RECIPE", help="Use the published uenv of this recipe.")
+        str | None,
+        Option("--recipe", metavar="RECIPE", help="Use the published uenv of this recipe."),
+        For(jobs=ON_BOTH, example="pytorch-2.6"),
     ] = None
     image: Annotated[
         str,
@@ -49,17 +72,27 @@ class JobRequest:
             help="A uenv (image name and tag), a registry image, or a file.",
             rich_help_panel=IMAGE,
         ),
+        For(form=r"[^\n\r\0]+", example="pytorch/v2.6.0:v1"),
     ] = ""
-    view: Annotated[str, Option("--view", metavar="VIEW", help="The view of the uenv.", rich_help_panel=IMAGE)] = (
-        "default"
-    )
+    view: Annotated[
+        str,
+        Option("--view", metavar="VIEW", help="The view of the uenv.", rich_help_panel=IMAGE),
+        For(jobs=IN_UENVS, example="develop"),
+    ] = "default"
     venv: Annotated[
         str | None,
         Option("--venv", metavar="PATH", help="A Python overlay, packed or unpacked.", rich_help_panel=IMAGE),
+        For(example=".venv"),
     ] = None
-    nodes: Annotated[int | None, Option("--nodes", "-N", metavar="N", help="The number of nodes or pods.")] = None
+    nodes: Annotated[
+        int | None,
+        Option("--nodes", "-N", metavar="N", help="The number of nodes or pods."),
+        For(form=_COUNT, example="2"),
+    ] = None
     gpus: Annotated[
-        int | None, Option("--gpus", metavar="N", help="GPUs per node; default: all.", rich_help_panel=WHAT)
+        int | None,
+        Option("--gpus", metavar="N", help="GPUs per node; default: all.", rich_help_panel=WHAT),
+        For(form=_COUNT, example="2"),
     ] = None
     launcher: Annotated[
         Literal["srun", "torchrun", "none"] | None,
@@ -69,6 +102,7 @@ class JobRequest:
             help="srun or torchrun: start the ranks with it; none: run your command once per node.",
             rich_help_panel=WHAT,
         ),
+        For(batch=True, example="srun"),
     ] = None
     gpu_per_rank: Annotated[
         bool,
@@ -77,11 +111,22 @@ class JobRequest:
             help="Each rank sees only its own GPU, as device 0; default: all GPUs of the node.",
             rich_help_panel=WHAT,
         ),
+        For(),
     ] = False
-    time: Annotated[str, Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00.")] = ""
-    account: Annotated[str, Option("--account", "-A", metavar="NAME", help="Your project in Slurm.")] = ""
+    time: Annotated[
+        str,
+        Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00."),
+        For(jobs=ON_SLURM, form=r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}", example="01:00:00"),
+    ] = ""
+    account: Annotated[
+        str,
+        Option("--account", "-A", metavar="NAME", help="Your project in Slurm."),
+        For(jobs=ON_SLURM, form=_WORD, example="g123"),
+    ] = ""
     partition: Annotated[
-        str, Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM)
+        str,
+        Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM),
+        For(jobs=ON_SLURM, form=_WORD, example="normal"),
     ] = ""
     name: Annotated[
         str,
@@ -92,6 +137,7 @@ class JobRequest:
             help="The name of the job; default: from -o, or else from the program.",
             rich_help_panel=SLURM,
         ),
+        For(jobs=ON_BOTH, form=r"[^/\n\r\0]+", example="train"),
     ] = ""
     workaround: Annotated[
         tuple[str, ...],
@@ -102,14 +148,17 @@ class JobRequest:
             autocompletion=complete.workarounds,
             rich_help_panel=ADVANCED,
         ),
+        For(jobs=ON_BOTH, example="flight-recorder"),
     ] = ()
     option: Annotated[
         tuple[str, ...],
         Option("--option", metavar="OPTION", help="An additional sbatch option.", rich_help_panel=SLURM),
+        For(jobs=ON_SLURM, form=r"(#SBATCH )?-[^\n\r]+", example="'--mem=0'"),
     ] = ()
     mount: Annotated[
         tuple[str, ...],
         Option("--mount", metavar="PATH[:PATH]", help="A directory to mount in the container.", rich_help_panel=IMAGE),
+        For(jobs=IN_CONTAINERS, form=r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?", example="/capstor/store/g123:/data"),
     ] = ()
     annotation: Annotated[
         tuple[str, ...],
@@ -119,6 +168,7 @@ class JobRequest:
             help="An annotation of the container's EDF, such as com.hooks.ssh.enabled=true.",
             rich_help_panel=IMAGE,
         ),
+        For(jobs=IN_EDFS, form=r"[\w-]+(\.[\w-]+)+=[\s\S]*", example="com.hooks.ssh.enabled=true"),
     ] = ()
     env: Annotated[
         tuple[str, ...],
@@ -129,6 +179,7 @@ class JobRequest:
             "(for secrets).",
             rich_help_panel=WHAT,
         ),
+        For(form=r"[A-Za-z_]\w*(=[\s\S]*)?", example="HF_HOME=/data/hf"),
     ] = ()
     workdir: Annotated[
         str,
@@ -138,16 +189,19 @@ class JobRequest:
             help="The working directory; default: where sbatch is called.",
             rich_help_panel=WHAT,
         ),
+        For(jobs=ON_BOTH, form=r"/[^\n\r\0]*", example="/capstor/scratch/cscs/me"),
     ] = ""
     stage: Annotated[
         bool,
         Option("--stage", help="First copy the images to each node (local disk or memory).", rich_help_panel=IMAGE),
+        For(jobs=ON_SLURM, batch=True),
     ] = False
     requeue: Annotated[
         bool,
         Option(
             "--requeue", help="Before the time limit, send SIGUSR1 to the ranks and requeue.", rich_help_panel=SLURM
         ),
+        For(jobs=ON_SLURM, batch=True),
     ] = False
     vet: Annotated[
         bool,
@@ -156,6 +210,7 @@ class JobRequest:
             help="Test each node first; exclude bad ones.",
             rich_help_panel=ADVANCED,
         ),
+        For(jobs=ON_SLURM, batch=True),
     ] = False
     spare: Annotated[
         int | None,
@@ -165,6 +220,7 @@ class JobRequest:
             help="Request N more nodes, so that --vet can exclude bad ones.",
             rich_help_panel=ADVANCED,
         ),
+        For(jobs=ON_SLURM, batch=True, form=_COUNT, example="2"),
     ] = None
     large: Annotated[
         bool,
@@ -173,9 +229,12 @@ class JobRequest:
             help="Add the system's sbatch constraint for large runs, such as GPU boost.",
             rich_help_panel=ADVANCED,
         ),
+        For(jobs=ON_SLURM),
     ] = False
     nccl_test: Annotated[
-        bool, Option("--nccl-test", help="Run the NCCL all-reduce test of the image.", rich_help_panel=WHAT)
+        bool,
+        Option("--nccl-test", help="Run the NCCL all-reduce test of the image.", rich_help_panel=WHAT),
+        For(batch=True),
     ] = False
     pvc: Annotated[
         tuple[str, ...],
@@ -185,30 +244,49 @@ class JobRequest:
             help="A PVC (persistent volume claim) and its mount point in the pods.",
             rich_help_panel=PODS,
         ),
+        For(jobs=ON_PODS, form=r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*", example="scratch:/mnt/scratch"),
     ] = ()
     project: Annotated[
-        str, Option("--project", metavar="NAME", help="Your project in Run:ai.", rich_help_panel=PODS)
+        str,
+        Option("--project", metavar="NAME", help="Your project in Run:ai.", rich_help_panel=PODS),
+        For(jobs=ON_PODS, form=_WORD, example="course-cs-433-user"),
     ] = ""
     node_type: Annotated[
-        str, Option("--node-type", metavar="POOL", help="The node pool, such as h100.", rich_help_panel=PODS)
+        str,
+        Option("--node-type", metavar="POOL", help="The node pool, such as h100.", rich_help_panel=PODS),
+        For(jobs=ON_PODS, example="h100"),
     ] = ""
     uid: Annotated[
-        str, Option("--uid", metavar="UID[:GID]", help="The user and group ID of the pods.", rich_help_panel=PODS)
+        str,
+        Option("--uid", metavar="UID[:GID]", help="The user and group ID of the pods.", rich_help_panel=PODS),
+        For(jobs=ON_PODS, form=r"\d+(:\d+)?", example="1234:5678"),
     ] = ""
     interactive: Annotated[
         bool,
         Option(
             "--interactive", help="Open a shell on a node, or start a pod that waits for you.", rich_help_panel=WHAT
         ),
+        For(jobs=ON_BOTH),
     ] = False
-    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file.")] = None
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="Write the job to this file."),
+        For(example="job.sh"),
+    ] = None
     force: Annotated[
         bool,
         Option("--force", help="Replace generated files that were changed by hand.", rich_help_panel=ADVANCED),
+        For(),
     ] = False
-    submit: Annotated[bool, Option("--submit", help="Submit the job and print its ID.", rich_help_panel=SLURM)] = False
+    submit: Annotated[
+        bool,
+        Option("--submit", help="Submit the job and print its ID.", rich_help_panel=SLURM),
+        For(jobs=ON_BOTH, batch=True),
+    ] = False
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED)
+        bool,
+        Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED),
+        For(),
     ] = False
     words: Annotated[
         tuple[str, ...],
@@ -238,13 +316,13 @@ class JobRequest:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Return the annotations of the EDF. Raises BadInput if an option is not NAME=VALUE."""
-        return named_texts(self.annotation, "--annotation", "com.hooks.ssh.enabled=true")
+        """Return the annotations of the EDF."""
+        return dict(pair.split("=", 1) for pair in self.annotation)
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables of the ranks that have a value. Raises BadInput if a name is missing."""
-        return named_texts((word for word in self.env if "=" in word), "--env", "OMP_NUM_THREADS=8")
+        """Return the variables of the ranks that have a value."""
+        return dict(word.split("=", 1) for word in self.env if "=" in word)
 
     @property
     def passed(self) -> tuple[str, ...]:
