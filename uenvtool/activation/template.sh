@@ -197,7 +197,7 @@ fi
 ue_library @FACT@ @LIBRARY@ @VERSION@ "$ue_folders"
 
 #: nodes
-ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # of the job; empty outside a job
+ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # the nodes of the job, or nothing outside a job
 
 #: cores
 # The cores of a task, divided by its processes: torchrun starts one process per GPU.

@@ -1,4 +1,4 @@
-# Each node unpacks the environment @WHERE@, where its thousands of files open faster.
+# Each node unpacks the environment @WHERE@, where opening its thousands of files is faster.
 environment=@FOLDER@/environment-$SLURM_JOB_ID
 @CLEANER@sbcast --force @IMAGE@ "$environment.tar.gz"
 srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1@CORES@ --cpu-bind=none bash -ec '

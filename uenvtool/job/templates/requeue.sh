@@ -2,7 +2,7 @@
 step=$!
 status=0
 wait "$step" || status=$?
-if [ -n "${again-}" ]; then # time limit: the training has 90 seconds after the signal to write its checkpoint and end
+if [ -n "${again-}" ]; then # at the time limit, the training has 90 seconds after the signal to write its checkpoint and exit
   if timeout 90 tail --pid="$step" -f /dev/null; then
     status=0
     wait "$step" || status=$?
