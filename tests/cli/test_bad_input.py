@@ -53,7 +53,7 @@ WAYS_OUT = {
     "container --tag": "name a recipe (see `uenvtool list containers`)",
     "job check list.yaml": "use `uenvtool check` instead",
     "venv info v": "use `uenvtool show` instead",
-    "build env": "to use the path of that name, write ./env",
+    "build env": "to use the file or directory of that name, write ./env",
     "build nul.yaml": "delete the control character, or save the file as text",
     "build open.yaml": "close the `[` or `{` above",
     "validate empty.lock": "`uenvtool show clariden` (a system)",

@@ -189,7 +189,7 @@ def _with_bases(container: Container) -> list[Container]:
         recipes.append(load_container(below.text, below.position))
         names = [recipe.recipe for recipe in recipes]
         if names[-1] in names[:-1]:
-            hint = "replace `from` by `base` in one of them"
+            hint = "replace `from` with `base` in one of these recipes"
             raise BadInput(f"`from` has a cycle: {' -> '.join(names)}", below.position, hint)
     return recipes
 

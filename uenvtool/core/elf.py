@@ -70,7 +70,7 @@ class _Texts:
             start = self._start + offset
             end = self._content.find(b"\0", start, start + self._left)
             if end < 0:
-                raise ValueError("a text is not terminated, or the texts are larger than the file")
+                raise ValueError("a string is not terminated, or the strings are larger than the file")
             self._known[offset] = bytes(self._content[start:end])
             self._left -= end - start
         return self._known[offset]

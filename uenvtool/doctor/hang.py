@@ -97,7 +97,7 @@ def hang_findings(
     gone = set(world) - set(by_rank)
     if gone and dumps:
         dump = "readable dump" if gone & set(lost) else "dump"
-        reasons.append((GONE, f"{names.of(gone)} left no {dump}, but {_rank_count(len(dumps))} did", gone))
+        reasons.append((GONE, f"{names.of(gone)} wrote no {dump}, but {_rank_count(len(dumps))} did", gone))
     if not reasons:
         reasons += [(ALL_WAIT, *text) for text in _all_wait(groups)]
     for name, detail, ranks in reasons:

@@ -42,8 +42,8 @@ _FIELD_OF = {
 }
 _VARIABLE = re.compile(rf"\$\{{?({'|'.join(_FIELD_OF)})\}}?")
 SCONTROL, SACCT = "scontrol", "sacct"
-NO_SCRIPT = "script: not kept by Slurm"
-NO_ENVIRONMENT = "environment: not kept by Slurm, needs AccountingStoreFlags=job_env"
+NO_SCRIPT = "script: not stored by Slurm"
+NO_ENVIRONMENT = "environment: not stored by Slurm (this requires AccountingStoreFlags=job_env)"
 NO_SACCT = "environment: the program sacct is not on PATH"
 MOST_DIGITS = 10
 """The maximum number of digits to which Slurm pads a number (sbatch(1), FILENAME PATTERN)."""

@@ -162,7 +162,7 @@ def _built(root: RootSpec, system: System, node: NodeType, builder: SystemPackag
         externals = system.packages[name].externals if name in system.packages else ()
         present = ", ".join(str(external.spec) for external in externals)
         raise BadInput(
-            f"{system.name} has no {root.spec}, and no `mount` to build it in",
+            f"{system.name} has neither {root.spec} nor a `mount`, which is needed to build it",
             system.tree.position,
             f"add `mount` to the system{f', or use a compiler that it has: {present}' if present else ''}",
         )

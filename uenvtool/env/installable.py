@@ -265,7 +265,7 @@ def _conflicts(first: Installable, other: Installable) -> Iterator[Problem]:
     position = Position(str(other.folder / MANIFEST))
 
     def problem(reason: str, hint: str) -> Problem:
-        return Problem(f"{other.folder} cannot be in one image with {first.folder}: {reason}", position, hint)
+        return Problem(f"{other.folder} cannot be in the same image as {first.folder}: {reason}", position, hint)
 
     if first.name == other.name:
         hint = "name each environment once; build two environments of one recipe as two images"

@@ -138,7 +138,7 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
             for request in requests:
                 if request.package == pin.package and pin.version and not request.versions.intersects(pin.version):
                     yield Problem(
-                        f"{pin.package}@{request.versions} does not go with {rule.when}, which needs "
+                        f"{pin.package}@{request.versions} is not compatible with {rule.when}, which needs "
                         f"{pin.package}@{pin.version}",
                         request.position,
                         f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "

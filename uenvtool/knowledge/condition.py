@@ -127,4 +127,4 @@ def _term(text: str) -> Term:
         return Term(match[1], "in", tuple(value.strip() for value in match[2].split("|")))
     if match := _PRESENT.match(text):
         return Term(match[2], "absent" if match[1] else "present")
-    raise ConditionSyntaxError(f"{text!r} is not a condition")
+    raise ConditionSyntaxError(f"{text!r} is not a valid condition")

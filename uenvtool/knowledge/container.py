@@ -156,5 +156,5 @@ def _requirements(binder: Binder) -> Iterator[str]:
         except InvalidRequirement as error:
             first = str(error).splitlines()[0]
             binder.problem(
-                f"not a requirement: {first}", node.position, "write a requirement such as metatrain>=2025.1"
+                f"not a valid requirement: {first}", node.position, "write a requirement such as metatrain>=2025.1"
             )

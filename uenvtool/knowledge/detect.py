@@ -245,7 +245,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
         problems.append(unknown("fabric", fabric, FABRICS))
     if gpu and gpus is None:
         hint = f"write MODEL:COUNT, for example --gpu A100:4; known: {', '.join(read(GPUS, GPUS.name).value)}"
-        problems.append(Problem(f"--gpu {gpu!r}: not a known model with a count", hint=hint))
+        problems.append(Problem(f"--gpu {gpu!r}: not a known GPU model with a count", hint=hint))
     BadInput.raise_any(problems)
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
     guessed = {name: why for name, why in properties.guessed.items() if not options.get(name)}

@@ -180,7 +180,10 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
         yield f"mount: {scalar(config['store'])}"
     pin, packages = _pin(config["spack"]), config["spack"].get("packages")
     if packages is None:
-        why = "uenvtool needs a newer Spack, whose packages are separate, so the resolved versions can differ"
+        why = (
+            "uenvtool needs a newer Spack, whose packages are in a separate repository, "
+            "so the resolved versions can differ"
+        )
         yield from left_out(f"Spack {pin.revision} of {pin.url}", why)
         pin, repos = starter[0], {"builtin": starter[1]}
     else:

@@ -23,7 +23,7 @@ from uenvtool.knowledge.yamltree import Node, content, parse, read
 T = TypeVar("T")
 
 MAX_CHAIN = 16
-"""The most files in a chain of `extends`. A reader cannot follow more, and every command reads each of them."""
+"""The maximum number of files in a chain of `extends`. A reader cannot follow more, and every command reads each file."""
 NOT_INHERITED = ("extends", "abstract", "remove")
 
 
@@ -76,7 +76,7 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
         tree = _laid_over(tree, _without_removed(merged, tree), kind)
     elif tree.get("remove") is not None:
         place = tree.value["remove"].key
-        raise BadInput("`remove` without `extends`", place, "delete `remove`, or add `extends`")
+        raise BadInput("`remove` requires `extends`", place, "delete `remove`, or add `extends`")
     loaded[key] = ExtendedTree(tree, (location, *ancestors), frozenset(removed))
     return loaded[key]
 
@@ -128,7 +128,7 @@ def _parents(
         real = os.path.realpath(parent.path)
         if real in chain:
             names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])
-            raise BadInput(f"`extends` forms a circle: {names}", node.position, "remove one of these `extends`")
+            raise BadInput(f"`extends` has a cycle: {names}", node.position, "remove one of these `extends`")
         yield real, parent
 
 

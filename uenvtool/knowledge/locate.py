@@ -146,7 +146,9 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
         if os.path.lexists(path):  # for example a pipe or a broken link, about which `content` raises an error
             content(path, shown(path))
     if origin is None and os.path.lexists(name):
-        raise BadInput(f"unknown {kind.name} {name!r}", hint=f"to use the path of that name, write ./{name}")
+        raise BadInput(
+            f"unknown {kind.name} {name!r}", hint=f"to use the file or directory of that name, write ./{name}"
+        )
     if kind is RECIPE and origin is None and name in available(CONTAINER):
         hint = f"run `uenvtool container {name}`, which writes its files and prints the command for a job in it"
         raise BadInput(f"{name!r} is a container recipe, not the recipe of a uenv", hint=hint)

@@ -76,7 +76,7 @@ def minutes(time: str) -> float:
         return float("inf")
     match = _TIME.fullmatch(time)
     if match is None:
-        raise ValueError(f"{time!r} is not a time limit of sbatch")
+        raise ValueError(f"{time!r} is not a valid time limit for sbatch")
     days, *numbers = (int(part or 0) for part in match.group("days", "first", "second", "third"))
     has_hours = match["days"] or match["third"]  # days-hours:minutes:seconds, else minutes:seconds
     hours, minutes, seconds = numbers if has_hours else [0, *numbers[:2]]

@@ -370,7 +370,7 @@ def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
             target = path.relative_to(directory).as_posix()
             if not path.resolve().is_relative_to(directory.resolve()):
                 hint = "replace the link with a copy of the file"
-                raise BadInput("the link leads out of the recipe's directory", Position(shown(path)), hint)
+                raise BadInput("the link leads to a file outside the recipe's directory", Position(shown(path)), hint)
             additions[target] = Addition(target, path)
     return tuple(additions[target] for target in sorted(additions))
 
@@ -383,7 +383,7 @@ def inside(directory: Path, node: Node) -> Path:
     path = directory / str(node.value)
     if not path.resolve().is_relative_to(directory.resolve()):
         hint = "copy the file into the recipe's directory"
-        raise BadInput(f"{node.value!r} leads out of the recipe's directory", node.position, hint)
+        raise BadInput(f"{node.value!r} is outside the recipe's directory", node.position, hint)
     if not path.is_file():
         hint = f"create the file in {directory}, or correct its name"
         raise BadInput(f"file not found: {node.value!r}", node.position, hint)

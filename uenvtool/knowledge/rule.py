@@ -172,6 +172,6 @@ def _load(location: Location) -> RuleFile:
     for rule in file.rules.values():
         if rule.missing and not rule.with_:
             hint = "add `with`, which selects the part at which the finding is reported"
-            binder.problem("`missing` is set without `with`", rule.position, hint)
+            binder.problem("`missing` requires `with`", rule.position, hint)
     binder.finish()
     return file

@@ -29,7 +29,7 @@ REQUIRED: Policy = "required"
 UNSET: Policy = "unset"
 EXPECTED: Policy = "expected"
 TEMPORARY = "temporary"
-"""The value of `from` for a separate directory on each node. A job can also write this value down."""
+"""The value of `from` for a separate directory on each node. A job can also contain this value literally."""
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 VALUELESS = (UNSET, EXPECTED)
 """The policies that set no value: the variable is removed, or something other than uenvtool sets it."""
@@ -359,7 +359,7 @@ def _variable(binder: Binder, node: Node, name: str, file: str) -> TunedVariable
             binder.problem(f"{name}: {wrong}", setting.position, "correct the value, or the type of the variable")
         if setting.policy == AT_MOST and not (setting.value or "").isdigit():
             hint = "write a whole number under `value`"
-            binder.problem(f"{name}: the policy at-most needs a whole number", setting.position, hint)
+            binder.problem(f"{name}: the policy at-most requires a whole number", setting.position, hint)
     return variable
 
 

@@ -151,7 +151,7 @@ def _named_python(python: str, environ: Mapping[str, str]) -> str:
         candidates = [os.path.join(path, "bin", name) for name in PYTHONS]
         path = next((program for program in candidates if os.access(program, os.X_OK)), path)
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
-        hint = "name a Python that has torch by its program or the directory of its environment"
+        hint = "name a Python program that has torch, or the directory of its environment"
         raise BadInput(f"--base: program not found: '{python}'", hint=hint)
     return os.path.abspath(path)
 
@@ -218,7 +218,9 @@ def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
 def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:
-        hint = "run it on a machine with uenv, start it in a container, or name a Python with --base PYTHON"
+        hint = (
+            "run the command on a machine that has uenv, start it in a container, or name a Python with --base PYTHON"
+        )
         raise ToolMissing(f"--uenv {image}: the program uenv is not on PATH", hint=hint)
     image = os.path.abspath(image) if os.path.isfile(image) else image
     arguments = ["run", image, f"--view={view}", "--"]

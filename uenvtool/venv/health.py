@@ -83,7 +83,7 @@ def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[Py
     except UenvtoolError as error:
         return None, str(error)
     if data is None:
-        return None, completed.stderr or "it prints nothing"
+        return None, completed.stderr or "Python printed nothing"
     environment = data["prefix"] if data["prefix"] != data["base_prefix"] else ""
     directories = tuple(map(str, data["folders"]))
     site = next((directory for directory in directories if environment and directory.startswith(f"{environment}/")), "")

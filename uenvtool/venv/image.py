@@ -187,7 +187,7 @@ def left_out(directory: Path) -> frozenset[bytes]:
     Raises BadInput if the environment has a `meta` that is not the metadata of an image.
     """
     if os.path.lexists(directory / "meta") and not (directory / PACKED).is_file():
-        hint = f"rename it, because an image has its metadata there, and pack {directory.name} again"
+        hint = f"rename it, because an image stores its metadata in meta/, and pack {directory.name} again"
         raise BadInput(f"{directory / 'meta'} cannot be packed", hint=hint)
     names = {b"meta", b".lock", *NOTES}
     for path in directory.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):

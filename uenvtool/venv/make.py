@@ -191,7 +191,7 @@ def _foreign_warnings(plan: OverlayPlan) -> Iterator[str]:
         command = shlex.join(
             ["uenvtool", "venv", path, *(f"{name}=={at}" for name, at in sorted(lost_packages.items()))]
         )
-        yield f"to keep the packages that another tool installed there, run `{command}`"
+        yield f"to keep the packages that another tool installed in {path}, run `{command}`"
 
 
 def _base_warnings(plan: OverlayPlan) -> Iterator[str]:

@@ -86,7 +86,7 @@ def refuse_invalid(request: VenvRequest) -> None:
             hint="install the lock first, and add packages afterwards: `uenvtool venv PATH PACKAGE`",
         )
     if request.no_install_project and not request.from_:
-        hint = "add --from LOCK, or remove it: without --from, the project is installed only if you name it"
+        hint = "add --from LOCK, or remove --no-install-project: a project is otherwise installed only if you name it"
         raise BadInput("--no-install-project requires --from", hint=hint)
     if (request.extra or request.group) and not (request.requirements or request.from_):
         raise BadInput("--extra and --group require a project", hint="add -r pyproject.toml or --from uv.lock")

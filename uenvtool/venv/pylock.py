@@ -286,7 +286,7 @@ def restrict_to_hashes(text: str, request: UserRequest) -> str:
 def _unchecked(table: Mapping[str, Any], requirements: Sequence[UserRequirement]) -> Iterator[Problem]:
     name = canonical(str(table["name"]))
     position = next((requirement.position for requirement in requirements if requirement.position), None)
-    reason = "hashes are checked because one is given or required"
+    reason = "every package needs a hash if one has a hash or if hashes are required"
     if not set(table) & {WHEELS, *SINGLE}:
         hint = f"name a wheel or an archive instead; {reason}"
         yield Problem(f"{name} is a directory or a repository, which has no hash", position, hint)

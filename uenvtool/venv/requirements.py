@@ -141,7 +141,7 @@ def parse(text: str, origin: str = "", position: Position | None = None) -> User
         raise BadInput(f"{specification!r} has more than one line", position, "write one requirement per line")
     misplaced = re.search(r"\s(--[a-z-]+)", specification)
     if misplaced:
-        hint = "build the package yourself with `pip wheel` and name the wheel; only --hash=KIND:HEX is allowed there"
+        hint = "build a wheel with `pip wheel` and name the wheel; only --hash=KIND:HEX may follow a requirement"
         message = f"{specification[: misplaced.start()]}: {misplaced[1]} is not supported after a requirement"
         raise BadInput(message, position, hint)
     requirement = (

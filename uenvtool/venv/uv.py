@@ -91,8 +91,8 @@ _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
     (
         r"Building source distributions is disabled",
         AnswerIsNo,
-        "remove the directories without pyproject.toml and the repositories to see the other packages, or run the "
-        "command without --dry-run: only a build can tell their names",
+        "remove the repositories and the directories without pyproject.toml, because only a build can determine their "
+        "names; to see these packages too, run the command without --dry-run",
     ),
     (
         r"Hash mismatch",

@@ -13,7 +13,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
     errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another path",
-    errno.EDQUOT: "your quota on the disk of {disk} is used up: free some of it, or name another path",
+    errno.EDQUOT: "your quota on the disk of {disk} is used up: delete files there, or name another path",
     errno.EROFS: "{disk} is mounted read-only: name another path",
     errno.EACCES: "you may not write to {folder}: name another path, or ask its owner",
     errno.EPERM: "you may not write to {folder}: name another path, or ask its owner",

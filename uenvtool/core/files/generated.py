@@ -74,7 +74,7 @@ def read_record(folder: Path) -> Record:
     except FileNotFoundError:
         return Record()
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        why = "nested too deep" if isinstance(error, RecursionError) else error
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
         raise BadInput(
             f"this is not a valid record of the files that uenvtool wrote: {why}",
             Position(str(path)),
@@ -88,7 +88,7 @@ def content_inside(folder: Path, name: str) -> bytes | None:
     for part in PurePosixPath(name).parts:
         path = path / part
         if path.is_symlink():
-            hint = "uenvtool follows no links here: move the link away, or choose another directory with -o"
+            hint = "move the symlink away, or choose another directory with -o: uenvtool does not follow symlinks here"
             raise BadInput(f"{path} is a symlink", hint=hint)
     if not os.path.lexists(path):
         return None
@@ -260,5 +260,5 @@ def _refuse_changed(path: Path, *, is_output: bool, force: bool) -> None:
         hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
         raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
     if not force:
-        hint = "make the change in the files that it is generated from, then replace it with --force"
+        hint = "make the change in the files from which this file is generated, then replace the file with --force"
         raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
