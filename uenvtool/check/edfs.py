@@ -22,7 +22,7 @@ class StepEdf:
     """An EDF that a step uses.
 
     offset: the offset of the step's srun command.
-    nodes: the number of nodes of the step, None if unknown.
+    nodes: the number of nodes of the step, or None if it is unknown.
     """
 
     offset: int

@@ -24,7 +24,7 @@ class Buildable:
     """A compiler that Spack can build.
 
     programs: the paths of its programs below its prefix, by language. variants: the default if the recipe names none.
-    fortran: the variant that adds Fortran, "" if no variant is needed.
+    fortran: the variant that adds Fortran, or "" if no variant is needed.
     """
 
     programs: Mapping[str, str]
@@ -50,7 +50,7 @@ BUILDABLE = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
-    """A compiler of an environment. built_by: the compiler that builds it, None if the system provides it.
+    """A compiler of an environment. built_by: the compiler that builds it, or None if the system provides it.
 
     An environment with one version of each package cannot build a compiler and also build the other packages with it.
     Therefore such a compiler is built first, in a separate environment, and is an external of the main environment.

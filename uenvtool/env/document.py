@@ -131,7 +131,6 @@ class Document:
         return Document(self.text[: comma.end() - 1] + self.text[comma.end() : start] + self.text[end:])
 
     def _line_end(self, index: int) -> int:
-        """Return the index after the next line break, or the end of the text if there is none."""
         line_break = self.text.find("\n", index)
         return len(self.text) if line_break < 0 else line_break + 1
 

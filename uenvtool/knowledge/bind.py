@@ -221,7 +221,6 @@ def _boolean(node: Node) -> bool:
 
 
 def _spec(binder: Binder, node: Node) -> Spec:
-    """Return the spec in a node. If the text is not a spec, record a problem and return a spec without a package."""
     try:
         return parse_spec(node.value)
     except SpecSyntaxError as error:

@@ -234,7 +234,6 @@ def contradictions(tuning: Tuning) -> Iterator[Problem]:
 
 
 def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
-    """Yield pairs of settings that set the same variable, or variables that conflict with each other."""
     by_name = grouped((setting.name, index) for index, setting in enumerate(settings))
     pairs = {
         (min(index, second), max(index, second))

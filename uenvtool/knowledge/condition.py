@@ -29,12 +29,12 @@ _ORDER: dict[str, Callable[[Version, Version], bool]] = {
 }
 
 Facts = Mapping[str, str | None]
-"""The known facts, by name. None means that the fact is known to be absent. An empty text means that the software is
+"""The known facts, by name. None means that the fact is known to be absent. An empty string means that the software is
 present in an unknown version."""
 
 
 class ConditionSyntaxError(ValueError):
-    """The error for a text that is not a condition."""
+    """The error for a text that is not a valid condition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,7 @@ def gpu_count() -> int:
 
 
 def fabric_of(providers: str, devices: str) -> str:
-    """Return the network in the outputs of `fi_info -l` and `ibv_devinfo`, or an empty text if they show none."""
+    """Return the network in the outputs of `fi_info -l` and `ibv_devinfo`, or an empty string if they show none."""
     if re.search(r"^cxi:", providers, re.MULTILINE):
         return "slingshot"
     layers = set(re.findall(r"link_layer:\s*(\w+)", devices))
@@ -184,7 +184,7 @@ def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
 def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
     """Return the detected properties of this machine.
 
-    run: A function that returns the output of a program, or an empty text if the program is not installed or fails.
+    run: A function that returns the output of a program, or an empty string if the program is not installed or fails.
     """
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))

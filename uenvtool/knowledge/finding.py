@@ -98,7 +98,7 @@ class KnownFinding:
 class LogFact:
     """A fact about a run, from its log.
 
-    label: The name in the report, or an empty text if the report omits the fact.
+    label: The name in the report, or an empty string if the report omits the fact.
     """
 
     name: Key

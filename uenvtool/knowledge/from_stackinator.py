@@ -301,7 +301,6 @@ def _pins(source: _Source) -> Iterator[str]:
 
 
 def _required(package: str, texts: Iterable[object]) -> dict[str, str] | None:
-    """Return the fields of a pin, or None if the requirement is more than a version, variants and a provider."""
     pin = {"version": "", "variants": "", "provider": ""}
     for text in texts:
         if not isinstance(text, str):
@@ -316,7 +315,6 @@ def _required(package: str, texts: Iterable[object]) -> dict[str, str] | None:
 
 
 def _files(directory: Path, config: Data) -> Iterator[tuple[str, Path]]:
-    """Yield the path of each file that is copied next to the recipe, and the original file."""
     for name in ("modules.yaml", "post-install"):
         if (directory / name).is_file() and (name != "modules.yaml" or config.get("modules", True)):
             yield name, directory / name

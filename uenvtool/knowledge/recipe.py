@@ -174,10 +174,10 @@ class ReFrame:
 class Deployment:
     """The name, the targets and the tests of an image at a site that builds it with Stackinator.
 
-    label: NAME/VERSION, or an empty text.
+    label: NAME/VERSION, or an empty string.
     tag: The tag of the published image.
     clusters: The node types for which each cluster provides the image.
-    post_install: The text of the script that Stackinator runs before it packs the image, or an empty text.
+    post_install: The text of the script that Stackinator runs before it packs the image, or an empty string.
     """
 
     label: str = ""
@@ -221,7 +221,7 @@ class Recipe:
         means that the recipe does not use MPI.
     global_variants: The variant groups that all packages prefer.
     unify: `when_possible` if the environment can contain several versions of a package.
-    modules: The text of Spack's configuration of module files, or an empty text.
+    modules: The text of Spack's configuration of module files, or an empty string.
     """
 
     name: str
@@ -316,7 +316,7 @@ def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
 
 
 def _modules(binder: Binder) -> str:
-    """Return the text of the module configuration, or an empty text if the recipe has none.
+    """Return the text of the module configuration, or an empty string if the recipe has none.
 
     Raises BadInput if the configuration does not generate exactly one kind of module files.
     """

@@ -232,7 +232,7 @@ def settings_of(
 
 
 def hook_sentence(settings: Sequence[Setting]) -> str:
-    """Return a sentence about the settings of a hook, or an empty text without settings.
+    """Return a sentence about the settings of a hook, or an empty string if there are none.
 
     settings: The settings from `Settings.by_hook`.
     """

@@ -127,7 +127,7 @@ class TunedVariable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workaround:
-    """Settings against a symptom, which are used only if the user names the workaround. cost: The disadvantage."""
+    """Settings that fix a symptom and are used only if the user names the workaround. cost: The disadvantage."""
 
     unread: ClassVar[tuple[str, ...]] = ("set",)
     name: Key
@@ -245,7 +245,7 @@ class Tuning:
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
     def set_by(self, setting: Setting) -> str:
-        """Return the program that applies a setting of this tuning, or an empty text if it is uenvtool."""
+        """Return the program that applies a setting of this tuning, or an empty string if it is uenvtool."""
         return self.sets[setting.together].set_by if setting.together else ""
 
     @property
@@ -273,7 +273,7 @@ def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditi
 
 
 def wrong_kind(variable: TunedVariable, value: str) -> str:
-    """Return the reason why a value is invalid for a variable, or an empty text if it is valid."""
+    """Return the reason why a value is invalid for a variable, or an empty string if it is valid."""
     if variable.choices and value not in variable.choices:
         return f"{value!r} is not one of {', '.join(variable.choices)}"
     if variable.type == "flag" and value not in ("0", "1"):

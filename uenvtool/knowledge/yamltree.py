@@ -65,7 +65,7 @@ class Node:
 
 
 def text(node: Node | None, name: str) -> str:
-    """Return the text under a name of a mapping, with folded white space. A missing value is an empty text."""
+    """Return the text under a name of a mapping, with folded white space. A missing value is an empty string."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None
     return "" if child is None or child.value is None else " ".join(str(child.value).split())
 

@@ -121,7 +121,6 @@ def is_loaded(base: Mapping[str, Any]) -> str:
 
 
 def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
-    """Return the command that loads a Python from the host's modules or conda, or an empty string for a bare Python."""
     from uenvtool.knowledge.runtime import all_runtimes
 
     exported = bool(environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"))
@@ -181,7 +180,7 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
 
 
 def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the name and tag of an image in the uenv client's repository, or an empty string if it is not in there.
+    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
 
     A repository stores an image as images/SHA256/store.squashfs (observed with uenv 9.2).
     """
@@ -207,7 +206,7 @@ def is_overlay(root: str | Path) -> bool:
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
-    """Replace this process by the same command inside the uenv of --uenv, or return if --uenv is not given.
+    """Replace this process with the same command inside the uenv of --uenv, or return if --uenv is not given.
 
     Raises ToolMissing if the uenv client is not on PATH.
     """

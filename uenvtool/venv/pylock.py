@@ -263,7 +263,8 @@ def stripped(text: str, names: Collection[str]) -> str:
 def restrict_to_hashes(text: str, request: UserRequest) -> str:
     """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked.
 
-    Raises BadInput if a package has no hash or pin, and AnswerIsNo if none of a package's files has a hash of the user.
+    Raises BadInput if a package has no hash or pin, and AnswerIsNo if none of a package's files has one of the user's
+    hashes.
     """
     requested = (*request.requirements, *request.constraints)
     # As in pip, one hash enables the check for all packages.

@@ -37,7 +37,7 @@ class Unbuilt:
     elsewhere: set[str] = field(default_factory=set)
 
     def options(self, *, of_project: bool) -> Iterator[str]:
-        """Yield the options with which uv builds nothing. of_project: the uv command concerns a project."""
+        """Yield the options with which uv builds nothing. of_project: whether the uv command concerns a project."""
         if of_project:
             yield "--no-build"
             return
@@ -69,7 +69,7 @@ class Unbuilt:
 def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
     """Return the packages that the user wants to build; uv would build them to find their dependencies.
 
-    Raises AnswerIsNo if all packages are built, or if only a build can tell the name of a package.
+    Raises AnswerIsNo if all packages are built, or if only a build can determine the name of a package.
     """
     arguments, env = settings.arguments, settings.environment
     named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]

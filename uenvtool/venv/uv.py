@@ -168,7 +168,7 @@ class Uv:
         return directory
 
     def run(self, arguments: Arguments, *, of_project: bool = False) -> str:
-        """Run uv and return its output on stdout. of_project: the arguments name a project.
+        """Run uv and return its output on stdout. of_project: whether the arguments name a project.
 
         Raises the error of `failure` if uv fails, and UnsafePackage if a package contains a file outside the overlay.
         """
@@ -209,7 +209,7 @@ class Uv:
             return self.run(arguments)
 
     def building_on(self, base: Base, request: UserRequest) -> Uv:
-        """Return uv prepared to build packages with the base's packages, or unchanged if no package is built that way.
+        """Return a Uv that builds packages with the base's packages, or this Uv if no package is built that way.
 
         The base's packages come first. A temporary directory after them contains the build tools that the base lacks,
         and the other packages that the user names. It is not part of the overlay.

@@ -83,7 +83,10 @@ def read_record(folder: Path) -> Record:
 
 
 def content_inside(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file in a directory; None if it is missing. Raises BadInput if its path has a link."""
+    """Return the content of a file in a directory, or None if the file is missing.
+
+    Raises BadInput if its path contains a symlink.
+    """
     path = folder
     for part in PurePosixPath(name).parts:
         path = path / part
@@ -238,7 +241,6 @@ def _free_name(folder: Path, name: str) -> Path:
 
 
 def _digests(entries: Any) -> dict[str, str]:
-    """Return the digest of each name. Raises ValueError if a name is outside the directory."""
     for name, value in entries.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name in (".", RECORD) or "\0" in name:
