@@ -52,7 +52,7 @@ WAYS_OUT = {
     "build": "name one of `uenvtool list recipes`",
     "container --tag": "name a recipe (see `uenvtool list containers`)",
     "job check list.yaml": "put the program and its options after `--`",
-    "build env": "to use the path of that name, write ./env",
+    "build env": "to use the file or directory of that name, write ./env",
     "build nul.yaml": "delete the control character, or save the file as text",
     "build open.yaml": "close the `[` or `{` above",
     "validate empty.lock": "`uenvtool show clariden` (a system)",

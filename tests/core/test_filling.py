@@ -25,5 +25,5 @@ def test_each_mark_becomes_its_value_and_what_only_resembles_one_stays(
 def test_a_mark_without_a_value_and_a_value_without_a_mark_are_refused() -> None:
     with pytest.raises(ValueError, match="@MISPELT@ has no value"):
         filled("@A@ @MISPELT@", A="1")
-    with pytest.raises(ValueError, match="there is no mark @B@"):
+    with pytest.raises(ValueError, match="the template has no mark @B@"):
         filled("@A@", A="1", B="2")

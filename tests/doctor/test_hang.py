@@ -97,7 +97,7 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         dict.fromkeys((0, 1, 3), USUAL),
         {},
         "rank-gone",
-        "rank 2 left no dump, but 3 ranks did",
+        "rank 2 wrote no dump, but 3 ranks did",
     ),
     "a rank that waits for another one is no cause": (
         # rank 0 hangs; rank 1 waits for it in the pair, and so does not come to the others
@@ -246,7 +246,7 @@ def test_rank_with_an_empty_dump_is_gone(cli: Cli, place: Path) -> None:
     folder = write(place / "d", {0: [call(1)], 1: [call(1)], 3: [call(1)]})
     (folder / "flight_rank_2").write_bytes(b"")
 
-    assert found(cli, folder) == [("rank-gone", "rank 2 left no readable dump, but 3 ranks did")]
+    assert found(cli, folder) == [("rank-gone", "rank 2 wrote no readable dump, but 3 ranks did")]
 
 
 def test_pickle_with_a_function_is_rejected(cli: Cli, place: Path) -> None:
@@ -261,7 +261,7 @@ def test_pickle_with_a_function_is_rejected(cli: Cli, place: Path) -> None:
 
     assert not (place / "ran").exists()
     assert "the dump refers to posix.system" in answer.stdout
-    assert "rank 1 left no readable dump" in answer.stdout
+    assert "rank 1 wrote no readable dump" in answer.stdout
 
 
 def test_expanding_dump_has_a_small_summary(place: Path) -> None:

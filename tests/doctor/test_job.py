@@ -183,8 +183,8 @@ def test_data_missing_from_accounting_is_listed_as_skipped(cli: Cli, accounting:
 
     assert report(cli)["unseen"] == [
         "output: the file does not exist or its name is unknown",
-        "script: not kept by Slurm",
-        "environment: not kept by Slurm, needs AccountingStoreFlags=job_env",
+        "script: not stored by Slurm",
+        "environment: not stored by Slurm (this requires AccountingStoreFlags=job_env)",
     ]
 
 

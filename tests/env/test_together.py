@@ -144,6 +144,6 @@ def test_what_keeps_them_apart_is_said_at_its_file(tmp_path: Path, differing: di
     with pytest.raises(BadInput) as error:
         together([first, other])
 
-    assert f"{other.folder}/spack.yaml: {other.folder} cannot be in one image with {first.folder}: {message}" in str(
+    assert f"{other.folder}/spack.yaml: {other.folder} cannot be in the same image as {first.folder}: {message}" in str(
         error.value
     ).replace(":1:1", "")

@@ -121,7 +121,7 @@ def test_an_addition_that_is_a_link_out_of_the_folder_is_refused(write: Write) -
     link.parent.mkdir(parents=True)
     link.symlink_to(secret)
 
-    with pytest.raises(BadInput, match="leads out of the recipe's directory"):
+    with pytest.raises(BadInput, match="leads to a file outside the recipe's directory"):
         load_recipe("mine")
 
 

@@ -17,7 +17,7 @@ def test_a_machine_is_recognised_by_what_a_file_of_its_says(write: Write) -> Non
     for system, value in (("other", "theirs"), ("mine", "ours")):
         write(f"systems/{system}.yaml", f"extends: clariden\nrecognise:\n- {{file: {name}, value: {value}}}\n")
 
-    assert recognised({}) == ("mine", f"{name} says ours")
+    assert recognised({}) == ("mine", f"{name} contains ours")
     name.write_text("elsewhere")
     assert recognised({}) is None
 

@@ -187,4 +187,4 @@ def test_a_signature_or_a_package_that_was_changed_is_not_taken(
 
     assert signed
     assert answer.code == 0, answer.stderr
-    assert re.search("built because the caches do not have them.*greeting-1.0", answer.stderr)
+    assert re.search("built because no build cache has them.*greeting-1.0", answer.stderr)

@@ -137,7 +137,7 @@ def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(
     answer = done("venv", "v", "-r", "environment.yml", "-r", "more.yml")
 
     assert inside("v") == {"light"}
-    told = "conda packages are not installed; add the ones that you need to the command"
+    told = "uenvtool does not install conda packages; add the packages that you need to the command"
     assert f"environment.yml: {told}: c::numpy=2=mkl\n" in answer.stderr
     assert f"more.yml: {told}: zlib\n" in answer.stderr
     assert f"environment.yml: the base has torch {TORCH}" in answer.stderr

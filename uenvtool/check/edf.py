@@ -40,7 +40,7 @@ def read_edf(text: str, shown: str) -> CheckedFile:
 
 
 def netstack_of(edf: CheckedFile) -> str | None:
-    """Return the `netstack.source` of an EDF's NCCL hook: empty if it is not set, None if the hook is not enabled."""
+    """Return the `netstack.source` of an EDF's NCCL hook: "" if it is not set, and None if the hook is not enabled."""
     entries = {part.name: part.text for part in edf.of("entry")}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None

@@ -228,7 +228,6 @@ def _outer(launch: Launch) -> Part:
 
 
 def _bare_wait(context: Context) -> Iterator[Hit]:
-    """Yield a `wait` without a process ID after programs that run in the background."""
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
     started = [_outer(other) for other in context.launches if _outer(other).background and other.part.scope == BATCH]
     if any(FUNCTION in _outer(other).around for other in context.launches):
@@ -243,7 +242,6 @@ def _bare_wait(context: Context) -> Iterator[Hit]:
 
 
 def _piped_launch(context: Context) -> Iterator[Hit]:
-    """Yield `tee` after a training program if the exit code of the pipe is that of tee."""
     fails = any(part.name == "set" and "pipefail" in part.text for part in context.commands)
     if fails or context.mentions("PIPESTATUS"):
         return

@@ -68,7 +68,7 @@ class Launch:
 
     argv: the program's name and its arguments.
     step: the command with srun, or the container command in the batch script.
-    starter: the program that starts it on the nodes, such as srun; None if the batch script starts it.
+    starter: the program that starts it on the nodes, such as srun, or None if the batch script starts it.
     shape: the resources of its step.
     ranks: the number of ranks that the launcher starts per node.
     nodes: the number of nodes that the launcher waits for.
@@ -85,7 +85,7 @@ class Launch:
 
     @property
     def of_node(self) -> int:
-        """Return the number of ranks per node, 0 if unknown."""
+        """Return the number of ranks per node, or 0 if it is unknown."""
         return (self.ranks or 0) * ((self.shape.tasks or 0) if self.starter else 1)
 
 
@@ -133,7 +133,6 @@ def job_shape(source: CheckedFile, values: Values) -> Shape:
 
 
 def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values) -> Shape:
-    """Return the resources of a step. The step's options override those of the job."""
     both = {**requested, **step}
     nodes = values.number(both["nodes"].split("-")[0]) if "nodes" in both else None
     total = values.number(both["ntasks"]) if "ntasks" in both else None

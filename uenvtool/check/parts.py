@@ -69,7 +69,7 @@ class Part:
     text: the value, or the text of the whole command.
     offset, end: the range in the file's text.
     argv: the program and arguments of a command.
-    step: the offset of the command that starts the enclosing step, -1 outside a step.
+    step: the offset of the command that starts the enclosing step, or -1 outside a step.
     path: the branches and loops around the part.
     exported: whether programs see the variable.
     literal: whether the part is in single quotes.

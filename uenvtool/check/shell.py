@@ -168,7 +168,6 @@ def _line_end(text: str, position: int) -> int:
 
 
 def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str], ShellCommand]]) -> int:
-    """Set the body of each pending heredoc, and return the offset after the last one."""
     for mark, command in heredocs:
         ended = re.compile(rf"^\t*{re.escape(mark['mark'])}$", re.MULTILINE).search(text, position)
         command.body = Piece("quoted" if mark["quote"] else "heredoc", position, ended.start() if ended else len(text))

@@ -99,7 +99,6 @@ def unguarded(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
 
 
 def _default(value: str) -> str:
-    """Return the default in `${NAME:-VALUE}`, or the value itself."""
     match = re.fullmatch(r"\$\{\w+:?-([^$}]*)\}", value)
     return match[1] if match else value
 

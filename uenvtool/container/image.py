@@ -134,7 +134,7 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
 
 
 def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Image:
-    """Return the image of a plan. command: the command that regenerates it. is_small: without tests and pipeline.
+    """Return the image of a plan. command: the command that regenerates it. is_small: omit tests and pipeline.
 
     The hashes in its names do not include the command, since it does not affect the contents of the image.
     """
@@ -186,10 +186,6 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 
 
 def _activation(plan: ContainerPlan) -> Settings | None:
-    """Return the settings of the system's containers, or None without a runtime that reads an EDF.
-
-    Raises BadInput if the image has a kind that no runtime of the system supports.
-    """
     runtime = _runtime_of_kind(plan) if plan.kind else plan.edf_reader
     if runtime is None:
         if plan.kind:

@@ -183,19 +183,17 @@ def _system(name: str | None, home: str) -> System:
 
 
 def _with_bases(container: Container) -> list[Container]:
-    """Return a recipe and the recipes that it builds on, the nearest first. Raises BadInput if `from` has a cycle."""
     recipes = [container]
     while (below := recipes[-1].from_) is not None:
         recipes.append(load_container(below.text, below.position))
         names = [recipe.recipe for recipe in recipes]
         if names[-1] in names[:-1]:
-            hint = "replace `from` by `base` in one of them"
+            hint = "replace `from` with `base` in one of these recipes"
             raise BadInput(f"`from` has a cycle: {' -> '.join(names)}", below.position, hint)
     return recipes
 
 
 def _components(container: Container) -> dict[str, Component]:
-    """Return the components that a recipe names. Raises BadInput with the problems of all components."""
     components: dict[str, Component] = {}
     problems: list[Problem] = []
     for choice in container.components:
@@ -365,7 +363,6 @@ def _command(run: Sequence[str], reason: str, values: dict[str, str], options: S
 
 
 def _holds(entry: ConditionalValue, facts: Facts) -> bool:
-    """Return whether the condition of an entry holds. Raises BadInput if it refers to an unknown fact."""
     for term in entry.when.terms:
         if term.fact not in facts:
             raise BadInput([unknown("fact", term.fact, facts, entry.position)])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 USUAL_COLUMNS = 80
 LEAST_COLUMN = 30
-"""Columns that the last column of a table needs. With fewer, all columns of the table become narrower."""
+"""The minimum width of the last column of a table. On a narrower terminal, all columns of the table become narrower."""
 BEGINNINGS = {"error:": "red", "warning:": "yellow", "hint:": "dim"}
 """The first words of messages on stderr, and their styles."""
 

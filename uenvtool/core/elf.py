@@ -36,7 +36,7 @@ class Needs:
 
 
 def needs_of(path: str, *, symbols: bool = False) -> Needs:
-    """Return the dependencies of a file; empty if it is not a readable ELF file.
+    """Return the dependencies of a file, which are empty if it is not a readable ELF file.
 
     symbols: also read the names of its symbols. Only the parts of the file that are needed are read.
     """
@@ -48,7 +48,7 @@ def needs_of(path: str, *, symbols: bool = False) -> Needs:
 
 
 def needs(content: Content, *, symbols: bool = False) -> Needs:
-    """Return the dependencies in the content of a 64-bit ELF file; empty if it is another file or damaged."""
+    """Return the dependencies in the content of a 64-bit ELF file; empty if the file is damaged or of another kind."""
     try:
         return _needs(content, symbols) if content[:5] == MAGIC + b"\2" else Needs()
     except (struct.error, ValueError, IndexError, OverflowError):
@@ -70,7 +70,7 @@ class _Texts:
             start = self._start + offset
             end = self._content.find(b"\0", start, start + self._left)
             if end < 0:
-                raise ValueError("a text is not terminated, or the texts are larger than the file")
+                raise ValueError("a string is not terminated, or the strings are larger than the file")
             self._known[offset] = bytes(self._content[start:end])
             self._left -= end - start
         return self._known[offset]
@@ -133,7 +133,6 @@ def _symbols(content: Content, order: str, texts: _Texts) -> tuple[frozenset[byt
 
 
 def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int:
-    """Return the offset in the file of an address. Raises ValueError if no segment contains the address."""
     for kind, offset, start, size in segments:
         if kind == _LOAD and start <= address < start + size:
             return offset + address - start

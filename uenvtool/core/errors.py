@@ -95,7 +95,7 @@ class ToolMissing(UenvtoolError):
 
     @classmethod
     def not_on_path(cls, program: str, hint: str) -> ToolMissing:
-        """Return the error for a program that is not on PATH. hint: how to get it."""
+        """Return the error for a program that is not on PATH. hint: the way to install it."""
         return cls(f"the program {program} is not on PATH", hint=hint)
 
 
@@ -108,7 +108,7 @@ MAX_LISTED = 12
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """Return a question with the known names that are most similar to `name`, ignoring case; empty if none is similar.
+    """Return a question with the known names that are most similar to `name`, ignoring case, or "" if none is.
 
     count: the largest number of names in the question. The most similar name is first.
     """

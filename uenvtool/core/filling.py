@@ -15,8 +15,8 @@ def filled(text: str, **values: str) -> str:
     """
     names = set(_MARK.findall(text))
     if names != set(values):
-        unfilled = ", ".join(f"@{name}@ has no value" for name in sorted(names - set(values)))
-        unused = ", ".join(f"there is no mark @{name}@" for name in sorted(set(values) - names))
+        unfilled = ", ".join(f"the mark @{name}@ has no value" for name in sorted(names - set(values)))
+        unused = ", ".join(f"the template has no mark @{name}@" for name in sorted(set(values) - names))
         raise ValueError("; ".join(part for part in (unfilled, unused) if part))
     return _MARK.sub(lambda mark: values[mark[1]], text)
 

@@ -80,14 +80,14 @@ def in_container(environ: Mapping[str, str]) -> bool:
 
 
 def container_name(environ: Mapping[str, str]) -> str:
-    """Return the name of this container from its image or runtime; empty if neither sets one."""
+    """Return the name of this container from its image or runtime, or an empty string if neither sets one."""
     if environ.get("NVIDIA_PYTORCH_VERSION"):
         return f"nvcr.io/nvidia/pytorch:{environ['NVIDIA_PYTORCH_VERSION']}-py3"
     return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
 
 
 def current_job(environ: Mapping[str, str]) -> CurrentJob | None:
-    """Return the current Slurm job or Kubernetes pod; None on a login node or a personal machine."""
+    """Return the current Slurm job or Kubernetes pod, or None on a login node or a personal machine."""
     if environ.get("SLURM_JOB_ID"):
         return CurrentJob(scheduler=SLURM, id=environ["SLURM_JOB_ID"])
     if environ.get("KUBERNETES_SERVICE_HOST"):

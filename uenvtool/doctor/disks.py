@@ -83,7 +83,7 @@ def directory_at(path: str, mounted: dict[str, str]) -> Directory:
 
 
 def wrong_disks(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield the files and settings that slow down or fill a disk, or are short of memory."""
+    """Yield a fault for each directory or setting that slows down or fills a disk, and if /dev/shm is nearly full."""
     venv = snapshot.disks.venv
     if venv and venv.disk in SHARED and venv.files >= MANY_FILES:
         detail = f"{venv.path}, at least {venv.files} files on {venv.disk}"

@@ -103,7 +103,7 @@ def _is_dump(path: Path) -> bool:
 
 
 def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[list[RankDump], list[str], set[int]]:
-    """Return the dumps by rank, a message for each dump that cannot be read, and the ranks of these dumps.
+    """Return the readable dumps sorted by rank, a message for each unreadable dump, and the ranks of these dumps.
 
     memory_bytes: the memory limit of each reader process.
     """

@@ -89,7 +89,6 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
 
 
 def _origin(files: Sequence[Path]) -> dict[str, Any]:
-    """Return the name of a run's log and its modification time; for standard input, the current time."""
     path = files[0]
     seconds = path.stat().st_mtime if path.is_file() else time.time()
     return {"name": path.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))}

@@ -37,7 +37,7 @@ class Finding:
     place: FILE:LINE in a log.
     text: the text of this line.
     count: the number of lines that show the problem.
-    nodes, ranks: the nodes and ranks that show it; empty if all do or if unknown.
+    nodes, ranks: the nodes and ranks that show the problem; empty if all of them do or if they are unknown.
     """
 
     known: KnownFinding
@@ -51,7 +51,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """Return the nodes, or else the ranks, as text; empty if the detail already contains them."""
+        """Return the nodes, or else the ranks, as text, or an empty string if the detail already contains them."""
         ranks = f"rank {brief_ranks(self.ranks)}" if self.ranks else ""
         text = f"on {brief_nodes(self.nodes)}" if self.nodes else ranks
         is_in_detail = re.search(rf"{re.escape(text)}(?![\w,-])", self.detail)

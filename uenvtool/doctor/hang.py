@@ -1,4 +1,4 @@
-"""Diagnosis of hangs: find the rank for which the others wait, from the flight recorder dumps of all ranks."""
+"""Diagnosis of hangs: finds the rank that the others are waiting for, using the flight recorder dumps of all ranks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def hang_findings(
     gone = set(world) - set(by_rank)
     if gone and dumps:
         dump = "readable dump" if gone & set(lost) else "dump"
-        reasons.append((GONE, f"{names.of(gone)} left no {dump}, but {_rank_count(len(dumps))} did", gone))
+        reasons.append((GONE, f"{names.of(gone)} wrote no {dump}, but {_rank_count(len(dumps))} did", gone))
     if not reasons:
         reasons += [(ALL_WAIT, *text) for text in _all_wait(groups)]
     for name, detail, ranks in reasons:
@@ -117,7 +117,7 @@ class _RankNames:
         self._nodes = nodes
 
     def node(self, rank: int) -> str:
-        """Return the node of a rank, empty if unknown."""
+        """Return the node of a rank, or an empty string if the node is unknown."""
         if self._per_node and rank // self._per_node < len(self._nodes):
             return self._nodes[rank // self._per_node]
         return ""
@@ -132,7 +132,7 @@ class _RankNames:
 
 @cache
 def _numbers(text: str) -> tuple[int, ...]:
-    """Return the ranks in a JSON list, empty if the text is not one."""
+    """Return the ranks in a JSON list, or an empty tuple if the text is not such a list."""
     try:
         return tuple(sorted(int(rank) for rank in json.loads(text)))
     except (ValueError, TypeError):

@@ -127,7 +127,6 @@ def _outputs(record: JobRecord, submitted: Submission, options: Mapping[str, str
 
 
 def _dumps(record: JobRecord, submitted: Submission) -> Iterator[Path]:
-    """Yield the flight recorder dumps, if the script or the job's environment sets their path."""
     set_in_script = {part.name: part.text for part in submitted.parts if part.kind == "variable"}
     variables = {"PWD": ".", "SLURM_SUBMIT_DIR": ".", **set_in_script}
     for name in DUMP_FILES:
@@ -151,7 +150,6 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
 
 
 def _script_problems(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
-    """Yield the problems that `uenvtool check` finds in the script, except hints."""
     for problem in submitted.problems:
         if problem.rule.id not in known and problem.severity != HINT:
             same = {name: getattr(problem.rule, name) for name in ("id", "what", "fix", "source", "position")}

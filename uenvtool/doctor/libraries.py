@@ -89,7 +89,7 @@ def found_in(directories: Iterable[str], pattern: str) -> tuple[str, ...]:
 
 
 def driver_cuda() -> int:
-    """Return the major version of the newest CUDA that the driver supports, from libcuda; 0 without a driver."""
+    """Return the major version of the newest CUDA that the driver supports, from libcuda, or 0 without a driver."""
     version = ctypes.c_int(0)
     try:
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
@@ -99,7 +99,6 @@ def driver_cuda() -> int:
 
 
 def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
-    """Return the providers that libfabric's fi_info lists, if FI_PROVIDER is set, or None."""
     program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
     try:
         answer = processes.run([program, "-l"], env=environ) if program else None
@@ -117,7 +116,6 @@ def _lacking(plugins: tuple[str, ...], directories: Sequence[str]) -> Iterator[s
 
 
 def _resolved(path: str, needed: Needs, library: str, directories: Sequence[str]) -> str:
-    """Return the path where the loader finds a library that the file `path` needs, or an empty string."""
     run_path = [entry.replace("$ORIGIN", os.path.dirname(os.path.realpath(path))) for entry in needed.folders]
     candidates = (os.path.join(directory, library) for directory in [*run_path, *directories])
     return next(filter(os.path.exists, candidates), "")
@@ -140,7 +138,7 @@ def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, directorie
 
 
 def wrong_libraries(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield missing, conflicting and outdated libraries."""
+    """Yield a fault for each missing, conflicting or outdated library."""
     if snapshot.is_at_work:
         yield from _plugin(snapshot.environ.get("NCCL_NET", ""), snapshot.libraries)
         yield from _provider(snapshot.environ.get("FI_PROVIDER", ""), snapshot.libraries.providers)
@@ -154,9 +152,10 @@ def wrong_libraries(snapshot: Snapshot) -> Iterator[Fault]:
 
 
 def _interfaces(libraries: Libraries) -> Iterator[Fault]:
-    """Yield two MPI libraries with different versions (libmpi.so.12 is MPICH's, libmpi.so.40 is Open MPI's).
+    """Yield a fault if MPI libraries of different versions are found.
 
-    The libraries on the library path and the ones that Python packages are linked with are compared.
+    libmpi.so.12 is MPICH's, and libmpi.so.40 is Open MPI's. The check compares the libraries on the library path and
+    the libraries that Python packages are linked with.
     """
     versions: dict[str, str] = {}
     needed = [(user.mpi, f"{user.mpi} needed by {user.path}") for user in libraries.mpi_users]
@@ -169,7 +168,6 @@ def _interfaces(libraries: Libraries) -> Iterator[Fault]:
 
 
 def _plugin(network: str, libraries: Libraries) -> Iterator[Fault]:
-    """Yield an NCCL network whose plugin is missing or cannot be loaded."""
     if network in BUILT_IN:
         return
     if not libraries.found.get(PLUGIN):
@@ -180,7 +178,7 @@ def _plugin(network: str, libraries: Libraries) -> Iterator[Fault]:
 
 
 def _provider(requested: str, offered: frozenset[str] | None) -> Iterator[Fault]:
-    """Yield a value of FI_PROVIDER that libfabric does not offer. A list that begins with `^` excludes providers."""
+    """Yield a fault if libfabric does not offer the value of FI_PROVIDER. A leading `^` excludes providers."""
     is_exclusion = requested.startswith("^")
     if requested and offered is not None and not is_exclusion and not set(re.split("[,;]", requested)) & offered:
         names = ", ".join(sorted(offered)) or "no provider"
@@ -188,7 +186,7 @@ def _provider(requested: str, offered: frozenset[str] | None) -> Iterator[Fault]
 
 
 def _driver(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield the first package that needs a newer major version of CUDA than the driver supports."""
+    """Yield a fault for the first package that needs a newer major version of CUDA than the driver supports."""
     for package in snapshot.python.packages if snapshot.python else ():
         match = _CUDA.search(f"+{package.version.partition('+')[2]}" if package.name == "torch" else package.name)
         if match and 0 < snapshot.libraries.driver_cuda < int(match[1] or match[2]):

@@ -39,7 +39,7 @@ def memory_disk() -> tuple[int, int] | None:
 
 
 def core_limit() -> int:
-    """Return the maximum bytes of a core dump, -1 without limit."""
+    """Return the maximum size of a core dump in bytes, or -1 if there is no limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CORE)
     return -1 if soft == resource.RLIM_INFINITY else soft
 
@@ -77,7 +77,7 @@ def _text(path: Path) -> str:
 
 
 def wrong_process(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield more threads than cores, and the reasons why ranks cannot join the rendezvous."""
+    """Yield a fault if there are more threads than cores, and for each reason why ranks cannot join the rendezvous."""
     threads = snapshot.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if snapshot.cores and threads.isdecimal() and int(threads[:9]) > snapshot.cores:
         detail = f"{threads} threads on {snapshot.cores} core{'' if snapshot.cores == 1 else 's'}"

@@ -114,7 +114,7 @@ def under(run: Run, row: Measured) -> float | None:
 
 
 def verdict(run: Run, row: Measured) -> str:
-    """Return the verdict on a row, empty if its size has no figure for comparison."""
+    """Return the verdict on a row, or an empty string if its size has no figure for comparison."""
     is_tcp = run.network == TCP and run.nodes != 1
     if row.wrong:
         return f"broken: {'MPI' if run.test.startswith(OF_MPI) else 'NCCL'} corrupts data"

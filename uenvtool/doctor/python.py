@@ -16,7 +16,7 @@ _OF_PYTHON = re.compile(r"/python(3\.\d+)(?:/|\Z)")
 
 
 def wrong_packages(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield the packages that wrongly take precedence, and search paths of another Python."""
+    """Yield a fault for packages that wrongly take precedence, and for search paths of another Python."""
     if snapshot.python is None:
         return
     yield from _other_python(snapshot, snapshot.python)
@@ -68,7 +68,7 @@ def _listed(pairs: list[tuple[PythonPackage, PythonPackage]]) -> str:
 
 
 def wrong_overlay(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a packed overlay older than its directory, and packages compiled for another numpy or torch."""
+    """Yield a fault if a packed overlay is older than its directory, or if a package is for another numpy or torch."""
     if snapshot.python is None:
         return
     overlay = snapshot.python.overlay

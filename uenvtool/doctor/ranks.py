@@ -56,7 +56,7 @@ class CurrentRank:
 
     size: the number of ranks.
     node: the node of this process.
-    nodes: the node of each rank, empty if unknown.
+    nodes: the node of each rank; empty if the nodes are unknown.
     """
 
     rank: int
@@ -169,7 +169,7 @@ def examine_ranks(
 
 
 def _step(environ: Mapping[str, str]) -> str:
-    """Return a suffix that distinguishes this run from others in the same directory, empty outside of Slurm."""
+    """Return a suffix that distinguishes this run from others in the same directory, or "" outside of Slurm."""
     names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
     return "".join(f"-{environ.get(name, 0)}" for name in names) if environ.get(names[0]) else ""
 
@@ -204,7 +204,6 @@ def _claimed(mark: Path) -> bool:
 
 
 def _names(directory: Path, kinds: Iterable[str]) -> list[str]:
-    """Return the names of the ranks' files, empty if the directory no longer exists."""
     try:
         names = os.listdir(directory)
     except OSError:
@@ -222,7 +221,6 @@ def _clear(directory: Path, *, keep_mark: bool) -> None:
 
 
 def _collected(directories: Sequence[Path], rank: CurrentRank | None) -> Examination:
-    """Return the combined result of the files in the directories. Raises BadInput if there are no files."""
     reports, begun = {}, {}
     for path in (directory / name for directory in directories for name in _names(directory, (BEGUN, SEEN))):
         data = _data(path)
@@ -271,7 +269,6 @@ def combined(
 
 
 def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    """Yield a finding for each value that differs between ranks, naming the ranks without the most frequent value."""
     by_name: dict[str, dict[str, list[RankReport]]] = defaultdict(lambda: defaultdict(list))
     for report in reports:
         for name, value in report.values.items():
@@ -297,7 +294,6 @@ def _nodes_of(reports: Iterable[RankReport]) -> str:
 
 
 def _shared_findings(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    """Yield each finding of the ranks once, with its nodes unless all ranks have it."""
     by_id: dict[str, dict[str, list[RankReport]]] = defaultdict(lambda: defaultdict(list))
     for report in reports:
         for name, detail in report.faults:

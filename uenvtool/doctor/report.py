@@ -115,7 +115,6 @@ def _whole(finding: Finding) -> str:
 
 
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
-    """Yield the findings as a shell script: commands where possible, otherwise comments, each command once."""
     given: set[str] = set()
     for finding in findings:
         yield f"# {finding.known.severity}: {plain_line_of(finding)}"

@@ -14,7 +14,7 @@ from uenvtool.knowledge.options import ThisSystemName
 class DoctorRequest:
     """The arguments and options of one `uenvtool doctor` call.
 
-    The first that is given decides the input: logs, a Slurm job, all ranks of this job, or else this shell.
+    The input is the first of these that the user gives: logs, a Slurm job, all ranks of this job, or else this shell.
     """
 
     files: Annotated[

@@ -81,7 +81,6 @@ def examine_shell(
 
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
-    """Yield the findings in the messages that Python prints at its start, such as an overlay's about its base."""
     if not printed:
         return
     findings = examined(read_logs([("python", io.BytesIO(printed.encode()))], Scanner(known)), known).findings

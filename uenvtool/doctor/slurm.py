@@ -42,8 +42,8 @@ _FIELD_OF = {
 }
 _VARIABLE = re.compile(rf"\$\{{?({'|'.join(_FIELD_OF)})\}}?")
 SCONTROL, SACCT = "scontrol", "sacct"
-NO_SCRIPT = "script: not kept by Slurm"
-NO_ENVIRONMENT = "environment: not kept by Slurm, needs AccountingStoreFlags=job_env"
+NO_SCRIPT = "script: not stored by Slurm"
+NO_ENVIRONMENT = "environment: not stored by Slurm (this requires AccountingStoreFlags=job_env)"
 NO_SACCT = "environment: the program sacct is not on PATH"
 MOST_DIGITS = 10
 """The maximum number of digits to which Slurm pads a number (sbatch(1), FILENAME PATTERN)."""
@@ -54,8 +54,8 @@ class JobRecord:
     """The data that Slurm keeps about a job.
 
     facts: the properties, by scontrol's names.
-    script: the batch script, empty if not kept.
-    environment: the environment variables at submission, None if not kept.
+    script: the batch script, or an empty string if Slurm did not store it.
+    environment: the environment variables at submission, or None if Slurm did not store them.
     unseen: the data that is not available, with the reason.
     """
 
@@ -75,7 +75,7 @@ def shown_facts(answer: str) -> dict[str, str]:
 
 
 def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
-    """Return the facts in the output of `sacct --parsable2` with the given columns, empty if it has no row."""
+    """Return the facts in the output of `sacct --parsable2` with the given columns; no facts if it has no row."""
     row = answer.strip().splitlines()[:1]
     values = row[0].split("|", len(columns) - 1) if row else []
     facts = {COLUMNS[column]: value for column, value in zip(columns, values, strict=False) if value}
@@ -84,7 +84,7 @@ def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
 
 
 def kept_text(answer: str) -> str:
-    """Return the first job's text in the output of `sacct --batch-script` or `--env-vars`, empty if not kept."""
+    """Return the first job's text in the output of `sacct --batch-script` or `--env-vars`, or "" if Slurm has none."""
     rule = _RULE.search(answer)
     if rule is None:
         return ""
@@ -177,7 +177,6 @@ def _kept(job: str, option: str) -> str:
 
 
 def _output(command: Sequence[str]) -> str:
-    """Return the output of a Slurm command, empty if it is not installed or fails."""
     if shutil.which(command[0]) is None:
         return ""
     done = processes.run(command)

@@ -61,8 +61,8 @@ class Libraries:
     plugin_lacks: the libraries that the NCCL plugin needs and the loader does not find.
     mpi_users: the compiled files of Python packages that need an MPI library.
     gone: the directories in LD_LIBRARY_PATH that do not exist.
-    providers: the providers that libfabric offers, None if unknown.
-    driver_cuda: the major version of the newest CUDA that the driver supports, 0 without a driver.
+    providers: the providers that libfabric offers, or None if they are unknown.
+    driver_cuda: the major version of the newest CUDA that the driver supports, or 0 if there is no driver.
     """
 
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class Snapshot:
     cores: the number of cores that this process may use.
     absent: the paths in variables that do not exist, by variable.
     shm: the free and total bytes of /dev/shm.
-    core_limit: the maximum bytes of a core dump, -1 without limit.
+    core_limit: the maximum size of a core dump in bytes, or -1 if there is no limit.
     listening: the ports on which a process listens.
     unresolved: the host names that do not resolve to an address.
     """

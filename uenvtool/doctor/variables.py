@@ -114,7 +114,10 @@ def absent_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def wrong_variables(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield missing, wrong, forbidden and conflicting variables. Missing ones are only reported where training runs."""
+    """Yield a fault for each missing, wrong, forbidden or conflicting variable.
+
+    Missing variables are reported only where training runs.
+    """
     if snapshot.tuned is None:
         return
     missing = []

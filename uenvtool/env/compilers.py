@@ -24,7 +24,7 @@ class Buildable:
     """A compiler that Spack can build.
 
     programs: the paths of its programs below its prefix, by language. variants: the default if the recipe names none.
-    fortran: the variant that adds Fortran, "" if no variant is needed.
+    fortran: the variant that adds Fortran, or "" if no variant is needed.
     """
 
     programs: Mapping[str, str]
@@ -50,7 +50,7 @@ BUILDABLE = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
-    """A compiler of an environment. built_by: the compiler that builds it, None if the system provides it.
+    """A compiler of an environment. built_by: the compiler that builds it, or None if the system provides it.
 
     An environment with one version of each package cannot build a compiler and also build the other packages with it.
     Therefore such a compiler is built first, in a separate environment, and is an external of the main environment.
@@ -162,7 +162,7 @@ def _built(root: RootSpec, system: System, node: NodeType, builder: SystemPackag
         externals = system.packages[name].externals if name in system.packages else ()
         present = ", ".join(str(external.spec) for external in externals)
         raise BadInput(
-            f"{system.name} has no {root.spec}, and no `mount` to build it in",
+            f"{system.name} has neither {root.spec} nor a `mount`, which is needed to build it",
             system.tree.position,
             f"add `mount` to the system{f', or use a compiler that it has: {present}' if present else ''}",
         )

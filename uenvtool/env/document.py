@@ -92,7 +92,9 @@ class Document:
         end = self._end(node)
         rest = self.text[end : self._line_end(end)].rstrip("\r\n")
         if rest.strip() and not rest.lstrip().startswith("#"):
-            raise BadInput("--reason: more text follows this list on its line", hint="omit --reason")
+            raise BadInput(
+                "--reason: the last line of this list contains more text after the list", hint="omit --reason"
+            )
         return self._with(end + len(rest), end + len(rest), remark(text))
 
     def _end(self, node: Any) -> int:
@@ -129,7 +131,6 @@ class Document:
         return Document(self.text[: comma.end() - 1] + self.text[comma.end() : start] + self.text[end:])
 
     def _line_end(self, index: int) -> int:
-        """Return the index after the next line break, or the end of the text if there is none."""
         line_break = self.text.find("\n", index)
         return len(self.text) if line_break < 0 else line_break + 1
 

@@ -67,7 +67,8 @@ def usual_stores() -> Path:
 class InstallOptions:
     """Options of an installation.
 
-    jobs: parallel processes of one build, None for Spack's default. repos: package repositories on disk, by name.
+    jobs: the number of parallel processes of one build, or None for Spack's default. repos: package repositories on
+    disk, by name.
     mirrors: URLs of source mirrors. caches: URLs of build caches. unsigned: accept unsigned packages from a cache.
     shared: other runs install into the same store at the same time, so this run does not create the view.
     scope: a directory of Spack configuration, see `Runner`.
@@ -94,7 +95,10 @@ class InstallOptions:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The result of a run: packages from build caches and packages that it built, as NAME-VERSION; Spack's output."""
+    """The result of a run.
+
+    cached, built: packages from build caches, and packages that the run built, as NAME-VERSION. log: Spack's output.
+    """
 
     cached: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
@@ -274,7 +278,7 @@ def _remove_unfinished_views(view: Path) -> None:
 
 
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
-    """Generate the module files of the environments that configure them, with Spack.
+    """Use Spack to generate module files for the environments that configure modules.
 
     Spack gets the configuration unchanged, except that all environments share one directory. Raises ToolFailed if
     Spack fails.

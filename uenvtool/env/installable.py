@@ -68,12 +68,12 @@ class Installable:
 
     @property
     def where(self) -> str:
-        """The system and node type of the environment, "" if they are not recorded."""
+        """The system and node type of the environment, or an empty string if they are not recorded."""
         return self.purpose.partition(" for ")[2]
 
     @property
     def description(self) -> str:
-        """The recipe's description from the header of spack.yaml, "" if there is none."""
+        """The recipe's description from the header of spack.yaml, or an empty string if there is none."""
         lines = takewhile(lambda line: line.startswith("#"), self.texts[MANIFEST].splitlines())
         _, _, text = "\n".join(line.removeprefix("#").strip() for line in lines).partition("\n\n")
         return " ".join(text.partition(": ")[2].split())
@@ -185,7 +185,6 @@ def mount_of(manifest: Mapping[str, Any]) -> str:
 
 
 def _manifest(text: str, path: Path) -> Mapping[str, Any]:
-    """Return the `spack:` section of a spack.yaml. Raises BadInput if it is missing, or a section is not a mapping."""
     import yaml
 
     position = Position(str(path))
@@ -265,7 +264,7 @@ def _conflicts(first: Installable, other: Installable) -> Iterator[Problem]:
     position = Position(str(other.folder / MANIFEST))
 
     def problem(reason: str, hint: str) -> Problem:
-        return Problem(f"{other.folder} cannot be in one image with {first.folder}: {reason}", position, hint)
+        return Problem(f"{other.folder} cannot be in the same image as {first.folder}: {reason}", position, hint)
 
     if first.name == other.name:
         hint = "name each environment once; build two environments of one recipe as two images"

@@ -19,7 +19,7 @@ _STATE = re.compile(r"\[([ +e])\] ([a-z0-9]{7}) (\S+)@(\S+) (.*?)(?: \(|$)")
 """A line of Spack 1.2: mark, hash, name, version, state or prefix (new_installer.py, _generate_line_components)."""
 _UNPACKING = ("fetching from build cache", "relocating")
 MAX_CLASH_LINES = 9
-"""The most lines of conflicting requests; with their heading, ten lines."""
+"""The maximum number of lines of conflicting requests. Together with their heading, these are ten lines."""
 MAX_CAUSE_LINES = 3
 MAX_LINE_WIDTH = 160
 SIGNALLED = 128

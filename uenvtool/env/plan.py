@@ -24,8 +24,8 @@ VIRTUAL = ("mpi", *LANGUAGES)
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
 """Packages that Spack creates from the compiler. A preference for another version is an error or has no effect."""
 OF_SEVERAL = (
-    "Spack uses the first one for packages that name none, and another one where a spec names it or the first one "
-    "cannot build the package"
+    "Spack uses the first compiler for packages that name none, and another compiler if a spec names it or the first "
+    "one cannot build the package"
 )
 """The order of `any_of` is a preference (Spack v1.1.0, packages_yaml.rst, requirements syntax)."""
 

@@ -147,7 +147,6 @@ def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
 
 
 def _commit(directory: Path, file: str, revision: str) -> str:
-    """Return the commit of a revision, or "" if git does not track the file or is not installed."""
     if (
         shutil.which("git") is None
         or processes.run(["git", "-C", directory, "ls-files", "--error-unmatch", file]).code != 0

@@ -162,7 +162,7 @@ def _steps(on_step: Step | None) -> processes.LineHandler | None:
 def mirror_answers(
     spack: Spack, mirrors: Mapping[str, object], filled: str, scope: Path | None = None
 ) -> dict[str, str]:
-    """Check with Spack whether mirrors are reachable. Return the problem of each mirror by name, "" if there is none.
+    """Check with Spack whether mirrors are reachable. Return the problem of each mirror by name, or "" for none.
 
     mirrors: in the form of Spack's configuration. filled: the name of the mirror that packages will be pushed to.
     scope: a directory of Spack configuration whose mirrors are checked too. Raises ToolFailed if Spack fails.

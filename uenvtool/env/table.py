@@ -16,7 +16,7 @@ from uenvtool.knowledge.published import Published, Row
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A row of the published table and the lock's version. ours: that version, None if the lock lacks the package."""
+    """A row of the published table and the lock's version. ours: that version, or None if the lock lacks it."""
 
     row: Row
     ours: str | None

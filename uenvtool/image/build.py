@@ -295,4 +295,4 @@ def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[st
         signatures = (
             "" if request.unsigned else ", or Spack does not trust the key of their signatures (`spack gpg trust`)"
         )
-        yield f"built because the caches do not have them{signatures}: {', '.join(installed.built)}"
+        yield f"built because no build cache has them{signatures}: {', '.join(installed.built)}"

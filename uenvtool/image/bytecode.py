@@ -17,7 +17,7 @@ from uenvtool.image.tree import Bundle
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
 FEWEST_FILES = 200
-"""The fewest modules per worker. For fewer, starting another Python takes longer than it saves."""
+"""The minimum number of modules per worker. For fewer modules, starting another Python takes longer than it saves."""
 LONGEST_TAG = b"implementation-version-abi-and-more"
 """A text at least as long as the bytecode tag of any Python, such as `cpython-312`."""
 Compiled = list[tuple[Path, dict[bytes, int]]]

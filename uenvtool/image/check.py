@@ -29,7 +29,10 @@ PUSH = f"{OWN}push"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The check of one requirement of a build. found: the version or path that was found. problem: None if usable."""
+    """The check of one requirement of a build.
+
+    found: the version or path that was found. problem: None if the requirement is met.
+    """
 
     name: str
     found: str = ""

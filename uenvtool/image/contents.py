@@ -70,7 +70,7 @@ class Contents:
 
     @cached_property
     def uenv(self) -> Uenv | None:
-        """The uenv metadata of the image, None if it has none. Raises BadInput if they are invalid."""
+        """The uenv metadata of the image, or None if it has none. Raises BadInput if the metadata is invalid."""
         return parse_env_json(self.texts[ENV], f"{self.path}:{ENV}") if ENV in self.texts else None
 
     @cached_property
@@ -117,7 +117,7 @@ class Contents:
 
     @property
     def mount(self) -> str:
-        """The mount point of the image, "" if its metadata do not name one."""
+        """The mount point of the image, or an empty string if its metadata does not name one."""
         return self.uenv.mount if self.uenv else ""
 
     def variables(self) -> Iterator[tuple[str, str, str]]:

@@ -64,7 +64,6 @@ def described(environments: Sequence[Installable], store: Path, directories: Map
 
 
 def _metadata(environments: Sequence[Installable]) -> dict[str, str]:
-    """Return the files for `meta/extra`. The ReFrame files of all environments are joined into one."""
     texts = {name: text for each in reversed(environments) for name, text in each.texts.items()}  # the first one wins
     reframe = f"{EXTRA}/{REFRAME}"
     if reframe in texts:

@@ -33,8 +33,8 @@ NAMED, NOT_NAMED = "newly named", "no longer named"
 class Side:
     """One side of a comparison.
 
-    versions: the versions of each package, () if any version is accepted. complete: False for a recipe, which does not
-    name the dependencies that Spack adds.
+    versions: the versions of each package, or () if any version is accepted. complete: False for a recipe, which does
+    not name the dependencies that Spack adds.
     """
 
     versions: Mapping[str, Sequence[str]]
@@ -73,7 +73,6 @@ def diff(before: str, after: str) -> Result:
 
 
 def _satisfies_request(was: Sequence[str], now: Sequence[str], old: Side, new: Side) -> bool:
-    """Return whether one side is a recipe and the versions of the other side satisfy its requests."""
     if old.complete == new.complete:
         return False
     requests, resolved = (now, was) if old.complete else (was, now)
@@ -81,7 +80,6 @@ def _satisfies_request(was: Sequence[str], now: Sequence[str], old: Side, new: S
 
 
 def _shown_versions(known: Sequence[str] | None) -> str:
-    """Return the versions of one side as text: "any" if all are accepted, "" if that side lacks the package."""
     return "" if known is None else ", ".join(known) or "any"
 
 

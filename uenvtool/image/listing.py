@@ -17,7 +17,7 @@ from uenvtool.image.programs import find_program
 MEMORY_BYTES = 4 << 30
 """The memory limit of unsquashfs. The tables of ten million files need less."""
 LARGEST_LISTING = 256 << 20
-"""The most bytes of an image's listing. The listing of two million files is smaller."""
+"""The maximum number of bytes of an image's listing. The listing of two million files is smaller."""
 FILE, FOLDER, SYMLINK = "-", "d", "l"
 _PIECE_BYTES = 1 << 18
 

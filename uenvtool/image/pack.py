@@ -78,7 +78,7 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
         command += ["-pf", file]
     completed = processes.run(command, env=_environ())
     if completed.code != 0 or not image.is_file():
-        hint = "fix this and run the command again; an old image is unchanged"
+        hint = "fix the cause and run the command again; an existing image is unchanged"
         failed = ToolFailed(f"mksquashfs failed: {_reason(completed)}", hint=hint)
         raise files.full_disk(image, completed.stderr) or failed
 

@@ -22,7 +22,7 @@ from uenvtool.image.tree import Bundle, Tree
 
 MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 _NUMBERS_BYTES = 100
-"""The most bytes of a definition without its name: six numbers, spaces, a letter and a line break."""
+"""The maximum number of bytes of a definition without its name: six numbers, spaces, a letter and a line break."""
 _LONGEST_LINE = 1 << 16
 """The most bytes of a line. A name and a symlink target have at most 4096 each, and each byte of a name may be
 escaped."""

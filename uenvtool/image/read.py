@@ -20,10 +20,10 @@ from uenvtool.image.tree import parents
 MAGIC = b"hsqs"
 COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
 LARGEST_TEXT = 8 << 20
-"""The most bytes of a metadata file. uenvtool writes smaller ones, and larger JSON could fill the memory."""
+"""The maximum number of bytes of a metadata file. uenvtool writes smaller files. Larger JSON could fill the memory."""
 
 LARGEST_TEXTS = 64 << 20
-"""The most bytes of all metadata files of an image together."""
+"""The maximum number of bytes of all metadata files of an image together."""
 _HINT = "name a squashfs image, or copy this one again if it is incomplete"
 
 

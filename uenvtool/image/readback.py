@@ -18,7 +18,7 @@ _QUEUES = ("-da", "32", "-fr", "32")
 """The block caches of unsquashfs in MiB. Its default of 256 each is slower, since each block uses fresh pages."""
 
 
-HINT = "pack the image again, and check the disk if it fails again; an old image is unchanged"
+HINT = "pack the image again, and check the disk if it fails again; an existing image is unchanged"
 
 
 def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> None:

@@ -98,7 +98,6 @@ def _inputs(environment: Installable) -> dict[str, Any]:
 
 
 def _previously_installed(environments: Sequence[Installable], installed: Installed) -> set[str]:
-    """Return the packages, except externals, that the store contained before this run, as NAME-VERSION."""
     locks = [lock for environment in environments for lock in environment.locks]
     locked = {
         f"{package.name}-{package.version}" for lock in locks for package in lock.packages if not package.external

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bill:
-    """The contents of a bill of materials. time: seconds since 1970. is_image: of an image, not of a lock."""
+    """The contents of a bill of materials. time: seconds since 1970. is_image: False for a lock."""
 
     name: str
     description: str
@@ -127,7 +127,7 @@ def render(bill: Bill) -> str:
 def dependencies(
     whole: Component, components: Sequence[Component], packages: Sequence[InstalledPackage]
 ) -> list[Dependency]:
-    """Return the dependencies of the whole on each package, and of the packages, in the order of the library.
+    """Return the dependencies of the whole on its packages, and those of each package, in the order of the library.
 
     This avoids `Bom.register_dependency`, which searches all dependencies for each new one.
     """

@@ -39,8 +39,8 @@ FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 class Bundle:
     """A file with the concatenated contents of several files of an image, from the offset `start`.
 
-    contents: the contents by name, in the order in the file. The bytes before `start` are reserved for the definitions
-    that mksquashfs reads (`pseudo.header_bytes`).
+    contents: the contents by name, in the order in which they appear in the file. The bytes before `start` are reserved
+    for the definitions that mksquashfs reads (`pseudo.header_bytes`).
     """
 
     file: Path

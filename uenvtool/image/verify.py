@@ -278,7 +278,7 @@ def package_problems(contents: Contents) -> Iterator[str]:
     parents = {os.path.dirname(directory) for directory in directories} - {""}
     for name in contents.by_name:
         if os.path.dirname(name) in parents and name not in directories:
-            yield f"{name} is among the packages, but is not a package in Spack's database"
+            yield f"{name} is next to the packages, but Spack's database has no such package"
 
 
 def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:

@@ -206,7 +206,7 @@ def _verbatim_if_text(hint: Any) -> Any:
 
 def _verbatim(node: Node) -> str:
     if isinstance(node.value, dict | list):
-        raise TypeError(f"{node.position}: not a text")
+        raise TypeError(f"{node.position}: expected a text")
     return "" if node.value is None else str(node.value).removesuffix("\n")
 
 
@@ -216,17 +216,16 @@ def _text(node: Node) -> str:
 
 def _boolean(node: Node) -> bool:
     if not isinstance(node.value, bool):
-        raise TypeError(f"{node.position}: not true or false")
+        raise TypeError(f"{node.position}: expected true or false")
     return node.value
 
 
 def _spec(binder: Binder, node: Node) -> Spec:
-    """Return the spec in a node. If the text is not a spec, record a problem and return a spec without a package."""
     try:
         return parse_spec(node.value)
     except SpecSyntaxError as error:
         place = Position(node.position.file, node.position.line, node.position.column + error.column - 1)
-        binder.problem(f"not a spec: {error}", place, "write the spec as `name@version +variant name=value`")
+        binder.problem(f"not a valid spec: {error}", place, "write the spec as `name@version +variant name=value`")
         return Spec(text=node.value, package="")
 
 

@@ -138,7 +138,7 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
             for request in requests:
                 if request.package == pin.package and pin.version and not request.versions.intersects(pin.version):
                     yield Problem(
-                        f"{pin.package}@{request.versions} does not go with {rule.when}, which needs "
+                        f"{pin.package}@{request.versions} is not compatible with {rule.when}, which needs "
                         f"{pin.package}@{pin.version}",
                         request.position,
                         f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "
@@ -234,7 +234,6 @@ def contradictions(tuning: Tuning) -> Iterator[Problem]:
 
 
 def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
-    """Yield pairs of settings that set the same variable, or variables that conflict with each other."""
     by_name = grouped((setting.name, index) for index, setting in enumerate(settings))
     pairs = {
         (min(index, second), max(index, second))

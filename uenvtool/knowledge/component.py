@@ -37,7 +37,7 @@ class Release:
     url, git: The addresses, which the component file gives once for all versions. `${version}` is filled in. One is
         empty.
     sha256: The checksum of the archive.
-    tag: The tag in `git` of a version that has no commit.
+    tag: The tag in `git`, for a version without a commit.
     unchecked: The reason why no checksum is recorded.
     source: Where the version and its checksum were read.
     """
@@ -60,7 +60,7 @@ class Release:
 
     @property
     def checksum(self) -> str:
-        """Return the checksum or commit that the sources must have, or an empty text if none is recorded."""
+        """Return the checksum or commit that the sources must have, or an empty string if none is recorded."""
         return self.commit if self.git else self.sha256
 
 

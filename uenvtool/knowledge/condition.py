@@ -29,12 +29,12 @@ _ORDER: dict[str, Callable[[Version, Version], bool]] = {
 }
 
 Facts = Mapping[str, str | None]
-"""The known facts, by name. None means that the fact is known to be absent. An empty text means that the software is
+"""The known facts, by name. None means that the fact is known to be absent. An empty string means that the software is
 present in an unknown version."""
 
 
 class ConditionSyntaxError(ValueError):
-    """The error for a text that is not a condition."""
+    """The error for a text that is not a valid condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,4 +127,4 @@ def _term(text: str) -> Term:
         return Term(match[1], "in", tuple(value.strip() for value in match[2].split("|")))
     if match := _PRESENT.match(text):
         return Term(match[2], "absent" if match[1] else "present")
-    raise ConditionSyntaxError(f"{text!r} is not a condition")
+    raise ConditionSyntaxError(f"{text!r} is not a valid condition")

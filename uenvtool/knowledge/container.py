@@ -88,7 +88,7 @@ class Container:
     from_: The container recipe that this image is built on, or None if `base` is set.
     name: The name of the image.
     tag: The tag of the image, without the hash.
-    image: The kind of the image as the fact `image` of conditions, or an empty text.
+    image: The kind of the image as the fact `image` of conditions, or an empty string.
     packages: The Debian packages that are installed.
     pip: The requirements that pip installs.
     index: The addresses of package indexes that pip uses in addition to PyPI.
@@ -156,5 +156,5 @@ def _requirements(binder: Binder) -> Iterator[str]:
         except InvalidRequirement as error:
             first = str(error).splitlines()[0]
             binder.problem(
-                f"not a requirement: {first}", node.position, "write a requirement such as metatrain>=2025.1"
+                f"not a valid requirement: {first}", node.position, "write a requirement such as metatrain>=2025.1"
             )

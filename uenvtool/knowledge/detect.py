@@ -129,7 +129,7 @@ def gpu_count() -> int:
 
 
 def fabric_of(providers: str, devices: str) -> str:
-    """Return the network in the outputs of `fi_info -l` and `ibv_devinfo`, or an empty text if they show none."""
+    """Return the network in the outputs of `fi_info -l` and `ibv_devinfo`, or an empty string if they show none."""
     if re.search(r"^cxi:", providers, re.MULTILINE):
         return "slingshot"
     layers = set(re.findall(r"link_layer:\s*(\w+)", devices))
@@ -184,7 +184,7 @@ def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
 def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
     """Return the detected properties of this machine.
 
-    run: A function that returns the output of a program, or an empty text if the program is not installed or fails.
+    run: A function that returns the output of a program, or an empty string if the program is not installed or fails.
     """
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
@@ -245,7 +245,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
         problems.append(unknown("fabric", fabric, FABRICS))
     if gpu and gpus is None:
         hint = f"write MODEL:COUNT, for example --gpu A100:4; known: {', '.join(read(GPUS, GPUS.name).value)}"
-        problems.append(Problem(f"--gpu {gpu!r}: not a known model with a count", hint=hint))
+        problems.append(Problem(f"--gpu {gpu!r}: not a known GPU model with a count", hint=hint))
     BadInput.raise_any(problems)
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
     guessed = {name: why for name, why in properties.guessed.items() if not options.get(name)}

@@ -98,7 +98,7 @@ class KnownFinding:
 class LogFact:
     """A fact about a run, from its log.
 
-    label: The name in the report, or an empty text if the report omits the fact.
+    label: The name in the report, or an empty string if the report omits the fact.
     """
 
     name: Key
@@ -172,6 +172,6 @@ def _load(location: Location) -> FindingFile:
     for fact in file.facts.values():
         if not all(line.value or (line.match and "value" in line.match.groups) for line in fact.log):
             hint = "add `value`, or a group (?P<value>...) in `match`"
-            binder.problem("a line of this fact has no value", fact.position, hint)
+            binder.problem("a line of this fact gives no value", fact.position, hint)
     binder.finish()
     return file

@@ -180,7 +180,10 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
         yield f"mount: {scalar(config['store'])}"
     pin, packages = _pin(config["spack"]), config["spack"].get("packages")
     if packages is None:
-        why = "uenvtool needs a newer Spack, whose packages are separate, so the resolved versions can differ"
+        why = (
+            "uenvtool needs a newer Spack, whose packages are in a separate repository, "
+            "so the resolved versions can differ"
+        )
         yield from left_out(f"Spack {pin.revision} of {pin.url}", why)
         pin, repos = starter[0], {"builtin": starter[1]}
     else:
@@ -298,7 +301,6 @@ def _pins(source: _Source) -> Iterator[str]:
 
 
 def _required(package: str, texts: Iterable[object]) -> dict[str, str] | None:
-    """Return the fields of a pin, or None if the requirement is more than a version, variants and a provider."""
     pin = {"version": "", "variants": "", "provider": ""}
     for text in texts:
         if not isinstance(text, str):
@@ -313,7 +315,6 @@ def _required(package: str, texts: Iterable[object]) -> dict[str, str] | None:
 
 
 def _files(directory: Path, config: Data) -> Iterator[tuple[str, Path]]:
-    """Yield the path of each file that is copied next to the recipe, and the original file."""
     for name in ("modules.yaml", "post-install"):
         if (directory / name).is_file() and (name != "modules.yaml" or config.get("modules", True)):
             yield name, directory / name

@@ -23,7 +23,7 @@ from uenvtool.knowledge.yamltree import Node, content, parse, read
 T = TypeVar("T")
 
 MAX_CHAIN = 16
-"""The most files in a chain of `extends`. A reader cannot follow more, and every command reads each of them."""
+"""The maximum number of files in a chain of `extends`. Readers cannot follow more, and every command reads each one."""
 NOT_INHERITED = ("extends", "abstract", "remove")
 
 
@@ -49,7 +49,7 @@ def is_abstract(tree: Node) -> bool:
 def load_extended(location: Location, kind: Kind) -> ExtendedTree:
     """Return a file and everything that it extends as one tree. Files of the user are checked against their schema.
 
-    Raises BadInput if any of the files has an error or if `extends` forms a circle.
+    Raises BadInput if any of the files has an error or if `extends` has a cycle.
     """
     return _load(location, kind, {os.path.realpath(location.path): location}, {})
 
@@ -76,7 +76,7 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
         tree = _laid_over(tree, _without_removed(merged, tree), kind)
     elif tree.get("remove") is not None:
         place = tree.value["remove"].key
-        raise BadInput("`remove` without `extends`", place, "delete `remove`, or add `extends`")
+        raise BadInput("`remove` requires `extends`", place, "delete `remove`, or add `extends`")
     loaded[key] = ExtendedTree(tree, (location, *ancestors), frozenset(removed))
     return loaded[key]
 
@@ -128,7 +128,7 @@ def _parents(
         real = os.path.realpath(parent.path)
         if real in chain:
             names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])
-            raise BadInput(f"`extends` forms a circle: {names}", node.position, "remove one of these `extends`")
+            raise BadInput(f"`extends` has a cycle: {names}", node.position, "remove one of these `extends`")
         yield real, parent
 
 
@@ -184,7 +184,6 @@ def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
 
 
 def _spec_over(entry: Node, below: Node) -> Node:
-    """Return an entry with the variants, reason and condition that it inherits from the entry below."""
     node = _spec_node(entry)
     try:
         spec = parse_spec(node.value).over(parse_spec(_spec_node(below).value))

@@ -106,7 +106,7 @@ def _is_built_in(path: Path) -> bool:
 def in_your_own(position: Position | None) -> str:
     """Return the end of a hint for a built-in recipe or system, which an update of uenvtool would overwrite.
 
-    Return an empty text if the position is not in a built-in file.
+    Return an empty string if the position is not in a built-in file.
     """
     if position is None or not _is_built_in(Path(position.file)):
         return ""
@@ -146,7 +146,9 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
         if os.path.lexists(path):  # for example a pipe or a broken link, about which `content` raises an error
             content(path, shown(path))
     if origin is None and os.path.lexists(name):
-        raise BadInput(f"unknown {kind.name} {name!r}", hint=f"to use the path of that name, write ./{name}")
+        raise BadInput(
+            f"unknown {kind.name} {name!r}", hint=f"to use the file or directory of that name, write ./{name}"
+        )
     if kind is RECIPE and origin is None and name in available(CONTAINER):
         hint = f"run `uenvtool container {name}`, which writes its files and prints the command for a job in it"
         raise BadInput(f"{name!r} is a container recipe, not the recipe of a uenv", hint=hint)
@@ -162,7 +164,6 @@ def how_to_add(kind: Kind) -> str:
 
 
 def _with_valid_name(kind: Kind, location: Location, origin: Position | None) -> Location:
-    """Return the location, or raise BadInput if its name has other characters than generated files can contain."""
     if _NAME.match(location.name):
         return location
     hint = f"rename the {kind.name}; use letters, digits, `_`, `.` and `-`, and begin with a letter, a digit or `_`"
@@ -194,7 +195,7 @@ def _files_in(directory: Path, logical: str, kind: Kind) -> Iterator[Location]:
 
 
 def page_of(name: str, file: str) -> str:
-    """Return the address of the documentation of a variable, rule or finding, or an empty text if it has none.
+    """Return the address of the documentation of a variable, rule or finding, or an empty string if it has none.
 
     file: The file that defines it. Entries of the user's files have no page.
     """

@@ -34,7 +34,7 @@ STARTER = "hello"
 IMAGES = {"uenv": "IMAGE", "container": "IMAGE", "environment": "ENVIRONMENT"}
 """The placeholder for --image in the suggested job, by the kind of image that its runtime uses."""
 LARGEST = 10_000_000
-"""The most bytes of a file that is copied next to a recipe, such as a Spack package or a patch."""
+"""The maximum number of bytes of a file that is copied next to a recipe, such as a Spack package or a patch."""
 NO_CORES = "    # cores: 64 # per node; without it, jobs request no CPUs, and Slurm may give each task only one\n"
 
 

@@ -13,7 +13,7 @@ _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bin:
-    """The time limit of jobs on at most so many nodes, in partitions where small jobs get less time."""
+    """The time limit of jobs on at most this number of nodes, in partitions where small jobs get less time."""
 
     nodes: int
     time: str
@@ -24,9 +24,9 @@ class Partition:
     """The limits of jobs in a partition. A limit that is 0 or empty is not known.
 
     time: The time limit in the format of sbatch.
-    bins: The lower time limits of small jobs, the smallest jobs first.
-    node_minutes: The limit of the number of nodes times the minutes.
-    gpus: The limit of GPUs per job. It is 0 if the nodes have no GPUs and None if no limit is known.
+    bins: The reduced time limits for small jobs, smallest jobs first.
+    node_minutes: The maximum number of nodes multiplied by the time in minutes.
+    gpus: The maximum number of GPUs per job. It is 0 if the nodes have no GPUs and None if no limit is known.
     default: Whether Slurm uses the partition for jobs that name none.
     uarch: The node type, if it is not the first one of the system.
     """
@@ -44,13 +44,13 @@ class Partition:
     position: Position
 
     def minutes(self, nodes: int) -> float:
-        """Return the time limit of a job on so many nodes in minutes, or infinity if no limit is known."""
+        """Return the time limit in minutes of a job on this number of nodes, or infinity if no limit is known."""
         time_limit = next((limit.time for limit in self.bins if nodes <= limit.nodes), self.time)
         by_time = minutes(time_limit) if time_limit else float("inf")
         return min(by_time, self.node_minutes // nodes) if self.node_minutes else by_time
 
     def accepts(self, nodes: int, gpus: int, minutes: float) -> bool:
-        """Return whether the partition accepts a job of so many nodes, GPUs (on all nodes together) and minutes."""
+        """Return whether the partition accepts a job. gpus: the number of GPUs on all nodes together."""
         has_gpus = self.gpus is None or gpus <= self.gpus
         return (not self.nodes or nodes <= self.nodes) and has_gpus and minutes <= self.minutes(nodes)
 
@@ -76,7 +76,7 @@ def minutes(time: str) -> float:
         return float("inf")
     match = _TIME.fullmatch(time)
     if match is None:
-        raise ValueError(f"{time!r} is not a time limit of sbatch")
+        raise ValueError(f"{time!r} is not a valid time limit for sbatch")
     days, *numbers = (int(part or 0) for part in match.group("days", "first", "second", "third"))
     has_hours = match["days"] or match["third"]  # days-hours:minutes:seconds, else minutes:seconds
     hours, minutes, seconds = numbers if has_hours else [0, *numbers[:2]]

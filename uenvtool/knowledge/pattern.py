@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 MOST_CHARACTERS = 100_000
-"""The most characters of a text that are searched. No line that a person reads is longer."""
+"""The maximum number of characters of a text that are searched. No line that a person reads is longer."""
 MOST_MEMORY = 1 << 28
-"""The most bytes of memory per pattern. With its default of 8 MiB, RE2 can run out, print that, and search slowly."""
+"""The maximum number of bytes of memory per pattern. With its default of 8 MiB, RE2 can run out of memory, print a
+message about that, and search slowly."""
 
 
 @dataclass(frozen=True)

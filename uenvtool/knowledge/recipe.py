@@ -174,10 +174,10 @@ class ReFrame:
 class Deployment:
     """The name, the targets and the tests of an image at a site that builds it with Stackinator.
 
-    label: NAME/VERSION, or an empty text.
+    label: NAME/VERSION, or an empty string.
     tag: The tag of the published image.
     clusters: The node types for which each cluster provides the image.
-    post_install: The text of the script that Stackinator runs before it packs the image, or an empty text.
+    post_install: The text of the script that Stackinator runs before it packs the image, or an empty string.
     """
 
     label: str = ""
@@ -221,7 +221,7 @@ class Recipe:
         means that the recipe does not use MPI.
     global_variants: The variant groups that all packages prefer.
     unify: `when_possible` if the environment can contain several versions of a package.
-    modules: The text of Spack's configuration of module files, or an empty text.
+    modules: The text of Spack's configuration of module files, or an empty string.
     """
 
     name: str
@@ -316,7 +316,7 @@ def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
 
 
 def _modules(binder: Binder) -> str:
-    """Return the text of the module configuration, or an empty text if the recipe has none.
+    """Return the text of the module configuration, or an empty string if the recipe has none.
 
     Raises BadInput if the configuration does not generate exactly one kind of module files.
     """
@@ -370,7 +370,7 @@ def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
             target = path.relative_to(directory).as_posix()
             if not path.resolve().is_relative_to(directory.resolve()):
                 hint = "replace the link with a copy of the file"
-                raise BadInput("the link leads out of the recipe's directory", Position(shown(path)), hint)
+                raise BadInput("the link leads to a file outside the recipe's directory", Position(shown(path)), hint)
             additions[target] = Addition(target, path)
     return tuple(additions[target] for target in sorted(additions))
 
@@ -383,7 +383,7 @@ def inside(directory: Path, node: Node) -> Path:
     path = directory / str(node.value)
     if not path.resolve().is_relative_to(directory.resolve()):
         hint = "copy the file into the recipe's directory"
-        raise BadInput(f"{node.value!r} leads out of the recipe's directory", node.position, hint)
+        raise BadInput(f"{node.value!r} is outside the recipe's directory", node.position, hint)
     if not path.is_file():
         hint = f"create the file in {directory}, or correct its name"
         raise BadInput(f"file not found: {node.value!r}", node.position, hint)

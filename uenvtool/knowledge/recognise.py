@@ -33,7 +33,7 @@ class Marker:
             text = Path(self.file).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             return None
-        return f"{self.file} says {self.value}" if text == self.value else None
+        return f"{self.file} contains {self.value}" if text == self.value else None
 
     def is_shared(self, other: Marker) -> bool:
         """Return whether one machine can match both markers."""

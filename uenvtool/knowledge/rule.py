@@ -29,7 +29,7 @@ class Look:
     """A matcher for the parts of a file. Exactly one of the fields in KINDS is set; the schema describes them.
 
     value, unlike: The text of the part must contain the first pattern and must not contain the second.
-    scope: `batch`, `step`, or an empty text for both.
+    scope: `batch`, `step`, or an empty string for both.
     raw: A pattern that must match the part as it is written in the file.
     when: A condition on the facts of the launch or of the job.
     exported, literal, background: Whether to match only such parts.
@@ -172,6 +172,6 @@ def _load(location: Location) -> RuleFile:
     for rule in file.rules.values():
         if rule.missing and not rule.with_:
             hint = "add `with`, which selects the part at which the finding is reported"
-            binder.problem("`missing` is set without `with`", rule.position, hint)
+            binder.problem("`missing` requires `with`", rule.position, hint)
     binder.finish()
     return file

@@ -107,7 +107,6 @@ def _is_long_enum(error: Any) -> bool:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    """Return the errors of the branch that accepts the type of the value, or an empty list if no branch does."""
     branches = grouped((inner.schema_path[0], inner) for inner in error.context)
     fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
     return fitting[0] if fitting else []

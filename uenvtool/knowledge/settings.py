@@ -232,7 +232,7 @@ def settings_of(
 
 
 def hook_sentence(settings: Sequence[Setting]) -> str:
-    """Return a sentence about the settings of a hook, or an empty text without settings.
+    """Return a sentence about the settings of a hook, or an empty string if there are none.
 
     settings: The settings from `Settings.by_hook`.
     """
@@ -352,15 +352,15 @@ def known_facts(pairs: Mapping[str, str]) -> Facts:
     for name, value in pairs.items():
         if name in SOFTWARE and not _NUMBERS.match(value):
             hint = f"write a version, for example {name}=2.27.3"
-            problems.append(Problem(f"{name}={value!r} is not a version", hint=hint))
+            problems.append(Problem(f"{name}={value!r}: not a valid version", hint=hint))
         elif name == "nodes" and not (value.isdecimal() and value.strip("0")):
             hint = "write a number, for example nodes=2"
-            problems.append(Problem(f"nodes={value!r} is not a number of nodes", hint=hint))
+            problems.append(Problem(f"nodes={value!r}: not a valid number of nodes", hint=hint))
         elif name == "image" and value not in (images := known_images()):
             problems.append(unknown("image", value, images))
         elif not value or not all(character.isalnum() or character in "._-" for character in value):
             hint = "use letters, digits, `.`, `_` and `-`, for example image=alps"
-            problems.append(Problem(f"{name}={value!r} is not a name", hint=hint))
+            problems.append(Problem(f"{name}={value!r}: not a valid name", hint=hint))
     BadInput.raise_any(problems)
     return dict(pairs)
 

@@ -43,7 +43,7 @@ _MAY_BE_TWICE = {"namespace", "cflags", "cxxflags", "fflags", "cppflags", "ldfla
 
 
 class SpecSyntaxError(ValueError):
-    """The error for a text that is not a spec. `column` is the column of the error and counts from 1."""
+    """The error for a text that is not a valid spec. `column` is the column of the error and counts from 1."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class Spec:
     """A package with constraints, as a recipe requests it.
 
     text: The spec as written, with folded white space.
-    package: The name, or an empty text if there are only constraints.
+    package: The name, or an empty string if there are only constraints.
     versions: The version constraint after `@`, or None.
     words: The tokens of each variant, by the name of the variant.
     edges: The `%` and `^` parts.
@@ -141,7 +141,7 @@ def _parts(text: str) -> Iterator[re.Match[str]]:
 
 def _unknown_part(text: str, index: int) -> SpecSyntaxError:
     token = re.match(r"\S+", text[index:])
-    return SpecSyntaxError(f"{token[0] if token else ''!r} is not part of a spec", index)
+    return SpecSyntaxError(f"{token[0] if token else ''!r} is not valid in a spec", index)
 
 
 def _node(parts: list[re.Match[str]]) -> tuple[str, Versions | None, dict[str, str]]:

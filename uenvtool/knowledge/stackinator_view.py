@@ -57,7 +57,6 @@ def ordered(views: Data, default: str | None) -> list[tuple[str, dict[str, Any]]
 
 
 def _view(view: Data | None) -> dict[str, Any]:
-    """Return a view with Stackinator's defaults filled in."""
     uenv = {"add_compilers": True, "prefix_paths": {}, "env_vars": {}, **((view or {}).get("uenv") or {})}
     return {"link": "roots", **(view or {}), "uenv": uenv}
 
@@ -94,5 +93,4 @@ def _variables(uenv: Data) -> Iterator[str]:
 
 
 def _placed(text: object) -> str:
-    """Return a text in which the placeholders of Stackinator are replaced by those of uenvtool."""
     return re.sub(r"\$@(\w+)@", lambda match: _PLACES.get(match[1], match[0]), str(text))

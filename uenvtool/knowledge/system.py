@@ -72,7 +72,7 @@ class NodeType:
 
     @property
     def machine(self) -> str:
-        """The output of `uname -m` on the node, or an empty text if archspec does not know the target."""
+        """The output of `uname -m` on the node, or an empty string if archspec does not know the target."""
         import archspec.cpu
 
         target = archspec.cpu.TARGETS.get(self.target)

@@ -29,7 +29,7 @@ REQUIRED: Policy = "required"
 UNSET: Policy = "unset"
 EXPECTED: Policy = "expected"
 TEMPORARY = "temporary"
-"""The value of `from` for a separate directory on each node. A job can also write this value down."""
+"""The value of `from` for a separate directory on each node. A job can also contain this value literally."""
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 VALUELESS = (UNSET, EXPECTED)
 """The policies that set no value: the variable is removed, or something other than uenvtool sets it."""
@@ -127,7 +127,7 @@ class TunedVariable:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workaround:
-    """Settings against a symptom, which are used only if the user names the workaround. cost: The disadvantage."""
+    """Settings that fix a symptom and are used only if the user names the workaround. cost: The disadvantage."""
 
     unread: ClassVar[tuple[str, ...]] = ("set",)
     name: Key
@@ -245,7 +245,7 @@ class Tuning:
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
     def set_by(self, setting: Setting) -> str:
-        """Return the program that applies a setting of this tuning, or an empty text if it is uenvtool."""
+        """Return the program that applies a setting of this tuning, or an empty string if it is uenvtool."""
         return self.sets[setting.together].set_by if setting.together else ""
 
     @property
@@ -273,7 +273,7 @@ def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditi
 
 
 def wrong_kind(variable: TunedVariable, value: str) -> str:
-    """Return the reason why a value is invalid for a variable, or an empty text if it is valid."""
+    """Return the reason why a value is invalid for a variable, or an empty string if it is valid."""
     if variable.choices and value not in variable.choices:
         return f"{value!r} is not one of {', '.join(variable.choices)}"
     if variable.type == "flag" and value not in ("0", "1"):
@@ -359,7 +359,7 @@ def _variable(binder: Binder, node: Node, name: str, file: str) -> TunedVariable
             binder.problem(f"{name}: {wrong}", setting.position, "correct the value, or the type of the variable")
         if setting.policy == AT_MOST and not (setting.value or "").isdigit():
             hint = "write a whole number under `value`"
-            binder.problem(f"{name}: the policy at-most needs a whole number", setting.position, hint)
+            binder.problem(f"{name}: the policy at-most requires a whole number", setting.position, hint)
     return variable
 
 

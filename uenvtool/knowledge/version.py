@@ -128,7 +128,7 @@ def versions(text: str) -> Versions:
 def _range(text: str) -> Range:
     match = re.fullmatch(r"(=?)([\w.\-]*)(?:(:)([\w.\-]*))?", text)
     if not match or not (match[2] or match[3]) or (match[1] and match[3]):
-        raise ValueError(f"{text!r} is not a version")
+        raise ValueError(f"{text!r} is not a valid version")
     low = Version(match[2]) if match[2] else None
     if match[1]:
         return Range(low, low, exact=True)

@@ -17,10 +17,10 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import opened
 
 MAX_BYTES = 2_000_000
-"""The most bytes of a file. A larger file is not a recipe or system but a mistake (a lock, a log) or an attack."""
+"""The maximum number of bytes of a file. A larger file is a mistake (a lock or a log) or an attack."""
 MAX_DEPTH = 40
 MAX_VALUES = 100_000
-"""The most values in a file. A recipe with 10,000 packages and their reasons has half as many."""
+"""The maximum number of values in a file. A recipe with 10,000 packages and their reasons has half as many."""
 
 EXAMPLES = "see an example with `uenvtool show pytorch-2.6` (a recipe) or `uenvtool show clariden` (a system)"
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
@@ -65,7 +65,7 @@ class Node:
 
 
 def text(node: Node | None, name: str) -> str:
-    """Return the text under a name of a mapping, with folded white space. A missing value is an empty text."""
+    """Return the text under a name of a mapping, with folded white space. A missing value is an empty string."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None
     return "" if child is None or child.value is None else " ".join(str(child.value).split())
 
@@ -145,7 +145,7 @@ _HINTS = {
     "did not find expected node content": "add the missing value, or close the `[` or `{` above",
     "did not find expected ',' or": "close the `[` or `{` above, or add the missing comma",
     "control characters": "delete the control character, or save the file as text in UTF-8",
-    "found character that cannot start": "quote the value that begins with it, or replace tabs by spaces",
+    "found character that cannot start": "quote the value that begins with it, or replace tabs with spaces",
 }
 """The hints for YAML errors, by a part of the message of libyaml 0.2.5."""
 

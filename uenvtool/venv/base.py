@@ -102,7 +102,7 @@ def named(kind: str, name: str, python: str) -> str:
         UENV: f"the uenv {name}",
         CONTAINER: f"the container {name}" if name else f"{python} of a container",
         NAMED: python,
-        PLAIN: f"no base but {python}",
+        PLAIN: f"{python} without a base",
     }
     return kinds.get(kind, f"the environment of {python}")
 
@@ -140,9 +140,9 @@ def read_base(found_base: FoundBase, environ: Mapping[str, str]) -> Base:
         data = _probed(found_base, {**environ, "PYTHONPATH": exported})
     version = str(data["version"])
     if tuple(map(int, version.split(".")[:2])) < OLDEST:
-        raise BadInput(f"{found_base.python} is Python {version}", hint="an overlay needs Python 3.10 or newer")
+        raise BadInput(f"{found_base.python} is Python {version}", hint="use a base with Python 3.10 or newer")
     if data["implementation"] != "cpython":
-        raise BadInput(f"{found_base.python} is {data['implementation']}", hint="an overlay needs CPython")
+        raise BadInput(f"{found_base.python} is {data['implementation']}", hint="use a base whose Python is CPython")
     directories = () if found_base.kind == PLAIN else tuple(_folders(data, found_base, environ))
     homes = tuple(_homes(data))
     for path in (*directories, *homes):
@@ -208,10 +208,10 @@ def _probed(found_base: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]
     data, completed = probe(found_base.python, env)
     if data is not None:
         return data
-    hint = "name another one with --base PYTHON"
+    hint = "name another Python with --base PYTHON"
     if completed.code == 0:
-        raise BadInput(f"{found_base.python} is not a Python", hint=hint)
-    raise ToolFailed(f"{found_base.python} does not work as a Python: {completed.reason}", hint=hint)
+        raise BadInput(f"{found_base.python} is not a Python interpreter", hint=hint)
+    raise ToolFailed(f"{found_base.python} does not work as a Python interpreter: {completed.reason}", hint=hint)
 
 
 def _folders(data: Mapping[str, Any], found_base: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:

@@ -20,7 +20,8 @@ SQUASH, BUILD = "--squash", "--no-build-isolation"
 def with_empty_values(arguments: list[str]) -> Iterator[str]:
     """Yield the arguments with an empty value added to each option of SQUASH and BUILD that has none.
 
-    `--squash` uses the next argument if that is an image name, `--no-build-isolation` if it is not an option.
+    `--squash` takes the next argument as its value if that is an image name. `--no-build-isolation` takes it unless it
+    is an option.
     """
     before_separator = True
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):

@@ -38,12 +38,15 @@ def held_against(base: Base, specs: Sequence[tuple[Position, str]]) -> tuple[str
             continue
         fits = _fits(match[2], version)
         if not fits and name in (PYTHON, TORCH):
-            hint = f"load a base that fits, or change that line to `{match[1]}`: conda packages are not installed"
+            hint = (
+                f"load a base with that version, or change the line to `{match[1]}`, "
+                "because uenvtool does not install conda packages"
+            )
             problems.append(Problem(f"{spec}: the base has {name} {version}", position, hint))
         elif name != PYTHON:
             present.append((position.file, f"{name} {version}{'' if fits else f' (requested: {spec})'}"))
     AnswerIsNo.raise_any(problems)
-    missing = "conda packages are not installed; add the ones that you need to the command"
+    missing = "uenvtool does not install conda packages; add the packages that you need to the command"
     return (
         *(f"{file}: the base has {', '.join(texts)}" for file, texts in grouped(present).items()),
         *(f"{file}: {missing}: {', '.join(texts)}" for file, texts in grouped(missing_specs).items()),

@@ -121,7 +121,6 @@ def is_loaded(base: Mapping[str, Any]) -> str:
 
 
 def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
-    """Return the command that loads a Python from the host's modules or conda, or an empty string for a bare Python."""
     from uenvtool.knowledge.runtime import all_runtimes
 
     exported = bool(environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"))
@@ -151,7 +150,7 @@ def _named_python(python: str, environ: Mapping[str, str]) -> str:
         candidates = [os.path.join(path, "bin", name) for name in PYTHONS]
         path = next((program for program in candidates if os.access(program, os.X_OK)), path)
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
-        hint = "name a Python that has torch by its program or the directory of its environment"
+        hint = "name a Python program that has torch, or the directory of its environment"
         raise BadInput(f"--base: program not found: '{python}'", hint=hint)
     return os.path.abspath(path)
 
@@ -181,7 +180,7 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
 
 
 def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the name and tag of an image in the uenv client's repository, or an empty string if it is not in there.
+    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
 
     A repository stores an image as images/SHA256/store.squashfs (observed with uenv 9.2).
     """
@@ -207,7 +206,7 @@ def is_overlay(root: str | Path) -> bool:
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
-    """Replace this process by the same command inside the uenv of --uenv, or return if --uenv is not given.
+    """Replace this process with the same command inside the uenv of --uenv, or return if --uenv is not given.
 
     Raises ToolMissing if the uenv client is not on PATH.
     """
@@ -218,7 +217,9 @@ def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
 def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:
-        hint = "run it on a machine with uenv, start it in a container, or name a Python with --base PYTHON"
+        hint = (
+            "run the command on a machine that has uenv, start it in a container, or name a Python with --base PYTHON"
+        )
         raise ToolMissing(f"--uenv {image}: the program uenv is not on PATH", hint=hint)
     image = os.path.abspath(image) if os.path.isfile(image) else image
     arguments = ["run", image, f"--view={view}", "--"]

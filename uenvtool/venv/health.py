@@ -70,10 +70,10 @@ class PythonHere:
 
 
 def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[PythonHere | None, str]:
-    """Return the Python of a shell, or None if none is on PATH or it does not start, and its output on stderr.
+    """Return the Python of a shell, or None, and its output on stderr.
 
-    Python is started once and imports no package. read_libraries: also read all compiled modules of an overlay, which
-    takes seconds.
+    The result is None if no Python is on PATH or if it does not start. Python is started once and imports no package.
+    read_libraries: also read all compiled modules of an overlay, which takes seconds.
     """
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:
@@ -83,7 +83,7 @@ def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[Py
     except UenvtoolError as error:
         return None, str(error)
     if data is None:
-        return None, completed.stderr or "it prints nothing"
+        return None, completed.stderr or "Python printed nothing"
     environment = data["prefix"] if data["prefix"] != data["base_prefix"] else ""
     directories = tuple(map(str, data["folders"]))
     site = next((directory for directory in directories if environment and directory.startswith(f"{environment}/")), "")
@@ -102,7 +102,6 @@ def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[Py
 
 
 def _packages(directories: Sequence[str]) -> Iterator[PythonPackage]:
-    """Yield the distributions of the directories, read from the names of their metadata directories."""
     for directory in directories:
         try:
             names = sorted(os.listdir(directory))

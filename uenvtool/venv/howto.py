@@ -42,8 +42,8 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     """Yield the lines that load an image in each runtime that supports its base.
 
     Each text ends with the command to run. name: the image's uenv name. base: the base as the overlay's record
-    describes it. A base in a container works only in containers, and a uenv or a Python of the host only outside. A
-    container without a name yields nothing. The host's modules, and machines without the uenv client, cannot mount an
+    describes it. A base in a container works only in containers, and a uenv or a Python of the host works only outside.
+    A container without a name yields nothing. The host's modules, and machines without the uenv client, cannot mount an
     image, so a job unpacks it on each node.
     """
     needs_container = bool(base.get("in_container"))

@@ -105,7 +105,7 @@ def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
 
 
 def record_paths(directory: Path) -> list[Path]:
-    """Return the files that record how an overlay was made and what it contains; its image has copies of them."""
+    """Return the files that record how an overlay was made and what it contains. Its image contains copies of them."""
     return [directory / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
@@ -182,12 +182,14 @@ def _epoch() -> int | None:
 
 
 def left_out(directory: Path) -> frozenset[bytes]:
-    """Return the names that an image must not contain: metadata of an unpacked image, uv's lock and its cache notes.
+    """Return the names that an image must not contain.
+
+    These are the metadata of an unpacked image, uv's lock file, and uv's cache files (uv_cache.json).
 
     Raises BadInput if the environment has a `meta` that is not the metadata of an image.
     """
     if os.path.lexists(directory / "meta") and not (directory / PACKED).is_file():
-        hint = f"rename it, because an image has its metadata there, and pack {directory.name} again"
+        hint = f"rename it, because an image stores its metadata in meta/, and pack {directory.name} again"
         raise BadInput(f"{directory / 'meta'} cannot be packed", hint=hint)
     names = {b"meta", b".lock", *NOTES}
     for path in directory.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):

@@ -19,7 +19,7 @@ from uenvtool.venv.request import VenvRequest
 
 
 def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, str]:
-    """Return a request that only packs, with the current directory's requirement files added, and a note about them.
+    """Add the current directory's requirement files to a request that only packs, and return it with a note about them.
 
     A new overlay gets the best of the files. An existing one gets the files that its record names if they have changed.
     Other requests are returned unchanged, with an empty note.

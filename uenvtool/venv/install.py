@@ -172,7 +172,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
 
 
 def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
-    """Return the packages that an installation would have, and notes about packages that would have to be built."""
+    """Return the packages that an installation would contain, and notes about packages that would have to be built."""
     plan, unbuilt_packages = todo.plan, todo.uv.unbuilt or Unbuilt()
     locked = pylock.versions_of(todo.lock)
     versions = {name: version if version not in ("", UNKNOWN) else "?" for name, version in locked.items()}

@@ -31,7 +31,8 @@ ACTIVATED = 'source "$0/bin/activate" && exec "$@"'
 def opening_command(path: Path, command: Sequence[str], *, from_anywhere: bool = False) -> list[str]:
     """Return the arguments that run a command in an activated overlay, packed or unpacked, on its base.
 
-    A base that is already loaded is not loaded again. from_anywhere: check this where the arguments run, not here.
+    A base that is already loaded is not loaded again. from_anywhere: the arguments themselves check whether the base is
+    loaded where they run.
     Raises BadInput if the path is not an overlay, and AnswerIsNo if its base is not loaded and no program can load it.
     """
     data = described(path)
@@ -70,7 +71,7 @@ def _loader_of_image(path: Path, data: Mapping[str, Any]) -> list[str]:
 
 
 def run_in_overlay(path: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Replace this process by a command, or by the user's shell, in an overlay on its base.
+    """Replace this process with a command, or with the user's shell, in an overlay on its base.
 
     Raises ToolMissing if the program that loads the base is not on PATH.
     """

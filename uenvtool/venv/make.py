@@ -106,7 +106,6 @@ def make(
 
 
 def _refuse_foreign(request: VenvRequest, target: Path) -> None:
-    """Raise BadInput if uenvtool did not make the target and must not replace it."""
     shown = request.path
     if target in (current := Path.cwd(), *current.parents):
         hint = "run the command in another directory, or choose another name for the overlay"
@@ -177,7 +176,6 @@ def _build(made: MadeOverlay, plan: OverlayPlan, scratch: Path, work: Path | Non
 
 
 def _foreign_warnings(plan: OverlayPlan) -> Iterator[str]:
-    """Yield warnings about packages and files in the old overlay that the new one will not contain."""
     lost_packages = {
         name: at for name, at in plan.foreign.packages.items() if canonical(name) not in plan.requested.names
     }
@@ -191,7 +189,7 @@ def _foreign_warnings(plan: OverlayPlan) -> Iterator[str]:
         command = shlex.join(
             ["uenvtool", "venv", path, *(f"{name}=={at}" for name, at in sorted(lost_packages.items()))]
         )
-        yield f"to keep the packages that another tool installed there, run `{command}`"
+        yield f"to keep the packages that another tool installed in {path}, run `{command}`"
 
 
 def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
@@ -244,7 +242,6 @@ def _warn_of_older_image(made: MadeOverlay) -> None:
 
 
 def _is_same(new: Path, old: Path) -> bool:
-    """Return whether two overlays have the same requirements, resolution and base."""
     texts = [
         [path.read_bytes() if path.is_file() else b"" for path in record_paths(directory)] for directory in (new, old)
     ]

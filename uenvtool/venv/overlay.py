@@ -89,7 +89,6 @@ def _config(base: Base, home: str) -> str:
 
 
 def _wrong(directory: Path, base: Base) -> str:
-    """Return the problem of the overlay's Python, or an empty string if it uses the base's standard library."""
     completed = processes.run([directory / "bin" / "python", "-I", "-c", _CHECK])
     printed = marked(completed)
     if printed is None:

@@ -58,7 +58,7 @@ class OverlayPlan:
 
 
 def how_to_load_torch(environ: Mapping[str, str]) -> str:
-    """Return a hint that lists the bases with torch that can be loaded; uenvs only where they are supported."""
+    """Return a hint that lists the bases with torch that can be loaded. It includes uenvs where they are supported."""
     uenv = "a uenv (`uenv start IMAGE --view=VIEW`), " if UENV in _runtimes(environ) else ""
     return f"load {uenv}a container, a module or a conda environment that has torch"
 
@@ -86,14 +86,14 @@ def refuse_invalid(request: VenvRequest) -> None:
             hint="install the lock first, and add packages afterwards: `uenvtool venv PATH PACKAGE`",
         )
     if request.no_install_project and not request.from_:
-        hint = "add --from LOCK, or remove it: without --from, the project is installed only if you name it"
+        hint = "add --from LOCK, or remove --no-install-project: a project is otherwise installed only if you name it"
         raise BadInput("--no-install-project requires --from", hint=hint)
     if (request.extra or request.group) and not (request.requirements or request.from_):
         raise BadInput("--extra and --group require a project", hint="add -r pyproject.toml or --from uv.lock")
     if request.view != "default" and not request.uenv:
         raise BadInput("--view requires --uenv", hint="add --uenv IMAGE")
     if request.base is not None and request.no_base:
-        raise BadInput("--base cannot be combined with --no-base", hint="remove one of them")
+        raise BadInput("--base cannot be combined with --no-base", hint="remove one of the two options")
 
 
 def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> OverlayPlan:
@@ -192,7 +192,6 @@ def _system_with_runtime(environ: Mapping[str, str]) -> str:
 
 
 def _runtimes(environ: Mapping[str, str]) -> set[str]:
-    """Return the runtimes of the current system, if it is known, and uenv if the uenv client is on PATH."""
     from uenvtool.knowledge.recognise import recognised
     from uenvtool.knowledge.system import load_system
 

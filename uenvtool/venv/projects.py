@@ -44,7 +44,7 @@ def option_of(name: str) -> str:
 
 
 def project_name(directory: Path) -> str:
-    """Return a project's normalized name from its pyproject.toml, or an empty string if only a build can tell it."""
+    """Return a project's normalized name from its pyproject.toml, or "" if only a build can determine it."""
     import tomlkit
 
     try:
@@ -192,7 +192,6 @@ def _with_absolute_path(place: str, text: str) -> str:
 
 
 def _environment(place: str, text: str) -> tuple[Lines, Lines]:
-    """Return the pip requirements and the conda specs of an environment.yml, each with its line."""
     import yaml
 
     try:

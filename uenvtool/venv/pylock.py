@@ -263,7 +263,8 @@ def stripped(text: str, names: Collection[str]) -> str:
 def restrict_to_hashes(text: str, request: UserRequest) -> str:
     """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked.
 
-    Raises BadInput if a package has no hash or pin, and AnswerIsNo if none of a package's files has a hash of the user.
+    Raises BadInput if a package has no hash or pin, and AnswerIsNo if none of a package's files has one of the user's
+    hashes.
     """
     requested = (*request.requirements, *request.constraints)
     # As in pip, one hash enables the check for all packages.
@@ -286,7 +287,7 @@ def restrict_to_hashes(text: str, request: UserRequest) -> str:
 def _unchecked(table: Mapping[str, Any], requirements: Sequence[UserRequirement]) -> Iterator[Problem]:
     name = canonical(str(table["name"]))
     position = next((requirement.position for requirement in requirements if requirement.position), None)
-    reason = "hashes are checked because one is given or required"
+    reason = "every package needs a hash if one has a hash or if hashes are required"
     if not set(table) & {WHEELS, *SINGLE}:
         hint = f"name a wheel or an archive instead; {reason}"
         yield Problem(f"{name} is a directory or a repository, which has no hash", position, hint)

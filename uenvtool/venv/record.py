@@ -65,8 +65,8 @@ class OverlayRecord:
     """The record of an overlay.
 
     requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
-    torch. packages: one dictionary per package. made_from: the input files that were named in a directory, or empty if
-    none were (inputs.py). shown: the path that messages print.
+    torch. packages: one dictionary per package. made_from: the current directory's requirement files that
+    the command named; empty if it named none (inputs.py). shown: the path that messages print.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)

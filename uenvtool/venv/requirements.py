@@ -1,9 +1,9 @@
 """Reads the user's requirements with their line numbers and hashes, from the command line and requirements files.
 
-uv reads the same files, and only uv decides which packages are installed. The requirements that are read here are
-recorded, show which packages of the base the user names, and give messages their position. As in pip and uv, paths of
-wheels and directories are relative to the current directory. Paths of other requirements files are relative to the
-file that names them.
+uv reads the same files, and only uv decides which packages are installed. The requirements read here are
+recorded. They also determine which packages of the base the user named, and supply the line numbers for messages. As in
+pip and uv, paths of wheels and directories are relative to the current directory. Paths of other requirements files are
+relative to the file that names them.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def parse(text: str, origin: str = "", position: Position | None = None) -> User
         raise BadInput(f"{specification!r} has more than one line", position, "write one requirement per line")
     misplaced = re.search(r"\s(--[a-z-]+)", specification)
     if misplaced:
-        hint = "build the package yourself with `pip wheel` and name the wheel; only --hash=KIND:HEX is allowed there"
+        hint = "build a wheel with `pip wheel` and name the wheel; only --hash=KIND:HEX may follow a requirement"
         message = f"{specification[: misplaced.start()]}: {misplaced[1]} is not supported after a requirement"
         raise BadInput(message, position, hint)
     requirement = (
@@ -196,7 +196,6 @@ def _parse_location(text: str, position: Position | None) -> UserRequirement:
 
 
 def _path(location: str) -> Path:
-    """Return the path of a path or `file:` URL; a relative path is relative to the current directory."""
     if location.startswith("file:"):
         location = unquote(location.removeprefix("file:").removeprefix("//"))
     return Path.cwd() / os.path.expanduser(location)
@@ -340,7 +339,6 @@ class _Reader:
 
 
 def _option(line: str) -> tuple[str, str]:
-    """Return the long name and value of an option, or two empty strings if the line is a requirement."""
     match = _OPTION.match(line)
     return (_LONG_NAMES.get(match[1], match[1]), match[2].strip().strip("'\"")) if match else ("", "")
 
@@ -368,7 +366,6 @@ def _text(source: str, *, is_named: bool) -> str:
 
 
 def _location(name: str, naming_file: str) -> str:
-    """Return the path or URL of a file that another file names. naming_file: the path or URL of that other file."""
     if name.startswith("file:"):
         return str(_path(name))
     if _URL.match(name):

@@ -206,7 +206,6 @@ def _fits(requested: UserRequirement, package: Distribution, environment: dict[s
 
 
 def _refuse_torch(plan: OverlayPlan, question: Question, resolution: Resolution) -> None:
-    """Raise AnswerIsNo if torch would come from the index although the base should provide it."""
     base, version = plan.base, resolution.versions.get("torch")
     if version is None or "torch" in base.packages or base.is_plain:
         return
@@ -222,7 +221,6 @@ def _refuse_torch(plan: OverlayPlan, question: Question, resolution: Resolution)
 def _refuse_protected(
     plan: OverlayPlan, question: Question, resolution: Resolution, replaceable: frozenset[str]
 ) -> None:
-    """Raise AnswerIsNo if an unnamed package would replace or duplicate a library of the base."""
     allowed = {*replaceable, *plan.override_names, *plan.requested.names}
     has_torch = "torch" in plan.base.packages and "torch" not in replaceable
     problems = []

@@ -94,7 +94,6 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
 
 
 def _has_cache(environ: Mapping[str, str]) -> bool:
-    """Return whether uv can use a cache: in UV_CACHE_DIR, or else in its default directory if that is writable."""
     if environ.get("UV_CACHE_DIR"):
         return True
     cache_home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")

@@ -20,9 +20,9 @@ _ELSEWHERE = re.compile(r"Building source distributions for `([^`]+)` is disable
 """uv 0.13's messages about packages that it would have to build, from an index or elsewhere (crate uv-resolver)."""
 NO_BINARY = "--no-binary"
 UNKNOWN = "0"
-"""The version that uv gets for a package whose version only a build can tell."""
+"""The version that uv gets for a package whose version only a build can determine."""
 ALL_BUILT = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
-WITHOUT = "remove it to see the other packages, or run the command without --dry-run"
+WITHOUT = "leave out this project to see the other packages, or run the command without --dry-run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Unbuilt:
     elsewhere: set[str] = field(default_factory=set)
 
     def options(self, *, of_project: bool) -> Iterator[str]:
-        """Yield the options with which uv builds nothing. of_project: the uv command concerns a project."""
+        """Yield the options with which uv builds nothing. of_project: whether the uv command concerns a project."""
         if of_project:
             yield "--no-build"
             return
@@ -69,7 +69,7 @@ class Unbuilt:
 def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
     """Return the packages that the user wants to build; uv would build them to find their dependencies.
 
-    Raises AnswerIsNo if all packages are built, or if only a build can tell the name of a package.
+    Raises AnswerIsNo if all packages are built, or if only a build can determine the name of a package.
     """
     arguments, env = settings.arguments, settings.environment
     named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]
@@ -78,7 +78,7 @@ def unbuilt(request: UserRequest, settings: UvSettings) -> Unbuilt:
         raise AnswerIsNo(ALL_BUILT, hint="run the command without --dry-run or without --no-binary")
     for requirement in request.requirements:
         if requirement.editable and not (requirement.name or project_name(Path(requirement.editable))):
-            message = f"{requirement.editable}: the name of the project is known only after a build"
+            message = f"{requirement.editable}: only a build can determine the name of this project"
             raise AnswerIsNo(message, requirement.position, WITHOUT)
     names = {canonical(name) for text in (*named, *settings.built_on_base) for name in text.split(",") if name != ALL}
     elsewhere = {requirement.name for requirement in request.requirements if not requirement.is_of_index} & names

@@ -91,8 +91,8 @@ _FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
     (
         r"Building source distributions is disabled",
         AnswerIsNo,
-        "remove the directories without pyproject.toml and the repositories to see the other packages, or run the "
-        "command without --dry-run: only a build can tell their names",
+        "remove the repositories and the directories without pyproject.toml, because only a build can determine their "
+        "names; to see these packages too, run the command without --dry-run",
     ),
     (
         r"Hash mismatch",
@@ -168,7 +168,7 @@ class Uv:
         return directory
 
     def run(self, arguments: Arguments, *, of_project: bool = False) -> str:
-        """Run uv and return its output on stdout. of_project: the arguments name a project.
+        """Run uv and return its output on stdout. of_project: whether the arguments name a project.
 
         Raises the error of `failure` if uv fails, and UnsafePackage if a package contains a file outside the overlay.
         """
@@ -209,7 +209,7 @@ class Uv:
             return self.run(arguments)
 
     def building_on(self, base: Base, request: UserRequest) -> Uv:
-        """Return uv prepared to build packages with the base's packages, or unchanged if no package is built that way.
+        """Return a Uv that builds packages with the base's packages, or this Uv if no package is built that way.
 
         The base's packages come first. A temporary directory after them contains the build tools that the base lacks,
         and the other packages that the user names. It is not part of the overlay.

@@ -13,7 +13,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
     errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another path",
-    errno.EDQUOT: "your quota on the disk of {disk} is used up: free some of it, or name another path",
+    errno.EDQUOT: "your quota on the disk of {disk} is used up: delete files there, or name another path",
     errno.EROFS: "{disk} is mounted read-only: name another path",
     errno.EACCES: "you may not write to {folder}: name another path, or ask its owner",
     errno.EPERM: "you may not write to {folder}: name another path, or ask its owner",
@@ -144,7 +144,7 @@ def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFaile
 
 
 def full_disk(path: Path, text: str) -> ToolFailed | None:
-    """Return the error for `path` if the output of another program reports a full disk or quota; None if not."""
+    """Return the error for `path` if the output of another program reports a full disk or quota, or else None."""
     phrases = {"no space left": errno.ENOSPC, "quota exceeded": errno.EDQUOT}
     number = next((number for phrase, number in phrases.items() if phrase in text.lower()), None)
     return None if number is None else write_error(path, OSError(number, os.strerror(number)))
@@ -228,7 +228,6 @@ def _remove_strays(folder: Path, *, below: bool) -> None:
 
 
 def _remove_stray(path: Path) -> None:
-    """Remove a temporary file if possible; an earlier error has already reported a failing disk."""
     with contextlib.suppress(OSError):
         path.unlink()
 

@@ -74,7 +74,7 @@ def read_record(folder: Path) -> Record:
     except FileNotFoundError:
         return Record()
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        why = "nested too deep" if isinstance(error, RecursionError) else error
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
         raise BadInput(
             f"this is not a valid record of the files that uenvtool wrote: {why}",
             Position(str(path)),
@@ -83,12 +83,15 @@ def read_record(folder: Path) -> Record:
 
 
 def content_inside(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file in a directory; None if it is missing. Raises BadInput if its path has a link."""
+    """Return the content of a file in a directory, or None if the file is missing.
+
+    Raises BadInput if its path contains a symlink.
+    """
     path = folder
     for part in PurePosixPath(name).parts:
         path = path / part
         if path.is_symlink():
-            hint = "uenvtool follows no links here: move the link away, or choose another directory with -o"
+            hint = "move the symlink away, or choose another directory with -o: uenvtool does not follow symlinks here"
             raise BadInput(f"{path} is a symlink", hint=hint)
     if not os.path.lexists(path):
         return None
@@ -238,7 +241,6 @@ def _free_name(folder: Path, name: str) -> Path:
 
 
 def _digests(entries: Any) -> dict[str, str]:
-    """Return the digest of each name. Raises ValueError if a name is outside the directory."""
     for name, value in entries.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name in (".", RECORD) or "\0" in name:
@@ -260,5 +262,5 @@ def _refuse_changed(path: Path, *, is_output: bool, force: bool) -> None:
         hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
         raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
     if not force:
-        hint = "make the change in the files that it is generated from, then replace it with --force"
+        hint = "make the change in the files from which this file is generated, then replace the file with --force"
         raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)

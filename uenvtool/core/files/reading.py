@@ -64,7 +64,7 @@ def opened_named(path: Path) -> Iterator[BinaryIO]:
 
 
 def _unreadable(error: OSError, place: Position, hint: str) -> BadInput:
-    return BadInput(f"cannot read it: {error.strerror}", place, hint)
+    return BadInput(f"cannot read the file: {error.strerror}", place, hint)
 
 
 def is_file(path: Path) -> bool:

@@ -70,7 +70,6 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:
-    """Return the content of the stream in parts, decompressed if it begins like a gzip file."""
     first = stream.read(BLOCK_BYTES)
     parts = itertools.chain([first], iter(functools.partial(stream.read, BLOCK_BYTES), b""))
     return _decompressed(parts) if first.startswith(GZIP_MAGIC) else parts

@@ -308,7 +308,6 @@ def _context_of(data: bytes, start: int, end: int, floor: int) -> _Context:
 
 
 def _first_line(context: _Context, groups: dict[str, str | None], order: tuple[int, int], around: Tail) -> FirstLine:
-    """Return the first line of a finding from a context without secrets, shortened."""
     whole = " ".join(context.line.split())
     at = whole.find(" ".join(context.text.split()))
     first = 0 if len(whole) <= SHOWN or len(context.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)

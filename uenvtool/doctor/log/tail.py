@@ -1,4 +1,4 @@
-"""Search of the end of a log for progress and for the lines that describe a failure that no finding covers."""
+"""Searches the end of a log for progress, and for lines that describe a failure that no finding covers."""
 
 from __future__ import annotations
 

@@ -284,7 +284,6 @@ def _first_to_fail(sighting: Sighting) -> str:
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
-    """Return the collective and the ranks that began fewer collectives, or else the ranks that did not wait."""
     parts = sorted(seen.collectives, key=lambda name: -seen.collectives[name])[:3]
     world = max(seen.numbers("ranks"), default=0)
     late = seen.behind()

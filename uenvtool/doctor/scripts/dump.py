@@ -121,7 +121,6 @@ def _state(entry: Mapping[str, Any]) -> str:
 
 
 def _line(frames: Iterable[Mapping[str, Any]]) -> str:
-    """Return the innermost line in the user's code as FILE:LINE, or else the innermost Python line."""
     innermost: Mapping[str, Any] | None = None
     for frame in frames:
         is_python, is_user_code = _kind(frame["filename"])

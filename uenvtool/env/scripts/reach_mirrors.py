@@ -20,7 +20,7 @@ SECONDS = 10
 
 
 def http_problem(url: str) -> str:
-    """Return why a URL cannot be read, or ""."""
+    """Return the reason why a URL cannot be read, or an empty string."""
     try:
         web.urlopen(web.Request(url, method="HEAD", headers={"User-Agent": web.SPACK_USER_AGENT}), timeout=SECONDS)
     except Exception as error:  # boto3's errors have no common class
@@ -31,7 +31,7 @@ def http_problem(url: str) -> str:
 
 
 def s3_problem(url: str, method: str) -> str:
-    """Return why a bucket cannot be listed, or ""."""
+    """Return the reason why a bucket cannot be listed, or an empty string."""
     parsed = urllib.parse.urlparse(url)
     try:
         client = web.get_s3_session(url, method=method)
@@ -42,7 +42,7 @@ def s3_problem(url: str, method: str) -> str:
 
 
 def url_problem(url: str, method: str) -> str:
-    """Return why a mirror's URL does not respond, or "" if it responds or cannot be checked."""
+    """Return the reason why a mirror's URL does not respond, or an empty string if it responds or cannot be checked."""
     parsed = urllib.parse.urlparse(url)
     if parsed.scheme == "file":
         path = spack.util.url.local_file_path(url)
@@ -57,7 +57,7 @@ def url_problem(url: str, method: str) -> str:
 
 
 def cache_problem(url: str) -> str:
-    """Return why a URL has no build cache of the current or the previous layout, or ""."""
+    """Return the reason why a URL has no build cache of the current or the previous layout, or an empty string."""
     layout = caches.URLBuildcacheEntry.get_relative_path_components(caches.BuildcacheComponent.LAYOUT_JSON)
     why = http_problem(spack.util.url.join(url, *layout))
     return (
@@ -68,7 +68,7 @@ def cache_problem(url: str) -> str:
 
 
 def problem(name: str, mirror: Mirror, filled: str) -> str:
-    """Return why a mirror cannot be used, or "". The mirror that will be filled may be empty."""
+    """Return the reason why a mirror cannot be used, or "". The mirror that will be filled may be empty."""
     if name == filled:
         return url_problem(mirror.push_url, "push")
     if why := url_problem(mirror.fetch_url, "fetch"):
