@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from uenvtool.activation.answer import answer, value_in_place
 from uenvtool.activation.explained import (
     Explained,
     explained_finding,
     explained_rule,
     explained_source,
     explained_variable,
+    lines_in_place,
     place_of,
+    value_in_place,
     value_text,
 )
 from uenvtool.activation.request import ExplainRequest
@@ -69,7 +70,7 @@ def explain(request: ExplainRequest) -> Result:
         value = value_in_place(name, tuning, place, owner) if place else None
         entry = explained_variable(name, variables[name], tuning, place, value)
         if place and is_brief:
-            lines = answer(name, variables[name], tuning, place, value)
+            lines = lines_in_place(name, variables[name], tuning, place, value)
             entry = Explained(entry.data, "\n".join(lines))
         entries.append(entry)
     return Result(

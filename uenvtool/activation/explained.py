@@ -1,4 +1,7 @@
-"""Describes variables, rules, findings and sources, as data for `--json` and as text."""
+"""Describes variables, rules, findings and sources, as data for `--json` and as text.
+
+A variable also has a short description of about ten lines for one place: a system, runtime and versions.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from uenvtool.core.words import grouped
+from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.finding import KnownFinding
+from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, why
 from uenvtool.knowledge.rule import Rule
 from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.sources import Source, load_sources
@@ -17,6 +21,7 @@ from uenvtool.knowledge.tuning import (
     EXPECTED,
     PREPEND,
     REQUIRED,
+    THE_HOOK,
     UNSET,
     Guard,
     Setting,
@@ -42,7 +47,6 @@ COMPUTED = {
 }
 """Descriptions of the values that scripts compute."""
 
-
 ROWS = {
     "how": "how",
     "when": "when",
@@ -54,6 +58,8 @@ ROWS = {
     "needs": "needs",
 }
 """The labels of the lines that describe a setting, with the field that each of them shows."""
+SOURCES_SHOWN = 2
+"""How many sources the short description lists for each other value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +81,8 @@ def explained_variable(
     workarounds = (setting for workaround in tuning.workarounds.values() for setting in workaround.settings)
     settings = [_setting(setting, tuning) for setting in (*tuning.settings, *workarounds) if setting.name == name]
     page = next((variable.page for variable in variables if variable.page), None)
-    about = about_variable(variables)
-    says = values_by_source(variables, tuning)
+    about = _about_variable(variables)
+    says = _values_by_source(variables, tuning)
     remarks = [
         (source, known.date, variable.remarks[source])
         for variable in variables
@@ -99,23 +105,23 @@ def explained_variable(
     }
     lines = [f"{name}  ({', '.join(files)})", *(f"  {line}" for line in (page, about, value) if line)]
     for setting in settings:
-        rows = [f"    {word + ':':8} {setting[field]}" for word, field in ROWS.items() if setting[field]]
+        rows = [_row(word, setting[field]) for word, field in ROWS.items() if setting[field]]
         lines += [f"  {setting['shown']}", *rows]
     lines += _table_of_values(says, settings)
     lines += [f"    {source} ({since}): {words}" for source, since, words in remarks]
     for guard in guards:
-        lines += [f"  {guard['danger']}: {guard['reason']}", f"    {'when:':8} {guard['when']}"]
-        lines += [f"    {'any of:':8} {way} ({source})" for way, source in guard["ways"]]
-        lines += [f"    {'here:':8} {guard['here']}"] if guard["here"] else []
+        lines += [f"  {guard['danger']}: {guard['reason']}", _row("when", guard["when"])]
+        lines += [_row("any of", f"{way} ({source})") for way, source in guard["ways"]]
+        lines += [_row("here", guard["here"])] if guard["here"] else []
     return Explained(data, "\n".join(lines))
 
 
-def about_variable(variables: Iterable[TunedVariable]) -> str:
+def _about_variable(variables: Iterable[TunedVariable]) -> str:
     """Return the first description of a variable in the files that describe it, or an empty string."""
     return next((variable.about for variable in variables if variable.about), "")
 
 
-def values_by_source(variables: Iterable[TunedVariable], tuning: Tuning) -> list[tuple[str, str, str, str]]:
+def _values_by_source(variables: Iterable[TunedVariable], tuning: Tuning) -> list[tuple[str, str, str, str]]:
     """Return the name, date, value and URL of each source that has a value of a variable."""
     says = {source: value for variable in variables for source, value in variable.says.items()}
     return [
@@ -173,7 +179,7 @@ def _guard(guard: Guard, place: Settings | None) -> dict[str, Any]:
     """Return the description of a danger as data. ways: the settings that prevent it, each with its source."""
     effect = ""
     if place is not None and guard.name in {present.name for present in place.guards}:
-        effect = f"{place_of(place)}: {kept_away(guard, place)}"
+        effect = f"{place_of(place)}: {_kept_away(guard, place)}"
     elif place is not None:
         effect = f"on {place.system.name}: not in danger"
     return {
@@ -187,12 +193,93 @@ def _guard(guard: Guard, place: Settings | None) -> dict[str, Any]:
     }
 
 
+def _held_in(name: str, place: Settings) -> Setting | None:
+    """Return the setting of a variable that applies in a place, or None."""
+    return next((setting for setting in (*place.by_hook, *place.held()) if setting.name == name), None)
+
+
+def value_in_place(name: str, tuning: Tuning, place: Settings, whose: str | None = None) -> str:
+    """Return one sentence with a variable's value in a place and its reason, or the reason why it is not set.
+
+    whose: the owner of the place's versions for the sentence, by default the recipe.
+    """
+    held = _held_in(name, place)
+    if held is not None:
+        setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
+        return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}"
+    return f"{place_of(place)}: not set{_why_not(name, tuning, place, whose)}"
+
+
+def lines_in_place(
+    name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings, value: str | None
+) -> Iterator[str]:
+    """Yield the lines that describe a variable in a place. value: the sentence of `value_in_place`."""
+    held = _held_in(name, place)
+    yield name
+    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
+    about = _about_variable(variables)
+    if about:
+        yield _row("about", about)
+    if held:
+        yield _row("why", held.reason)
+        yield _row("how", f"set by {THE_HOOK}" if held in place.by_hook else POLICIES[held.policy])
+        if held.conflicts:
+            yield _row("avoid", f"do not set it together with {', '.join(held.conflicts)}")
+        if held.needs:
+            yield _row("needs", held.needs.hint)
+        yield _row("source", f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip())
+    elif (nearest := _nearest(name, tuning, place)) and nearest.needs_version:
+        if_known = nearest.setting
+        yield _row("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]")
+    for guard in place.guards:
+        if name in guard.variables:
+            yield _row("danger", f"{guard.danger}; here {_kept_away(guard, place)}")
+    yield from _others(_values_by_source(variables, tuning), held)
+    workarounds = [
+        workaround.name
+        for workaround in tuning.workarounds.values()
+        if name in {setting.name for setting in workaround.settings}
+    ]
+    if workarounds:
+        yield _row("option", f"--workaround {' or '.join(workarounds)} sets it")
+
+
+def _others(says: Sequence[tuple[str, str, str, str]], held: Setting | None) -> Iterator[str]:
+    sources_of_values = grouped((value, source) for source, _, value, _ in says)
+    own_value = "unset" if held and held.removes else held.value if held else None
+    others = [
+        f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources_of_values.items() if value != own_value
+    ]
+    if others:
+        yield _row("others" if held else "values", "; ".join(others))
+
+
+def _row(word: str, text: str) -> str:
+    return f"    {word + ':':8} {text}"
+
+
+def _nearest(name: str, tuning: Tuning, place: Settings) -> LeftOut | None:
+    return next(iter(left_out(place, [setting for setting in tuning.settings if setting.name == name])), None)
+
+
+def _why_not(name: str, tuning: Tuning, place: Settings, whose: str | None) -> str:
+    nearest = _nearest(name, tuning, place)
+    if nearest is None:
+        return (
+            ""
+            if any(setting.name == name for setting in tuning.settings)
+            else " on any system: choose a value yourself"
+        )
+    versions = "" if nearest.failing else "".join(f"; {text}" for text in in_recipes(nearest, place))
+    return f", {why(nearest, place, whose)}{versions}"
+
+
 def place_of(place: Settings) -> str:
     """Return the description of a place."""
     return f"on {place.system.name}, in {place.runtimes[0].name}"
 
 
-def kept_away(guard: Guard, place: Settings) -> str:
+def _kept_away(guard: Guard, place: Settings) -> str:
     """Return a phrase that tells whether the settings of a place prevent a danger."""
     way = guard.way(
         {
