@@ -14,13 +14,14 @@
 
 ue_settings() {
   ue_require MPICH_GPU_SUPPORT_ENABLED 0 \
-    'GPU-aware MPI can deadlock with NCCL. Clusters preset the value 1' # [docs-2026]
+    'GPU-aware MPI can deadlock with NCCL. The clusters set 1 by default' # [docs-2026]
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
-  # one thread per core of a process, at most 8 if the number of cores is a guess [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
+  # one thread per core of a process, and at most 8 if the number of cores must be guessed [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"
   if [[ $ue_runtime == uenv ]]; then
-    ue_default NCCL_NET 'AWS Libfabric'          # prevents a fallback of NCCL to TCP [docs-2026]
+    ue_default NCCL_NET 'AWS Libfabric'          # prevents NCCL from falling back to TCP [docs-2026]
     ue_remove NCCL_NET_PLUGIN \
       'NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup' # [docs-2026]
     ue_default NCCL_NET_GDR_LEVEL PHB            # lets the NIC access GPU memory directly [docs-2026]
@@ -58,7 +59,8 @@ ue_settings() {
     ue_default NVSHMEM_DISABLE_CUDA_VMM 1
   fi
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
   if [[ -n $ue_overlay && $ue_runtime == uenv ]]; then
     ue_default PYTHONUSERBASE "$ue_view_root"    # Python finds the view's packages there [uenv-2.9.1]

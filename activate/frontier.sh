@@ -18,11 +18,12 @@ ue_settings() {
   ue_default MIOPEN_USER_DB_PATH "$ue_temporary"
   # MIOpen's kernels are stored on the node, like its database [frontier]
   ue_default MIOPEN_CUSTOM_CACHE_DIR "$ue_temporary"
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
-  # one thread per core of a process, at most 8 if the number of cores is a guess [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
+  # one thread per core of a process, and at most 8 if the number of cores must be guessed [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"
   if [[ -n $ue_runtime && $ue_nodes != 1 ]]; then
-    # prevents a fallback of RCCL to TCP. On a single node, the network is not configured [frontier]
+    # prevents RCCL from falling back to TCP. On a single node, the network is not configured [frontier]
     ue_default NCCL_NET OFI
   fi
   if [[ -n $ue_runtime ]]; then
@@ -48,7 +49,8 @@ ue_settings() {
     ue_together hpe SLURM_NETWORK disable_rdzv_get '#SBATCH --network=disable_rdzv_get'
   fi
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 
@@ -115,7 +117,7 @@ elif [[ -n $ue_venv ]]; then
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # on a base?
     include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
 fi
-ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # of the job; empty outside a job
+ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # the nodes of the job, or nothing outside a job
 # The cores of a task, divided by its processes: torchrun starts one process per GPU.
 ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${ue_tasks%%[!0-9]*} ue_rest=''
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}

@@ -1,4 +1,4 @@
-# isambard-ai: The AI supercomputer of the United Kingdom in Bristol, with GH200 nodes. PyTorch comes from modules,
+# isambard-ai: The United Kingdom's AI supercomputer in Bristol, with GH200 nodes. PyTorch comes from modules,
 #   containers, conda or wheels. For bash and zsh.
 #   source activate/isambard-ai.sh                       sets unset variables and prints the variables that it overrides
 #   srun sh -uc 'eval "$UENVTOOL_RANK"' python train.py  sets RANK, MASTER_ADDR and so on for each task
@@ -16,11 +16,12 @@
 
 ue_settings() {
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
-  # one thread per core of a process, at most 8 if the number of cores is a guess [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
+  # one thread per core of a process, and at most 8 if the number of cores must be guessed [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"
   if [[ -n $ue_runtime && $ue_nodes != 1 ]]; then
-    # prevents a fallback of NCCL to TCP. HPE advises against it on a single node [hpe]
+    # prevents NCCL from falling back to TCP. HPE advises against it on a single node [hpe]
     ue_default NCCL_NET 'AWS Libfabric'
   fi
   if [[ -n $ue_runtime ]]; then
@@ -55,7 +56,8 @@ ue_settings() {
     ue_default NCCL_PROTO '^LL128'               # LL128 corrupts data on GH200 over Slingshot [sigma2]
   fi
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 
@@ -147,7 +149,7 @@ elif [[ -n $ue_venv ]]; then
 fi
 ue_folders="${LD_LIBRARY_PATH-}:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64"
 ue_library nccl libnccl.so "${NCCL_VERSION-}" "$ue_folders"
-ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # of the job; empty outside a job
+ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # the nodes of the job, or nothing outside a job
 # The cores of a task, divided by its processes: torchrun starts one process per GPU.
 ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${ue_tasks%%[!0-9]*} ue_rest=''
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}

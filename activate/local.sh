@@ -9,7 +9,8 @@
 
 ue_settings() {
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 

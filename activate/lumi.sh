@@ -16,7 +16,7 @@ ue_settings() {
   ue_remove NCCL_NET_PLUGIN \
     'NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup' # [docs-2026]
   ue_remove NCCL_NET_GDR_LEVEL \
-    'multi-node jobs on ROCm 7.0 can hang if it is set. RCCL finds the level itself' # [lumi]
+    'multi-node jobs on ROCm 7.0 can hang if this variable is set. RCCL determines the level itself' # [lumi]
   ue_default NCCL_CROSS_NIC 1                    # lets rings use several NICs of a node [docs-2026]
   ue_default FI_CXI_DEFAULT_CQ_SIZE 131072       # provides space for the completions of many peers [docs-2026]
   # host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
@@ -26,11 +26,13 @@ ue_settings() {
   ue_default MIOPEN_USER_DB_PATH "$ue_temporary"
   # MIOpen's kernels are stored on the node, like its database [frontier]
   ue_default MIOPEN_CUSTOM_CACHE_DIR "$ue_temporary"
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
-  # one thread per core of a process, at most 8 if the number of cores is a guess [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
+  # one thread per core of a process, and at most 8 if the number of cores must be guessed [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 

@@ -25,10 +25,12 @@ ue_settings() {
   ue_default FI_CXI_DISABLE_HOST_REGISTER 1
   ue_default FI_MR_CACHE_MONITOR userfaultfd     # memhooks, the default without kdreg2, can hang [docs-2026]
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
-  # one thread per core of a process, at most 8 if the number of cores is a guess [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
+  # one thread per core of a process, and at most 8 if the number of cores must be guessed [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"
-  # set together or not at all: the site's NCCL modules set these values, and its runs with them had no corrupted data
+  # set together or not at all: the site's NCCL modules set these values, and the site's runs with them had no corrupted
+  #   data
   for ue_pass in look set; do
     ue_default NCCL_SOCKET_IFNAME 'hsn0,hsn1,hsn2,hsn3' # selects the interfaces of the high-speed network [sigma2]
     ue_default FI_CXI_DEFAULT_TX_SIZE 2048       # HPE recommends this value [sigma2]
@@ -40,7 +42,7 @@ ue_settings() {
   done
   ue_together olivia
   if [[ $ue_nodes != 1 ]]; then
-    # prevents a fallback of NCCL to TCP. HPE advises against it on a single node [hpe]
+    # prevents NCCL from falling back to TCP. HPE advises against it on a single node [hpe]
     ue_default NCCL_NET 'AWS Libfabric'
     ue_default FI_PROVIDER cxi                   # prevents libfabric from using another provider [olivia]
   fi
@@ -57,7 +59,8 @@ ue_settings() {
     ue_prepend CPATH /opt/libfabric/include      # the headers must match the host's libfabric [olivia]
   fi
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 
@@ -143,7 +146,7 @@ fi
 ue_folders="${LD_LIBRARY_PATH-}:/opt/nccl/lib:/cluster/work/support/nccl/lib"
 ue_folders=$ue_folders:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64
 ue_library nccl libnccl.so "${NCCL_VERSION-}" "$ue_folders"
-ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # of the job; empty outside a job
+ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # the nodes of the job, or nothing outside a job
 # The cores of a task, divided by its processes: torchrun starts one process per GPU.
 ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${ue_tasks%%[!0-9]*} ue_rest=''
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}

@@ -16,7 +16,8 @@ ue_settings() {
   # sets the sockets per thread if NCCL uses sockets, one per GPU of the pod [rcp]
   ue_default NCCL_NSOCKS_PERTHREAD "$ue_runai_gpus"
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
   if [[ $ue_nccl -lt 2026 ]]; then # nccl < 2.26, or the version of nccl is unknown
     ue_here NCCL_IB_GID_INDEX "$ue_roce_note"
     # selects the GID for RoCE v2 that is IPv4-mapped. NCCL up to 2.20 uses index 0, and NCCL 2.21 to 2.25 exits if a pod
@@ -24,7 +25,8 @@ ue_settings() {
     ue_default NCCL_IB_GID_INDEX "$ue_roce_gid_index"
   fi
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 

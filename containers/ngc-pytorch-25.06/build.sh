@@ -5,7 +5,7 @@
 #   bash build.sh [OPTION...]   options of podman build, such as --network=host if builds have no network
 #   JOBS=16       parallel processes of one build
 #   IMAGES=DIR    the directory for the squashfs file
-#   BASE=IMAGE    the image to build on, if it has another name on this machine
+#   BASE=IMAGE    the image to build on, if it has a different name on this machine
 image=ngc-pytorch:25.06-py3-a2eaa2f9b6a868d5abfd546b329638ab
 file=ngc-pytorch+25.06-py3.sqsh
 

@@ -15,14 +15,15 @@
 
 ue_settings() {
   ue_require MPICH_GPU_SUPPORT_ENABLED 0 \
-    'GPU-aware MPI can deadlock with NCCL. Clusters preset the value 1' # [docs-2026]
+    'GPU-aware MPI can deadlock with NCCL. The clusters set 1 by default' # [docs-2026]
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
-  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1 # a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
-  # one thread per core of a process, at most 8 if the number of cores is a guess [docs-2026]
+  # a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
+  ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1
+  # one thread per core of a process, and at most 8 if the number of cores must be guessed [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"
   # set together or not at all: extended images set these values themselves (entrypoint = true in the EDF)
   for ue_pass in look set; do
-    ue_default NCCL_NET 'AWS Libfabric'          # prevents a fallback of NCCL to TCP [img-2026]
+    ue_default NCCL_NET 'AWS Libfabric'          # prevents NCCL from falling back to TCP [img-2026]
     # selects the interfaces of the high-speed network instead of the management network [img-2026]
     ue_default NCCL_SOCKET_IFNAME hsn
     ue_default NCCL_PROTO '^LL128'               # LL128 corrupts data on GH200 over Slingshot [img-2026]
@@ -65,7 +66,8 @@ ue_settings() {
   done
   ue_together alps-runtime-4
   if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it takes precedence over the packages of the virtual environment' # [uenv-2.9.1]
+    ue_remove PYTHONPATH \
+      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
   fi
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Copies the files of a component that the image needs from /out to /runtime, and keeps symlinks.
+# Copies the files of a component that the image needs from /out to /runtime. Symlinks stay symlinks.
 #   keep.sh COMPONENT PATTERN...    patterns of absolute paths in the image
 set -eu
 

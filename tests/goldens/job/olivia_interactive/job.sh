@@ -24,7 +24,7 @@ module load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0
 image=/cluster/work/support/container/pytorch_nvidia_25.06_arm64.sif
 binds=(
   "${EBROOTLIBFABRIC:?}"/lib:/opt/libfabric/lib # libfabric with Slingshot support
-  "${EBROOTLIBFABRIC:?}"/include:/opt/libfabric/include # its headers
+  "${EBROOTLIBFABRIC:?}"/include:/opt/libfabric/include # the headers of this libfabric
   "${EBROOTNCCL:?}":/opt/nccl                   # the site's NCCL
   "${EBROOTAWSMINOFIMINNCCL:?}"/lib:/opt/aws-ofi-nccl/lib # NCCL's plugin for libfabric
   /usr/lib64:/usr/lib64                         # libcxi.so.1
@@ -53,7 +53,7 @@ export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
 export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
-# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
+# a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 # selects the interfaces of the high-speed network [sigma2]
 export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME-hsn0,hsn1,hsn2,hsn3}"

@@ -25,7 +25,7 @@ ulimit -c 0 # no core dumps
 # set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
-export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # prevents a fallback of NCCL to TCP [docs-2026]
+export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # prevents NCCL from falling back to TCP [docs-2026]
 # NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]
 unset NCCL_NET_PLUGIN
 export NCCL_NET_GDR_LEVEL="${NCCL_NET_GDR_LEVEL-PHB}" # lets the NIC access GPU memory directly [docs-2026]
@@ -41,11 +41,11 @@ export FI_CXI_DISABLE_HOST_REGISTER="${FI_CXI_DISABLE_HOST_REGISTER-1}"
 export FI_CXI_RX_MATCH_MODE="${FI_CXI_RX_MATCH_MODE-software}"
 # memhooks, the default without kdreg2, can hang [docs-2026]
 export FI_MR_CACHE_MONITOR="${FI_MR_CACHE_MONITOR-userfaultfd}"
-# GPU-aware MPI can deadlock with NCCL. Clusters preset the value 1 [docs-2026]
+# GPU-aware MPI can deadlock with NCCL. The clusters set 1 by default [docs-2026]
 export MPICH_GPU_SUPPORT_ENABLED=0
 # keeps kernels that are compiled at run time off the shared filesystem [docs-2026]
 export CUDA_CACHE_DISABLE="${CUDA_CACHE_DISABLE-1}"
-# a failure ends the job, as with 3, and 1 also aborts NCCL [docs-2026]
+# a failure ends the job, as with the value 3, and also aborts NCCL [docs-2026]
 export TORCH_NCCL_ASYNC_ERROR_HANDLING="${TORCH_NCCL_ASYNC_ERROR_HANDLING-1}"
 export TRITON_HOME="${TRITON_HOME-/dev/shm/}"  # keeps Triton's files off the shared filesystem [docs-2026]
 # Not set (only with NCCL 2.27 or newer, but pytorch-2.6 has 2.26.2-1): NCCL_PROTO, NCCL_P2P_LEVEL, NCCL_NET_GDR_C2C,
