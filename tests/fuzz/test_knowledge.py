@@ -132,7 +132,7 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
     answer = cli("validate", copy)
     assert answer.code == 2
     assert f"is already defined at {ROOT}/knowledge/{kind}/{name}.yaml:" in answer.stderr
-    assert "hint: rename this one" in answer.stderr
+    assert "hint: choose another name for this entry" in answer.stderr
 
 
 def test_a_copy_of_a_tuning_is_another_choice_and_no_contradiction(cli: Cli, write: Write) -> None:

@@ -270,7 +270,7 @@ def test_several_environments_share_a_store_and_keep_their_views_and_variables(
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        (f"linux-zen/zlib-1.2-{ZLIB}/lib/libz.a", f"linux-zen/zlib-1.2-{ZLIB} is among the packages"),
+        (f"linux-zen/zlib-1.2-{ZLIB}/lib/libz.a", f"linux-zen/zlib-1.2-{ZLIB} is next to the packages"),
         (".spack-db/index.json", r"zlib@1\.2 \(/zzzzzzz\) is installed, but is not in the lock"),
     ],
 )

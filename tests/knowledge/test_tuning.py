@@ -97,7 +97,7 @@ def test_whether_conditions_can_hold_together(one: str, other: str, together: bo
         (
             "source: mine}",
             "source: mine}\n    - {value: y, reason: too, source: mine}",
-            "both settings can apply at once",
+            "both settings can apply at the same time",
         ),
         (
             "source: mine}",

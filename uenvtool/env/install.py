@@ -95,7 +95,7 @@ class InstallOptions:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The result of a run.
+    """The result of an installation.
 
     cached, built: packages from build caches, and packages that the run built, as NAME-VERSION. log: Spack's output.
     """

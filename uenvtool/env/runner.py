@@ -59,7 +59,7 @@ class Runner:
     def run(
         self, *arguments: str | Path, on_step: Step | None = None, on_line: processes.LineHandler | None = None
     ) -> processes.Completed:
-        """Run a Spack command and return the completed process, whatever its exit code is.
+        """Run a Spack command and return the completed process, even if the command failed.
 
         on_step: called for each line in which Spack reports a step. on_line: called for every line. Raises ToolFailed
         if Spack does not start.

@@ -224,7 +224,7 @@ def contradictions(tuning: Tuning) -> Iterator[Problem]:
         if (first.name, first.value) == (second.name, second.value) and (tuning.set_by(first) or tuning.set_by(second)):
             continue
         if first.name == second.name:
-            message = f"{first.name} is also set at {first.position}, and both settings can apply at once"
+            message = f"{first.name} is also set at {first.position}, and both settings can apply at the same time"
         elif not {first.policy, second.policy} & set(VALUELESS):
             message = f"{second.name} conflicts with {first.name}, which is set at {first.position}"
         else:

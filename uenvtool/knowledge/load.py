@@ -328,4 +328,4 @@ def duplicate_id_problems(
     for name in entries:
         if name in others:
             message = f"{what}{name!r} is already defined at {others[name].position}"
-            yield Problem(message, entries[name].position, "rename this one")
+            yield Problem(message, entries[name].position, "choose another name for this entry")

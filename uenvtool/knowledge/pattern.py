@@ -1,4 +1,4 @@
-"""The regular expressions of knowledge files. RE2 matches them in linear time, whatever the text is."""
+"""The regular expressions of knowledge files. RE2 matches them in linear time for any text."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def outcome(
         package = base.packages.get(name)
         if package is not None and name not in versions:
             reliance = "; ".join(relying.get(name, ())[:2])
-            note = f"vendor's build, accepted as the release that it was made from: {reliance}" if reliance else ""
+            note = f"vendor's build, accepted as its release: {reliance}" if reliance else ""
             rows.append(replace(_row(package, name, package.version, who_asks), how=FROM_BASE, note=note))
     return tuple(sorted(rows, key=lambda row: row.name))
 
