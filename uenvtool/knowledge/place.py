@@ -183,7 +183,7 @@ def _libraries_and_tools() -> dict[str, SystemPackage]:
 
 def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
     """Return the version and the prefix of a program, or None if its output does not match."""
-    answer = processes.run([program, *tool.arguments]) if program else None
+    answer = processes.ask([program, *tool.arguments]) if program else None
     match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
     if program is None or match is None:
         return None
