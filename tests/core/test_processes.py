@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.programs import program
 from tests.support.samples import sampled
+from uenvtool.core import processes
+from uenvtool.core.errors import NoAnswer
 
 STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
 """A shell program that ignores what asks it to end, and so does what it starts; a kill leaves no empty file of it."""
@@ -253,3 +258,59 @@ def test_an_interruption_is_never_lost_and_never_blocks_the_next_program() -> No
     )
 
     assert done.stdout == "200 [0, 0, 0, 0]\n", done.stderr[-2000:]
+
+
+SILENT = {
+    "sleeps": "sleep 99",
+    "prints and then sleeps": "echo half; sleep 99",
+    "ignores the signals that end a program": "trap '' TERM INT HUP; sleep 99 & wait; sleep 99",
+    "ends, but its child keeps the output open": "sleep 99 & exit 0",
+}
+
+
+@pytest.mark.parametrize("script", SILENT.values(), ids=SILENT)
+def test_a_silent_program_is_reported_and_killed_with_its_children(
+    script: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], place: Path
+) -> None:
+    monkeypatch.setattr(processes, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(processes, "QUERY_SECONDS", 0.4)
+    before = time.monotonic()
+
+    with pytest.raises(NoAnswer, match="gpu-query does not answer") as error:
+        processes.ask([program(place / "gpu-query", f"echo $$ > {place}/group\n{script}"), "-L"])
+
+    assert time.monotonic() - before < 5
+    assert error.value.problems[0].hint == f"find the cause, then run the same again: `{place}/gpu-query -L`"
+    assert capfd.readouterr().err == "waiting for gpu-query\n"
+    group = int((place / "group").read_text())
+    assert is_eventually(lambda: not running(group))
+
+
+def test_a_query_returns_output_and_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
+    done = processes.ask(["bash", "-c", "echo out; echo err >&2; exit 3"])
+
+    assert (done.code, done.stdout, done.stderr) == (3, "out\n", "err\n")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_slow_answer_is_used(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(processes, "SLOW_SECONDS", 0.1)
+
+    assert processes.ask(["bash", "-c", "sleep 0.5; echo answer"]).stdout == "answer\n"
+    assert capfd.readouterr().err == "waiting for bash\n"
+
+
+def running(group: int) -> list[str]:
+    """Return the processes of a group that have not ended."""
+    stats = [stat.read_text().rpartition(")")[2].split() for stat in Path("/proc").glob("[0-9]*/stat")]
+    return [state for state, _, its_group, *_ in stats if int(its_group) == group and state != "Z"]
+
+
+def is_eventually(holds: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):  # a process may end while it is read
+            if holds():
+                return True
+        time.sleep(0.01)
+    return False

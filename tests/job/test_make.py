@@ -823,16 +823,6 @@ def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Write) -> None:
 
 
 OVERLAYS = {
-    "for another CPU": (
-        {"platform": "linux-x86_64"},
-        UENV,
-        "was created for linux-x86_64, but the nodes of clariden are aarch64",
-    ),
-    "on a uenv": (
-        {"kind": "uenv", "name": "pytorch"},
-        CE,
-        "was created on the uenv pytorch, but the container has another Python",
-    ),
     "on another tag": (
         {"kind": "uenv", "image": "pytorch/v2.6.0:v1@clariden"},
         (*UENV[:-2], "--image", "pytorch/v2.6.0:v2"),
@@ -844,7 +834,6 @@ OVERLAYS = {
         UENV,
         "another build than pytorch/v2.6.0:v1 (the job runs pytorch/v2.6.0:v0)",
     ),
-    "in a container": ({"in_container": "yes"}, UENV, "was created in a container, but uenv has another Python"),
     "stale": ({}, UENV, "/mine; pack it again with `uenvtool venv "),
 }
 
@@ -860,6 +849,43 @@ def test_an_overlay_that_does_not_fit_is_said(cli: Cli, place: Path, case: str) 
     assert answer.code == 0, answer.stderr
     (warning,) = [line for line in answer.stderr.splitlines() if line.startswith("warning: ")]
     assert message in warning
+
+
+FITTING: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
+    "on a uenv": ({"kind": "uenv", "python": "/user-environment/env/default/bin/python", "in_container": False}, UENV),
+    "on a uenv at another mount point": ({"kind": "uenv", "python": "/x/bin/python", "in_container": False}, UENV),
+    "for the CPU of the nodes": (
+        {"kind": "uenv", "python": "/user-environment/bin/python", "platform": "linux-aarch64"}, UENV
+    ),
+    "in a container": ({"kind": "container", "python": "/usr/bin/python", "in_container": True}, CE),
+    "in a container, for pods": (
+        {"kind": "container", "python": "/usr/bin/python", "in_container": True},
+        ("-s", "rcp", "--image", "r/x:1", "--pvc", "a:/a"),
+    ),
+    "in the environment of the job": (
+        {"kind": "environment", "python": "{place}/env/bin/python", "in_container": False},
+        ("-s", "frontier", "-A", "a", "--image", "./env"),
+    ),
+    "on this machine": (
+        {"kind": "plain", "python": sys.executable, "in_container": False}, ("-s", "local"),
+    ),
+    "with modules": (
+        {"kind": "environment", "python": "/opt/x/bin/python", "in_container": False}, ("-s", "isambard-ai"),
+    ),
+    "without a record of its base": ({}, UENV),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FITTING)
+def test_an_overlay_that_fits_is_used(cli: Cli, place: Path, write: Write, case: str) -> None:
+    base, words = FITTING[case]
+    base = {name: value.format(place=place) if isinstance(value, str) else value for name, value in base.items()}
+    record = {"format": 1, "base": base, "requests": [], "overrides": [], "packages": []}
+    write("mine/.uenvtool/uenvtool.json", json.dumps(record))
+    write("env/bin/python", "")
+    write("train.py", "")
+
+    assert f"{place}/mine/bin" in script(cli, *words, "--venv", "mine", *TRAIN)
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,14 @@ class ToolFailed(UenvtoolError):
     """An external program or the machine failed."""
 
 
+class NoAnswer(ToolFailed):
+    """A program did not answer a query in time. program: its name."""
+
+    def __init__(self, program: str, command: str) -> None:
+        super().__init__(f"{program} does not answer", hint=f"find the cause, then run the same again: `{command}`")
+        self.program = program
+
+
 MAX_LISTED = 12
 """The largest number of names that a hint lists."""
 

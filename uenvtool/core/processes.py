@@ -16,12 +16,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, NoReturn, cast
 
-from uenvtool.core.errors import ToolFailed
+from uenvtool.core.errors import NoAnswer, ToolFailed
 from uenvtool.core.session import STARTED_BY
 
 LineHandler = Callable[[str], None]
@@ -32,6 +33,10 @@ GRACE_SECONDS = 0.5
 """Seconds that a program has to end after a signal."""
 LIMIT_SECONDS = 5
 """Seconds that this process has to end after a signal, and a program after an error in this process."""
+QUERY_SECONDS = 10.0
+"""Seconds that a program has to answer a query. A driver or server that failed may never answer."""
+SLOW_SECONDS = 2.0
+"""Seconds after which a query prints the program that it waits for."""
 PIPE_BYTES = 1 << 20
 
 doing: list[str] = []
@@ -102,6 +107,29 @@ def run(
             _read_lines(process.stdout, stdout, tell)
         process.wait()
     return Completed(words, process.returncode, "".join(stdout), "".join(stderr))
+
+
+def ask(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Completed:
+    """Run a program that only prints facts, such as nvidia-smi or squeue, and return its output.
+
+    After SLOW_SECONDS, this prints on stderr that it waits for the program. Raises NoAnswer if the program has not
+    ended after QUERY_SECONDS, and kills its process group. Otherwise the same as `run`, which has no time limit.
+    """
+    words = tuple(map(str, argv))
+    name = os.path.basename(words[0])
+    with _started(words, env, None) as process:
+        readers = [_reader(process.stdout), _reader(process.stderr)]
+        has_ended = _ends_within(SLOW_SECONDS, process, readers)
+        if not has_ended:
+            with contextlib.suppress(OSError):
+                os.write(2, f"waiting for {name}\n".encode(errors="backslashreplace"))
+            has_ended = _ends_within(QUERY_SECONDS - SLOW_SECONDS, process, readers)
+        if not has_ended:
+            _end(process, {signal.SIGKILL: GRACE_SECONDS})  # a failed driver can make a program unkillable
+    if not has_ended:
+        raise NoAnswer(name, shlex.join(words))
+    stdout, stderr = ("".join(lines) for _, lines in readers)
+    return Completed(words, process.returncode, stdout, stderr)
 
 
 @contextlib.contextmanager
@@ -291,15 +319,15 @@ def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
             raise KeyboardInterrupt
         yield
     except BaseException:
-        _end(process)
+        _end(process, {signal.SIGTERM: LIMIT_SECONDS, signal.SIGKILL: None})
         raise
     finally:
         _groups.discard(process.pid)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Stop the program and its process group with SIGTERM, then with SIGKILL."""
-    for number, seconds in ((signal.SIGTERM, LIMIT_SECONDS), (signal.SIGKILL, None)):
+def _end(process: subprocess.Popen[bytes], waits: Mapping[signal.Signals, float | None]) -> None:
+    """Send signals to the program and its process group. waits: the seconds to wait after each signal."""
+    for number, seconds in waits.items():
         with contextlib.suppress(ProcessLookupError):  # the group may outlive the program
             os.killpg(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -309,8 +337,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 @contextlib.contextmanager
 def _read_in_thread(stream: IO[bytes] | None, tell: LineHandler | None = None) -> Iterator[list[str]]:
     """Read an output in a thread, so that it cannot fill its pipe; yield the list that has all lines at the end."""
-    lines: list[str] = []
+    thread, lines = _reader(stream, tell)
+    yield lines
+    thread.join()
 
+
+def _reader(stream: IO[bytes] | None, tell: LineHandler | None = None) -> tuple[threading.Thread, list[str]]:
+    lines: list[str] = []
     thread = threading.Thread(target=_read_lines, args=(stream, lines, tell), daemon=True)
     # The thread inherits the blocked signals. Otherwise the kernel could deliver the second of two signals to it; the
     # thread would then consume both, and the main thread would keep waiting for its program.
@@ -319,8 +352,21 @@ def _read_in_thread(stream: IO[bytes] | None, tell: LineHandler | None = None) -
         thread.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    yield lines
-    thread.join()
+    return thread, lines
+
+
+def _ends_within(
+    seconds: float, process: subprocess.Popen[bytes], readers: Sequence[tuple[threading.Thread, list[str]]]
+) -> bool:
+    """Return whether a program and its output end in time. A child of the program may keep the output open."""
+    end = time.monotonic() + seconds
+    for thread, _ in readers:
+        thread.join(max(end - time.monotonic(), 0))
+    try:
+        process.wait(max(end - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        return False
+    return not any(thread.is_alive() for thread, _ in readers)
 
 
 def _read_lines(stream: IO[bytes] | None, lines: list[str], tell: LineHandler | None) -> None:

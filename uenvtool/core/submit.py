@@ -22,7 +22,7 @@ def require_program(program: str) -> None:
 def require_sbatch() -> None:
     """Raise ToolMissing if sbatch is not on PATH, and BadInput if it would fail in this shell."""
     require_program("sbatch")
-    if loaded_views(os.environ) and "--uenv-passthrough" in processes.run(["sbatch", "--help"]).stdout:
+    if loaded_views(os.environ) and "--uenv-passthrough" in processes.ask(["sbatch", "--help"]).stdout:
         raise BadInput(
             "a uenv is loaded in this shell, and uenv v10 makes sbatch fail in such a shell",
             hint="leave the uenv (exit) and submit again, because the job loads its own; or submit with "

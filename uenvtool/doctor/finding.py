@@ -27,6 +27,11 @@ class Fault:
     commands: tuple[str, ...] = ()
 
 
+def no_answer(program: str) -> Fault:
+    """Return the fault of a program that did not answer a query in time."""
+    return Fault("no-answer", f"{program} does not answer")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """A known problem that was observed.

@@ -13,7 +13,7 @@ from pathlib import Path
 from uenvtool.check.submission import Submission, submission
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.files import examine_files
-from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
+from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, no_answer, worst_first
 from uenvtool.doctor.nodes import expanded
 from uenvtool.doctor.ranks import SHARED_VARIABLES
 from uenvtool.doctor.shell import faults
@@ -69,7 +69,8 @@ def examine_job(
     files = [*outputs, *_dumps(record, submitted)]
     logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
     by_id = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
-    findings = [*by_id.values(), *_script_problems(submitted, by_id)]
+    silent = as_findings(map(no_answer, record.silent), load_findings().findings)
+    findings = [*silent, *by_id.values(), *_script_problems(submitted, by_id)]
     facts = list(_facts(record.facts))
     unseen = [*logs.unseen, *record.unseen]
     if record.environment is not None:

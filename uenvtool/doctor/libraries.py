@@ -14,8 +14,8 @@ from pathlib import Path
 
 from uenvtool.core import processes
 from uenvtool.core.elf import Needs, needs_of
-from uenvtool.core.errors import UenvtoolError
-from uenvtool.doctor.finding import Fault
+from uenvtool.core.errors import NoAnswer, UenvtoolError
+from uenvtool.doctor.finding import Fault, no_answer
 from uenvtool.doctor.snapshot import Libraries, MpiUser, Snapshot
 from uenvtool.venv.health import PythonHere
 
@@ -45,12 +45,14 @@ def libraries_here(
     """
     search_directories = [*directories, *default_directories()]
     found = {name: found_in(search_directories, pattern) for name, pattern in PATTERNS.items()}
+    providers, silent = _providers(environ)
     return Libraries(
         found=found,
         plugin_lacks=tuple(_lacking(found[PLUGIN], search_directories)),
         mpi_users=tuple(_mpi_users(environ, python, search_directories)),
         gone=tuple(gone),
-        providers=_providers(environ),
+        providers=providers,
+        silent=silent,
         driver_cuda=driver_cuda() if python and python.versions("torch") else 0,
     )
 
@@ -98,15 +100,21 @@ def driver_cuda() -> int:
     return 0 if failed else version.value // 1000
 
 
-def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
+def _providers(environ: Mapping[str, str]) -> tuple[frozenset[str] | None, tuple[str, ...]]:
+    """Return the providers that fi_info lists, or None, and the programs that did not answer.
+
+    fi_info is a program of libfabric, and is asked if FI_PROVIDER is set.
+    """
     program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
     try:
-        answer = processes.run([program, "-l"], env=environ) if program else None
+        answer = processes.ask([program, "-l"], env=environ) if program else None
+    except NoAnswer as error:
+        return None, (error.program,)
     except UenvtoolError:
-        return None
+        return None, ()
     if answer is None or answer.code != 0:
-        return None
-    return frozenset(line.rstrip(":") for line in answer.stdout.splitlines() if line.endswith(":"))
+        return None, ()
+    return frozenset(line.rstrip(":") for line in answer.stdout.splitlines() if line.endswith(":")), ()
 
 
 def _lacking(plugins: tuple[str, ...], directories: Sequence[str]) -> Iterator[str]:
@@ -142,6 +150,7 @@ def wrong_libraries(snapshot: Snapshot) -> Iterator[Fault]:
     if snapshot.is_at_work:
         yield from _plugin(snapshot.environ.get("NCCL_NET", ""), snapshot.libraries)
         yield from _provider(snapshot.environ.get("FI_PROVIDER", ""), snapshot.libraries.providers)
+    yield from map(no_answer, snapshot.libraries.silent)
     yield from _driver(snapshot)
     yield from _interfaces(snapshot.libraries)
     unlinked = [user.path for user in snapshot.libraries.mpi_users if not user.transport]

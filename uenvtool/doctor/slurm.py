@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.core import processes
-from uenvtool.core.errors import BadInput, ToolMissing
+from uenvtool.core.errors import BadInput, NoAnswer, ToolMissing
 from uenvtool.doctor.nodes import expanded
 
 _OF_LINE = re.compile(r"^\s*(StdOut|StdErr|WorkDir)=(.*?)\s*$|(?<!\S)(JobName)=(.*?)\s*$", re.MULTILINE)
@@ -57,12 +57,14 @@ class JobRecord:
     script: the batch script, or an empty string if Slurm did not store it.
     environment: the environment variables at submission, or None if Slurm did not store them.
     unseen: the data that is not available, with the reason.
+    silent: the programs of Slurm that did not answer.
     """
 
     facts: Mapping[str, str]
     script: str = ""
     environment: Mapping[str, str] | None = None
     unseen: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 def shown_facts(answer: str) -> dict[str, str]:
@@ -146,38 +148,52 @@ def job_record(job: str) -> JobRecord:
     """
     if shutil.which(SCONTROL) is None:
         raise ToolMissing.not_on_path(SCONTROL, "run it on a machine with Slurm, or pass the output with --log")
-    facts = shown_facts(_output([SCONTROL, "show", "job", job])) or _accounted(job)
-    if not facts:
+    slurm = _Slurm()
+    facts = shown_facts(slurm.output([SCONTROL, "show", "job", job])) or _accounted(slurm, job)
+    if not (facts or slurm.silent):
         hint = "pass the job's output with --log; Slurm forgets jobs minutes after their end"
         raise BadInput(f"Slurm does not know job {job}", hint=hint)
-    written = _output([SCONTROL, "write", "batch_script", job, "-"])
-    script = written if written.startswith("#!") else _kept(job, "--batch-script")
-    recorded = _kept(job, "--env-vars")
+    written = slurm.output([SCONTROL, "write", "batch_script", job, "-"])
+    script = written if written.startswith("#!") else _kept(slurm, job, "--batch-script")
+    recorded = _kept(slurm, job, "--env-vars")
     why_not = NO_ENVIRONMENT if shutil.which(SACCT) else NO_SACCT
+    unseen = (*(() if script else (NO_SCRIPT,)), *(() if recorded else (why_not,)))
     return JobRecord(
-        facts=facts,
+        facts=facts or {"JobId": job},
         script=script,
         environment=kept_environment(recorded) if recorded else None,
-        unseen=(*(() if script else (NO_SCRIPT,)), *(() if recorded else (why_not,))),
+        unseen=() if slurm.silent else unseen,
+        silent=tuple(slurm.silent),
     )
 
 
-def _accounted(job: str) -> dict[str, str]:
+def _accounted(slurm: _Slurm, job: str) -> dict[str, str]:
     """Return the facts about a job in Slurm's accounting, also from an old sacct without the SubmitLine column."""
     for columns in (list(COLUMNS), list(COLUMNS)[:-1]):
         command = [SACCT, "--jobs", job, "--allocations", "--parsable2", "--noheader", f"--format={','.join(columns)}"]
-        facts = accounted_facts(_output(command), columns)
+        facts = accounted_facts(slurm.output(command), columns)
         if facts:
             return facts
     return {}
 
 
-def _kept(job: str, option: str) -> str:
-    return kept_text(_output([SACCT, "--jobs", job, option]))
+def _kept(slurm: _Slurm, job: str, option: str) -> str:
+    return kept_text(slurm.output([SACCT, "--jobs", job, option]))
 
 
-def _output(command: Sequence[str]) -> str:
-    if shutil.which(command[0]) is None:
-        return ""
-    done = processes.run(command)
-    return done.stdout if done.code == 0 else ""
+class _Slurm:
+    """The commands of Slurm. silent: the programs that did not answer, which are not asked again."""
+
+    def __init__(self) -> None:
+        self.silent: list[str] = []
+
+    def output(self, command: Sequence[str]) -> str:
+        """Return the output of a command, empty if it is not installed, fails or does not answer."""
+        if shutil.which(command[0]) is None or command[0] in self.silent:
+            return ""
+        try:
+            done = processes.ask(command)
+        except NoAnswer as error:
+            self.silent.append(error.program)
+            return ""
+        return done.stdout if done.code == 0 else ""

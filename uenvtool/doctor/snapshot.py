@@ -62,6 +62,7 @@ class Libraries:
     mpi_users: the compiled files of Python packages that need an MPI library.
     gone: the directories in LD_LIBRARY_PATH that do not exist.
     providers: the providers that libfabric offers, or None if they are unknown.
+    silent: the programs that did not answer a query.
     driver_cuda: the major version of the newest CUDA that the driver supports, or 0 if there is no driver.
     """
 
@@ -70,6 +71,7 @@ class Libraries:
     mpi_users: tuple[MpiUser, ...] = ()
     gone: tuple[str, ...] = ()
     providers: frozenset[str] | None = None
+    silent: tuple[str, ...] = ()
     driver_cuda: int = 0
 
 

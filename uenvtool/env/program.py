@@ -141,7 +141,7 @@ def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
     A copied directory is inside another git repository, at another path.
     """
     prefix = (
-        processes.run(["git", "-C", directory, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
+        processes.ask(["git", "-C", directory, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
     )
     return prefix is None or prefix.stdout.strip().rstrip("/") in paths
 
@@ -149,10 +149,10 @@ def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
 def _commit(directory: Path, file: str, revision: str) -> str:
     if (
         shutil.which("git") is None
-        or processes.run(["git", "-C", directory, "ls-files", "--error-unmatch", file]).code != 0
+        or processes.ask(["git", "-C", directory, "ls-files", "--error-unmatch", file]).code != 0
     ):
         return ""
-    done = processes.run(["git", "-C", directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
+    done = processes.ask(["git", "-C", directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
     return done.stdout.strip() if done.code == 0 else ""
 
 

@@ -77,5 +77,5 @@ def find_program(name: str) -> str:
 
 
 def _output(program: str, option: str) -> str:
-    completed = processes.run([program, option])
+    completed = processes.ask([program, option])
     return completed.stdout + completed.stderr

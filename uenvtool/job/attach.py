@@ -62,7 +62,7 @@ def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
         raise BadInput(f"{job!r} is not a job ID", hint="find the ID of your job with `squeue --me`")
     if shutil.which("srun", path=environ.get("PATH")) is None:
         raise ToolMissing.not_on_path("srun", "run this command on a login node of the cluster, or in the job")
-    nodes = processes.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
+    nodes = processes.ask(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
     count = nodes.stdout.split()
     if nodes.code != 0 and "Invalid job id" not in nodes.stderr:
         why = f"squeue does not report the nodes of job {job}: {nodes.reason}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING
 
 from uenvtool.check.launchers import NONE, SRUN
 from uenvtool.core import quoting
@@ -18,7 +18,7 @@ from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import Disk
-from uenvtool.job.foreign_venv import through_its_python
+from uenvtool.job.environment import through_its_python
 from uenvtool.job.images import REGISTRY
 from uenvtool.job.limits import fitting_time, ranks_and_cores
 from uenvtool.job.named_edf import EDF
@@ -48,6 +48,9 @@ from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runti
 from uenvtool.knowledge.settings import Settings, chosen_workarounds, facts_of, hook_facts, recipe_of_label, settings_of
 from uenvtool.knowledge.system import NodeType, System, load_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
+
+if TYPE_CHECKING:
+    from uenvtool.venv.environment import Environment
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 """An all-reduce of 8 bytes to 4 GB with one GPU per rank (https://github.com/NVIDIA/nccl-tests)."""
@@ -120,7 +123,7 @@ def _planned(
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
     tasks = 1 if command.once_per_node else ranks
-    overlay = _overlay(request.venv, disk) if request.venv else None
+    overlay = _overlay(request.venv, disk.environment) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
     extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
@@ -279,15 +282,16 @@ def _image(
     return named or knowledge.image
 
 
-def _overlay(path: str, disk: Disk) -> Overlay:
-    base: dict[str, Any] = disk.overlay.get("base") or {}
-    packed = disk.is_packed
+def _overlay(path: str, environment: Environment | None) -> Overlay:
+    if environment is None:
+        return Overlay(path=os.path.abspath(path))
+    packed = environment.is_packed
     return Overlay(
         path=path if packed else os.path.abspath(path),
-        mount=str(disk.overlay.get("mount") or "/user-tools") if packed else "",
-        view=f"{disk.overlay.get('name')}:venv" if packed else "",
-        base_image=str(base.get("image") or ""),
-        base_view=str(base.get("view") or ""),
+        mount=environment.mount or "/user-tools" if packed else "",
+        view=f"{environment.name}:venv" if packed else "",
+        base_image=environment.image,
+        base_view=environment.view,
     )
 
 

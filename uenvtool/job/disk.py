@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from uenvtool.core.files import is_file, read_named
 from uenvtool.core.session import in_container, loaded_views
@@ -14,7 +13,7 @@ from uenvtool.job.named_edf import EDF, NamedEdf, read_named_edf
 from uenvtool.job.request import JobRequest
 
 if TYPE_CHECKING:
-    from uenvtool.venv.foreign_venv import OtherVenv
+    from uenvtool.venv.environment import Environment
 
 MAX_PROGRAM = 1_000_000
 """The largest size of a script or training program, in bytes."""
@@ -24,14 +23,11 @@ MAX_PROGRAM = 1_000_000
 class Disk:
     """The files of a job, seen from the directory where the command is typed.
 
-    overlay: the description of the named overlay; empty without one. other: the same overlay if another tool made it.
-    is_packed: whether it is a packed overlay. loaded: the uenv of this shell, or empty. edf: the EDF that is named as
-    the image.
+    environment: the overlay or virtual environment of --venv, or None. loaded: the uenv of this shell, or empty. edf:
+    the EDF that is named as the image.
     """
 
-    overlay: Mapping[str, Any]
-    other: OtherVenv | None = None
-    is_packed: bool = False
+    environment: Environment | None = None
     loaded: str = ""
     edf: NamedEdf | None = None
 
@@ -77,24 +73,15 @@ class Disk:
 
 
 def read_disk(request: JobRequest) -> Disk:
-    """Return the facts about the files of a request. Raises BadInput if the named overlay is not an overlay."""
-    overlay: dict[str, Any] = {}
-    other = None
+    """Return the facts about the files of a request. Raises BadInput if --venv names no environment."""
+    environment = None
     if request.venv and os.path.lexists(request.venv):
-        from uenvtool.venv.foreign_venv import other_venv
-        from uenvtool.venv.info import described  # loads the rest of venv
+        from uenvtool.venv.environment import read_environment  # loads the rest of venv
 
-        path = Path(request.venv)
-        other = other_venv(path)
-        if other is None or path.is_file():
-            overlay = described(path)
-        if other is not None:
-            overlay |= {"base": {}, "packages": [{"name": name} for name in sorted(other.packages)]}
+        environment = read_environment(Path(request.venv))
     is_edf = request.image.endswith(EDF) and os.path.isfile(request.image)
     return Disk(
-        overlay=overlay,
-        other=other,
-        is_packed=bool(request.venv) and os.path.isfile(request.venv or ""),
+        environment=environment,
         edf=read_named_edf(request.image, _text(request.image)) if is_edf else None,
         loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
     )

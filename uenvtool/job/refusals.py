@@ -13,7 +13,7 @@ from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
 from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
 from uenvtool.job.disk import Disk
-from uenvtool.job.foreign_venv import not_over_base
+from uenvtool.job.environment import misfit
 from uenvtool.job.images import REGISTRY, mount_hint, of_image_file, on_another_image
 from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
@@ -73,7 +73,7 @@ def refusals(case: Case) -> Iterator[Problem]:
     yield from over_limits(case.plan, case.system)
     yield from _of_files(case)
     yield from _of_image(case)
-    yield from not_over_base(case.plan, case.disk, case.system.mount)
+    yield from misfit(case.plan, case.disk, case.system.nodes[case.uarch], case.system.mount)
     yield from _of_launcher(case)
     yield from without_torch(case.plan, case.typed, case.disk, case.system)
     yield from _of_paths(case)
@@ -108,7 +108,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
 def _of_files(case: Case) -> Iterator[Problem]:
     venv = case.plan.request.venv
     yield from of_image_file(case.plan, case.disk)
-    if venv and not case.disk.overlay:
+    if venv and case.disk.environment is None:
         hint = "check the path, or create an overlay with `uenvtool venv PATH --squash`"
         yield Problem(f"--venv: overlay not found: '{venv}'", hint=hint)
 

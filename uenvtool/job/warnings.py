@@ -9,9 +9,9 @@ from itertools import takewhile
 from pathlib import Path
 
 from uenvtool.check.launchers import SRUN, TORCHRUN
-from uenvtool.job.foreign_venv import starts_without_it
+from uenvtool.job.environment import starts_without_it
 from uenvtool.job.images import on_another_tag
-from uenvtool.job.plan import CONTAINER, KUBERNETES, SLURM
+from uenvtool.job.plan import KUBERNETES, SLURM
 from uenvtool.job.refusals import Case
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.load import skipped_file_notes
@@ -48,8 +48,10 @@ def warnings(case: Case) -> Iterator[str]:
         )
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
         yield "the pods see only their image; mount the storage of your program with --pvc CLAIM:PATH"
-    if case.disk.overlay:
-        yield from _of_overlay(case)
+    if case.disk.environment and case.disk.environment.newer:
+        newer = case.disk.environment.newer
+        yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
+    yield from on_another_tag(plan, case.published if case.recipe else "")
     if plan.edf:
         yield from _of_edf_image(case)
 
@@ -100,7 +102,8 @@ def _of_missing_program(case: Case) -> Iterator[str]:
             break
         package = word.partition(".")[0]
         if before == "-m" and not any(case.disk.exists(str(folder / f"{package}{end}")) for end in ("", ".py")):
-            names = {row["name"].replace("-", "_") for row in case.disk.overlay.get("packages", ())}
+            packages = case.disk.environment.packages if case.disk.environment else ()
+            names = {name.replace("-", "_") for name in packages}
             if package not in names:
                 yield f"-m {word}: {package} was not found here; the image or the overlay must contain it"
             break
@@ -111,31 +114,3 @@ def _of_edf_image(case: Case) -> Iterator[str]:
     image = os.path.expandvars(case.plan.image)
     if image.startswith("/") and "$" not in image and not case.disk.exists(image):
         yield f"file not found: '{image}', the image in {case.plan.request.image}"
-
-
-def _of_overlay(case: Case) -> Iterator[str]:
-    """Yield a warning if an overlay was created for another base or machine, or is outdated."""
-    plan, overlay = case.plan, case.disk.overlay
-    path = plan.request.venv
-    base, newer = overlay.get("base") or {}, overlay.get("overlay") or {}
-    if newer.get("newer"):
-        yield f"{path} is older than {newer['path']}; pack it again with `uenvtool venv {newer['path']} --squash`"
-    platform, target = str(base.get("platform") or ""), case.system.nodes[case.uarch].machine
-    if target and platform and target not in platform.replace("-", "_"):
-        yield (
-            f"{path} was created for {platform}, but the nodes of {case.system.name} are {target}; create it again on "
-            "such a node"
-        )
-    yield from on_another_tag(plan, case.published if case.recipe else "")
-    if base and plan.use.image == CONTAINER and not base.get("in_container"):
-        of_uenv = "the uenv " if base.get("kind") == "uenv" else ""
-        yield (
-            f"{path} was created on {of_uenv}{base.get('name')}, but the container has another Python; create it again "
-            "in the container"
-        )
-    is_inside = base.get("in_container") and not overlay.get("base_is_here")
-    if is_inside and plan.use.image != CONTAINER and plan.use.scheduler != KUBERNETES:
-        yield (
-            f"{path} was created in a container, but {plan.runtime.name} has another Python; create it again outside "
-            "the container"
-        )

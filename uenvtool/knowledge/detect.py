@@ -264,5 +264,5 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
 
 def _printed(program: str, *arguments: str) -> str:
     path = shutil.which(program)
-    answer = processes.run([path, *arguments]) if path else None
+    answer = processes.ask([path, *arguments]) if path else None
     return answer.stdout if answer and answer.code == 0 else ""

@@ -182,7 +182,7 @@ def _libraries_and_tools() -> dict[str, SystemPackage]:
 
 
 def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
-    answer = processes.run([program, *tool.arguments]) if program else None
+    answer = processes.ask([program, *tool.arguments]) if program else None
     match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
     if program is None or match is None:
         return None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from uenvtool.core import processes
-from uenvtool.core.errors import BadInput, ToolMissing
+from uenvtool.core.errors import BadInput, NoAnswer, ToolMissing
 from uenvtool.core.files import read_bytes
 from uenvtool.core.session import STARTED_BY, LoadedView, container_name, in_container, loaded_views
 from uenvtool.core.words import is_within
@@ -188,11 +188,11 @@ def label(image: str, environ: Mapping[str, str]) -> str:
     client = shutil.which("uenv", path=environ.get("PATH"))
     if digest is None or client is None:
         return ""
-    completed = processes.run([client, "image", "ls", "--json"], env=environ)
     try:
+        completed = processes.ask([client, "image", "ls", "--json"], env=environ)
         records = json.loads(completed.stdout)["records"] if completed.code == 0 else []
         names = [_LABEL_FORM.format(**record) for record in records if record["digest"] == digest[1]]
-    except (ValueError, KeyError, TypeError):
+    except (NoAnswer, ValueError, KeyError, TypeError):
         return ""  # another version of the client prints another format; the path still works
     return names[0] if names else ""
 

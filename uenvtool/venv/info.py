@@ -26,6 +26,7 @@ from uenvtool.venv.record import (
     parse_record,
     read_record,
     recorded_requirement,
+    require_record,
 )
 from uenvtool.venv.request import default_image
 from uenvtool.venv.requirements import UserRequirement
@@ -54,9 +55,7 @@ def described(path: Path) -> dict[str, Any]:
         raise BadInput(f"file or directory not found: '{path}'", hint="name an overlay's directory or image")
     if not path.is_dir():
         return _of_image(path)
-    record = read_record(path)
-    if record is None:
-        raise BadInput(f"'{path}' is not an overlay", hint="create one with `uenvtool venv PATH`")
+    record = require_record(path)
     image = image_of(path.absolute())
     stats = [entry.lstat() for entry in path.rglob("*") if not entry.is_dir() or entry.is_symlink()]
     return {

@@ -140,6 +140,14 @@ def read_record(directory: Path) -> OverlayRecord | None:
         raise BadInput(f"byte {error.start} is not UTF-8", Position(str(path)), DAMAGED) from error
 
 
+def require_record(directory: Path) -> OverlayRecord:
+    """Return the record of an unpacked overlay. Raises BadInput if the directory has no record."""
+    record = read_record(directory)
+    if record is None:
+        raise BadInput(f"'{directory}' is not an overlay", hint="create one with `uenvtool venv PATH`")
+    return record
+
+
 def parse_record(text: str, shown: str) -> OverlayRecord:
     """Return a record from its text. Raises BadInput if its format is unknown or a value has the wrong type."""
     position = Position(shown)
