@@ -204,8 +204,8 @@ NO_GPUS = ["gpus", " --nv", "NCCL_"]
 MINE = ("--system", "mine", *UENV[2:])
 VENV = "home = /user-environment/env/default/bin\ninclude-system-site-packages = true\nversion = 3.13.0\n"
 LINES = {
-    "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["constraint=gpu&hbm80g "], []),
-    "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["constraint=gpu "], []),
+    "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["--constraint=gpu&hbm80g\n"], []),
+    "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["--constraint=gpu\n"], []),
     "a node without GPUs has one rank": (
         CPUS % "", ON_CPUS, ["ntasks-per-node=1 ", "cpus-per-task=128\n", "--nproc-per-node=1"], NO_GPUS
     ),
@@ -223,7 +223,7 @@ LINES = {
     ),
     "a local disk's constraint too": (
         {"systems/mine.yaml": DISK, "env.tar.gz": ""}, (*MINE[:4], "--image", "env.tar.gz"),
-        ["constraint=gpu&disk "], []
+        ["--constraint=gpu&disk\n"], []
     ),
     "a system has the last word on other options": (
         LARGE % (OUTPUT, "gpu"), (*MINE[:4], "--large"), ["#SBATCH --output=%j.out "], ["slurm-%x"]
