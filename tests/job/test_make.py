@@ -204,7 +204,9 @@ NO_GPUS = ["gpus", " --nv", "NCCL_"]
 MINE = ("--system", "mine", *UENV[2:])
 VENV = "home = /user-environment/env/default/bin\ninclude-system-site-packages = true\nversion = 3.13.0\n"
 LINES = {
-    "two constraints hold together": (LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["--constraint=gpu&hbm80g\n"], []),
+    "two constraints hold together": (
+        LARGE % ("{}", "hbm80g"), (*MINE[:4], "--large"), ["--constraint=gpu&hbm80g\n"], []
+    ),
     "one constraint twice is one": (LARGE % ("{}", "gpu"), (*MINE[:4], "--large"), ["--constraint=gpu\n"], []),
     "a node without GPUs has one rank": (
         CPUS % "", ON_CPUS, ["ntasks-per-node=1 ", "cpus-per-task=128\n", "--nproc-per-node=1"], NO_GPUS
