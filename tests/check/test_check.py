@@ -769,3 +769,10 @@ def test_user_rules_are_applied(cli: Cli, write: Write) -> None:
     file = write("job.sh", "#SBATCH -p debug\n")
 
     assert rules(found(cli, file)) == {"debug-queue"}
+
+
+def test_each_shipped_rule_has_its_own_title() -> None:
+    titles = [rule.title for rule in load_rules().values()]
+
+    assert all(titles)
+    assert len(set(titles)) == len(titles)

@@ -106,7 +106,7 @@ def generated_pages() -> Iterator[tuple[str, str]]:
 def _entries() -> dict[str, dict[str, Any]]:
     """Return the entries that have a page, by directory of the reference and name."""
     variables = explain(ExplainRequest(all=True)).data
-    rules = {name: explained_rule(rule).data for name, rule in sorted(load_rules().items())}
+    rules = {name: explained_rule(rule).data | {"heading": rule.title} for name, rule in sorted(load_rules().items())}
     findings = {
         name: {**explained_finding(known).data, "heading": known.title, "messages": known.messages}
         for name, known in sorted(load_findings().findings.items())

@@ -97,6 +97,7 @@ class Edit:
 class Rule:
     """One rule of `check`.
 
+    title: The heading of its page on the site, in the words of a search.
     severity: One of LEVELS.
     look: Matchers of which each match is a finding.
     missing: Matchers of which at least one must match.
@@ -118,6 +119,7 @@ class Rule:
     fix: str
     source: str
     position: Position
+    title: str = ""
     look: tuple[Look, ...] = ()
     missing: tuple[Look, ...] = ()
     finder: str = ""
