@@ -313,7 +313,7 @@ def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_c
     assert answer.code == 0, answer.stderr
     assert "+    - py-torch@2.10\n" in answer.stdout
     assert (
-        "the version of another package depends on py-torch: torch 2.10.0 is released with triton 3.6.0"
+        "the version of another package depends on py-torch: torch 2.10.0 was released with triton 3.6.0"
         in answer.stderr
     )
     made = load_recipe("my-pytorch-2.9")

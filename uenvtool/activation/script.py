@@ -166,7 +166,9 @@ def _set(plan: Settings, settings: Sequence[Setting], indent: str) -> Iterator[s
     """Yield the rows of a set, which run twice: to find variables with other values, and to set the variables."""
     name = settings[0].together
     reason = plan.tuning.sets[name].reason
-    yield from _with_note(f"{indent}for ue_pass in look set; do", f"set together or not at all: {reason}", indent)
+    several = len({setting.name for setting in settings}) > 1
+    when = "set together or not at all" if several else "set only if unset"
+    yield from _with_note(f"{indent}for ue_pass in look set; do", f"{when}: {reason}", indent)
     yield from (line for setting in settings for line in _rows(setting, indent + "  "))
     yield f"{indent}done"
     need = next((setting.needs for setting in settings if setting.needs), None)

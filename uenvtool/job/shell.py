@@ -40,7 +40,7 @@ def threads(plan: JobPlan) -> list[Explained]:
     """Return OMP_NUM_THREADS; empty if the system's file does not contain the cores of a node."""
     cores = plan.cores_of_rank
     why = (
-        "set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork "
+        "uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork "
         "[torch/distributed/run.py]"
     )
     return [Explained("OMP_NUM_THREADS", str(cores), why)] if cores else []
