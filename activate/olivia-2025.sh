@@ -50,9 +50,10 @@ ue_settings() {
     ue_default NCCL_PROTO '^LL128'               # LL128 corrupts data on GH200 over Slingshot [sigma2]
   fi
   if [[ -n $ue_container ]]; then
-    ue_default LIBFABRIC_HOME /opt/libfabric # the job mounts lib and include of the host's libfabric there [olivia]
+    # the job mounts the `lib` and `include` directories of the host's libfabric there [olivia]
+    ue_default LIBFABRIC_HOME /opt/libfabric
     ue_default NCCL_HOME /opt/nccl               # the job mounts the host's NCCL there [olivia]
-    # the job script of 2025 mounts the libraries of the HPC SDK there [olivia-2025]
+    # the site's job script of 2025 mounts the libraries of the HPC SDK there [olivia-2025]
     ue_default NVIDIA_HPC_HOME /opt/nvidia/hpc_sdk
     # the host's libraries take precedence over the container's [olivia-2025]
     ue_prepend LD_LIBRARY_PATH /opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64

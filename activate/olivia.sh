@@ -53,7 +53,8 @@ ue_settings() {
     ue_default NCCL_PROTO '^LL128'               # LL128 corrupts data on GH200 over Slingshot [sigma2]
   fi
   if [[ $ue_runtime == apptainer && -n $ue_container ]]; then
-    ue_default LIBFABRIC_HOME /opt/libfabric # the job mounts lib and include of the host's libfabric there [olivia]
+    # the job mounts the `lib` and `include` directories of the host's libfabric there [olivia]
+    ue_default LIBFABRIC_HOME /opt/libfabric
     ue_default NCCL_HOME /opt/nccl               # the job mounts the host's NCCL there [olivia]
     # the host's libraries take precedence over the container's [olivia]
     ue_prepend LD_LIBRARY_PATH /opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64

@@ -32,7 +32,7 @@ ue_settings() {
     # host memory that libfabric registers with CUDA can cause a deadlock with NCCL [docs-2026]
     ue_default FI_CXI_DISABLE_HOST_REGISTER 1
     ue_default FI_MR_CACHE_MONITOR userfaultfd   # memhooks, the default without kdreg2, can hang [docs-2026]
-    for ue_pass in look set; do # set together or not at all: podman-hpc --nccl sets this value
+    for ue_pass in look set; do # set only if unset: podman-hpc --nccl sets this value
       ue_default NCCL_SOCKET_IFNAME hsn          # selects the interfaces of the high-speed network [nersc]
     done
     ue_together perlmutter

@@ -61,7 +61,7 @@ ue_settings() {
     ue_default NVSHMEM_DISABLE_CUDA_VMM 1 # the libfabric transport does not support CUDA's VMM interface [img-2026]
   done
   ue_together alps-runtime-cuda
-  for ue_pass in look set; do # set together or not at all: extended images up to alps4 set this value themselves
+  for ue_pass in look set; do # set only if unset: extended images up to alps4 set this value themselves
     ue_default NCCL_CROSS_NIC 1                  # lets rings use several NICs of a node [img]
   done
   ue_together alps-runtime-4

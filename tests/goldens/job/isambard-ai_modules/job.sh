@@ -22,7 +22,7 @@ module load brics/nccl
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [sigma2]     Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
 # prevents NCCL from falling back to TCP. HPE advises against it on a single node [hpe]

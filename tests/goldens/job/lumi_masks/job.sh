@@ -27,7 +27,7 @@ binds=() # the paths of --mount
 # [lumi]       LUMI AI Factory, containers with ROCm 7.0, issue 30, 2026-04-23
 # [frontier]   OLCF, PyTorch on Frontier (MI250X), settings of rccl-net-plugin on more than one node, 2026-07-07
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-7}"
 # NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]

@@ -37,7 +37,7 @@ done
 # `uenvtool explain NAME` explains a variable.
 # [sigma2]     Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
 # NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup [docs-2026]

@@ -22,7 +22,7 @@ binds=() # the paths of --mount
 # [nersc]      NERSC, settings of podman-hpc --nccl on Perlmutter (A100), 2025-05
 # [hpe]        HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-32}"
 # prevents NCCL from falling back to TCP. HPE advises against it on a single node [hpe]

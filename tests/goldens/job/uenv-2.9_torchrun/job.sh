@@ -21,7 +21,7 @@ ulimit -c 0 # no core dumps, because each rank that crashes would write one
 # [uenv-2.9.1]  CSCS, view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
 # [sigma2]      Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 # [docs-2026]   CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"       # prevents NCCL from falling back to TCP [docs-2026]

@@ -18,7 +18,7 @@ ulimit -c 0 # no core dumps, because each rank that crashes would write one
 # Lines with ${NAME-...} keep a value that you set before you start the job. All other lines replace it.
 # `uenvtool explain NAME` explains a variable.
 # [docs-2026]  CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # prevents NCCL from falling back to TCP [docs-2026]

@@ -19,7 +19,7 @@ ulimit -c 0 # no core dumps, because each rank that crashes would write one
 # `uenvtool explain NAME` explains a variable.
 # [torch-recorder]  PyTorch, flight recorder, headers of torch 2.6 to 2.10, 2026-01
 # [docs-2026]       CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
-# set by uenvtool to the cores of a rank (torchrun would set 1); use fewer if data loaders fork
+# uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork
 # [torch/distributed/run.py]
 export OMP_NUM_THREADS="${OMP_NUM_THREADS-72}"
 export NCCL_NET="${NCCL_NET-AWS Libfabric}"    # prevents NCCL from falling back to TCP [docs-2026]
