@@ -138,3 +138,10 @@ def test_check_prints_the_keys_that_differ(cli: Cli, place: Path) -> None:
 
     assert answer.code == 1
     assert "spack.lock is out of date, because these inputs changed: concretizer.unify; run" in answer.stderr
+
+
+def test_a_path_that_is_not_utf_8_in_a_comment_changes_no_input() -> None:
+    contents = contents_of(CLARIDEN)
+    named = os.fsdecode(b"# regenerate: uenvtool build -o n\xff\n")
+
+    assert inputs_of({**contents, MANIFEST: named + contents[MANIFEST]}) == inputs_of(contents)

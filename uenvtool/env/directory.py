@@ -126,7 +126,8 @@ def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
 def _data(text: str) -> Any:
     import yaml
 
-    return yaml.load(text, Loader=yaml.CSafeLoader)
+    readable = text.encode("utf-8", "backslashreplace")  # the header may name a path that is not UTF-8
+    return yaml.load(readable, Loader=yaml.CSafeLoader)
 
 
 def _value(sections: Mapping[str, Any], section: str, key: str = "") -> object:
