@@ -33,7 +33,7 @@ NOWHERE: Local = MappingProxyType({})
 
 
 def render(environment: Environment) -> dict[str, str]:
-    """Return the files of an environment, relative path to text, in the order in which they must be written."""
+    """Return the files of an environment as a mapping of relative path to text, in the order of writing."""
     files: dict[str, str] = {}
     if environment.additions:
         files[f"{REPOSITORY}/repo.yaml"] = OF_REPOSITORY
