@@ -40,7 +40,7 @@ def test_a_changed_file_is_a_drift_and_is_replaced_with_force_alone(cli: Cli, wr
     assert "-RUN true" in checked.stderr
     assert "hint: generate it again with `uenvtool container mine" in checked.stderr
     assert refused.code == 2
-    assert "was changed since uenvtool wrote it" in refused.stderr
+    assert "has been changed since uenvtool wrote it" in refused.stderr
     assert forced.code == 0
     assert path.read_text() == before
 

@@ -782,7 +782,7 @@ def test_what_was_changed_by_hand_stays(cli: Cli, place: Path) -> None:
     refused = cli("job", *CE, "-o", "train.sh", "--nodes", "4", *TRAIN)
 
     assert refused.code == 2
-    assert "train.toml was changed since uenvtool wrote it" in refused.stderr
+    assert "train.toml has been changed since uenvtool wrote it" in refused.stderr
     assert '-  "/users/me",' in refused.stderr
     assert "--nodes=2" in (place / "train.sh").read_text()  # all of the files, or none
     assert cli("job", *CE, "-o", "train.sh", "--nodes", "4", "--force", *TRAIN).code == 0

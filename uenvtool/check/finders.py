@@ -116,7 +116,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     """Yield launches with fewer ranks than GPUs on a node.
 
     The problem is a hint if the program cannot be read, because the program may start more processes itself.
-    This needs Python because it reads the training program.
+    This check is written in Python, not YAML, because it has to read the training program.
     """
     for launch in context.launches:
         gpus, ranks = launch.shape.gpus or 0, launch.of_node
@@ -137,7 +137,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU.
 
-    This needs Python because it reads the training program.
+    This check is written in Python, not YAML, because it has to read the training program.
     """
     for launch in context.launches:
         shape = launch.shape

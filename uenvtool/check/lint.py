@@ -242,7 +242,7 @@ def _settings(source: CheckedFile, use: _Use) -> Settings | None:
 
 @functools.cache
 def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str, str | None], ...]) -> Settings:
-    """Return the settings, cached for all files.
+    """Return the settings for a system, a runtime and known facts. The result is cached across files.
 
     If several sites have the runtime and no system is given, the network is unknown and no setting applies.
     """

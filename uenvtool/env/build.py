@@ -51,8 +51,8 @@ OF_STACKINATOR_7 = Version("1.2")
 class Outcome:
     """The result of a build.
 
-    lock: None if the environment is not resolved yet. state: why there is no lock, or how it was made. unseen: the
-    sources that could not be compared with their pins.
+    lock: the lock, or None if the environment is not resolved yet. state: why there is no lock, or how it was made.
+    unseen: the sources that could not be compared with their pins.
     """
 
     environment: Environment

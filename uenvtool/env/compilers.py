@@ -23,7 +23,7 @@ BUILDER = "gcc"
 class Buildable:
     """A compiler that Spack can build.
 
-    programs: the paths of its programs below its prefix, by language. variants: the default if the recipe names none.
+    programs: the paths of its programs below its prefix, by language. variants: those used if the recipe names none.
     fortran: the variant that adds Fortran, or "" if no variant is needed.
     """
 
@@ -75,7 +75,7 @@ class Compiler:
 
     @property
     def plain(self) -> str:
-        """Package and version, without variants."""
+        """The package and version, without variants."""
         return plain(self.external)
 
     @property
@@ -98,7 +98,7 @@ def plain(external: External) -> str:
 def plan_compilers(
     recipe: Recipe, system: System, node: NodeType, node_packages: Mapping[str, SystemPackage], facts: Facts
 ) -> tuple[Compiler, ...]:
-    """Return the recipe's compilers, or () if it names none. Packages use the first one unless they name another.
+    """Return the recipe's compilers, or () if it names none. Packages use the first compiler unless they name another.
 
     A compiler of the system is used if it has the requested version. Otherwise the compiler is built first: BUILDER
     with the system's BUILDER, and the others with the recipe's BUILDER, or with the system's if the recipe has none.

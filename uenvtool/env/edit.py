@@ -67,13 +67,13 @@ def edit(request: EditRequest) -> Result:
 
 
 def is_built_in(location: Location) -> bool:
-    """Return whether a recipe is part of uenvtool: an update would overwrite changes to it."""
+    """Return whether a recipe is part of uenvtool. An update of uenvtool would overwrite changes to such a recipe."""
     path = location.path.resolve()
     return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
 
 
 def _inherited(path: Path, text: str) -> dict[str, str]:
-    """Return the packages that a recipe inherits, each with its group, or "" if the package is only pinned."""
+    """Return the packages that a recipe inherits, each with its group, or with "" if the package is only pinned."""
     tree = load_extended(Location(RECIPE.name_of(path), path, "", text.encode()), RECIPE).tree
     this_file = shown(path)
     groups_by_package: dict[str, str] = {}
@@ -147,9 +147,9 @@ def edited(
 ) -> str:
     """Return the text of a recipe with the changes applied.
 
-    inherited: the inherited packages, each with its group, or "" if the package is only pinned. places: the keys that
+    inherited: the inherited packages, each with its group, or with "" if it is only pinned. places: the keys that
     receive a package's pin if it does not belong in `require`. Raises BadInput if a spec is invalid, if a package to
-    remove is not in the recipe, or if --reason is given and no line remains that it could explain.
+    remove is not in the recipe, or if --reason is given and no line is left for it to explain.
     """
     inherited = inherited or {}
     document = Document(text)

@@ -43,7 +43,7 @@ class RootGroup:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A requirement with its reason. others: the alternatives that a spec may name instead."""
+    """A requirement with its reason. others: the alternative values that a spec may name instead."""
 
     text: str
     reason: str = ""

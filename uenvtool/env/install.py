@@ -70,7 +70,7 @@ class InstallOptions:
     jobs: the number of parallel processes of one build, or None for Spack's default. repos: package repositories on
     disk, by name.
     mirrors: URLs of source mirrors. caches: URLs of build caches. unsigned: accept unsigned packages from a cache.
-    shared: other runs install into the same store at the same time, so this run does not create the view.
+    shared: whether other runs install into the same store at the same time. If so, this run does not create the view.
     scope: a directory of Spack configuration, see `Runner`.
     """
 
@@ -97,7 +97,8 @@ class InstallOptions:
 class Installed:
     """The result of an installation.
 
-    cached, built: packages from build caches, and packages that the run built, as NAME-VERSION. log: Spack's output.
+    cached, built: the packages from build caches and the packages that the run built, as NAME-VERSION.
+    log: Spack's output.
     """
 
     cached: tuple[str, ...] = ()
@@ -163,7 +164,7 @@ def staged_directory(environment: Installable, work: Path) -> Path:
 
 
 def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
-    """Push the packages of an installed environment to the build cache `url`. Return how many the cache lacked.
+    """Push the packages of an installed environment to the build cache `url`. Return how many were missing there.
 
     Spack signs the packages with its key, unless `unsigned` is set. Raises ToolFailed if Spack has no key or cannot
     write to the cache.
@@ -196,7 +197,7 @@ def sandboxed(
     options: InstallOptions,
     also: Sequence[Path] = (),
 ) -> Runner:
-    """Return a runner whose Spack sees the store at the mount point, and can write only there and to its directories.
+    """Return a runner whose Spack sees the store at the mount point. It can write only there and to its directories.
 
     also: more directories that Spack may write to.
     """
@@ -214,7 +215,7 @@ def sandboxed(
 def _install(
     runner: Runner, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
 ) -> Installed:
-    """Run `spack install`. In a shared store, Spack continues after a failed package, as the other runs do."""
+    """Run `spack install`. In a shared store, Spack continues after a package fails, as it does in the other runs."""
     hashes = {package.hash for package in environment.lock.packages}
     output = InstallOutput(total=len(hashes), done={key[:7] for key in hashes & installed_hashes(store)})
 
@@ -314,7 +315,7 @@ def _make_modules(spack: Spack, environment: Installable, store: Path, options: 
 
 
 def run_post_install(environment: Installable, store: Path) -> None:
-    """Run the user's script of an environment, if there is one, in a new directory LOCAL of the store.
+    """Run the user's post-install script, if the environment has one, in a new directory LOCAL of the store.
 
     The script sees the store at its mount point. It can write only to LOCAL and to temporary directories, so it cannot
     change the packages. Raises ToolFailed with the last lines of its output if it fails.

@@ -1,4 +1,4 @@
-"""Resolved environments on disk: their files, locks, mount points and views, and how several share one image."""
+"""Reads resolved environments on disk: files, locks, mount points and views. Also combines several in one image."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ MOUNT = "/user-environment"
 class Installable:
     """A resolved environment on disk.
 
-    purpose: recipe, system and node type, if uenvtool wrote the environment, otherwise "". manifest: the `spack:`
+    purpose: the recipe, system and node type if uenvtool wrote the environment, or else "". manifest: the `spack:`
     section of its spack.yaml. compiler_locks: the locks of `compilers`, by directory. mount: the mount point of the
     image, where the packages are installed. views: the names of its views, the default view first. texts: the files
-    that Spack reads, by relative name. place: the directory of these files in an image of several environments, "" for
-    the first.
+    that Spack reads, by relative name. place: the directory of these files in an image of several environments, or ""
+    for the first.
     """
 
     folder: Path
@@ -116,7 +116,7 @@ class Installable:
 
 
 def is_environment(directory: Path) -> bool:
-    """Return whether a directory contains a manifest or a lock, and so is meant as an environment."""
+    """Return whether a directory is meant as an environment, because it contains a manifest or a lock."""
     return any((directory / name).is_file() for name in (MANIFEST, LOCK))
 
 
@@ -213,7 +213,7 @@ def _manifest(text: str, path: Path) -> Mapping[str, Any]:
 
 
 def _isolated(manifest: Mapping[str, Any]) -> str:
-    """Return a manifest as JSON, which is also YAML, that ignores all configuration except its own and its includes."""
+    """Return the manifest as JSON (which is valid YAML), so that Spack reads only the manifest and its includes."""
     sections = {name: section for name, section in manifest.items() if name != "include"}
     return json.dumps({"spack": {"include:": manifest.get("include", []), **sections}}, indent=1)
 
@@ -230,9 +230,9 @@ def _names(directory: Path) -> list[str]:
 
 
 def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
-    """Return environments with their places in one image. The first one names the image.
+    """Return the environments with their places in one image. The first environment names the image.
 
-    Raises BadInput with each reason why they cannot share an image.
+    Raises BadInput with each reason why the environments cannot share an image.
     """
     first, *others = environments
     placed = (first, *(replace(other, place=f"{FURTHER}/{other.name}") for other in others))
@@ -248,8 +248,8 @@ def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
 def texts_of(environments: Sequence[Installable]) -> dict[str, str]:
     """Return the files of all environments of an image, each at its place.
 
-    The additions of all environments are also in the repository of the first one, since a Spack that uses the image
-    reads one repository per namespace.
+    The repository of the first environment contains the additions of all environments, because Spack reads only one
+    repository per namespace when it uses the image.
     """
     texts = {os.path.join(each.place, name): text for each in environments for name, text in each.texts.items()}
     return {**{name: text for each in environments for name, text in _additions(each).items()}, **texts}

@@ -39,7 +39,7 @@ def filled(text: str, facts: Facts, position: Position) -> str:
 
 
 def network_needs(system: System, mpi: ChosenMpi | None, facts: Facts) -> dict[str, SystemPackage]:
-    """Return the packages that the system's fabric needs, with the variants that make them support its GPUs."""
+    """Return the packages that the system's fabric needs, with the variants that enable support for its GPUs."""
     fabric = load_fabric(system.fabric)
     gpu_variants = filled(fabric.gpu.get(facts["gpu"] or "", ""), facts, system.tree.position)
     needs = fabric.needs(mpi.package if mpi else None)
@@ -49,7 +49,7 @@ def network_needs(system: System, mpi: ChosenMpi | None, facts: Facts) -> dict[s
 def packages_of_node(
     system: System, mpi: ChosenMpi | None, needs: Mapping[str, SystemPackage], facts: Facts
 ) -> dict[str, SystemPackage]:
-    """Return the package settings of the system file, merged over the needs of its fabric.
+    """Return the package settings of the system file, which take precedence over the needs of its fabric.
 
     Settings of MPI packages other than the chosen one are left out.
     """

@@ -31,7 +31,7 @@ OF_SEVERAL = (
 
 
 def named_environment(recipe_name: str, system: str | None, uarch: str | None) -> Environment:
-    """Return the environment of a recipe for a system. Raises BadInput if either is unknown or invalid."""
+    """Return the environment of a recipe for a system. Raises BadInput if either name is unknown or invalid."""
     recipe = load_recipe(recipe_name)
     choice = choose(recipe, system, uarch)
     return plan_environment(recipe, choice.system, choice.uarch)
@@ -78,7 +78,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
 def _pinned_versions(
     groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
 ) -> dict[str, Version]:
-    """Return the version of each package for which a preference, a pin or a root spec names exactly one."""
+    """Return the version of each package for which a preference, a pin or a root spec names exactly one version."""
     constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
     constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
     constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
@@ -96,7 +96,7 @@ def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
 
 
 def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
-    """Return the hard pins that apply: those of the recipe, the Python version, and pins that couplings add."""
+    """Return the hard pins that apply: the recipe's pins, the Python version, and the pins that couplings add."""
     pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
     if recipe.python:
         pins.setdefault("python", recipe.python)
@@ -199,7 +199,7 @@ def _requirements(pin: Pin) -> list[str]:
 
 
 def _reasoned(texts: Sequence[str], reason: str) -> list[Constraint]:
-    """Return the requirements of one package. Only the first one gets the reason, to print it once."""
+    """Return the requirements of one package. Only the first requirement gets the reason, to print it once."""
     return [Constraint(text, reason if index == 0 else "") for index, text in enumerate(texts)]
 
 

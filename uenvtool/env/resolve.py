@@ -1,4 +1,4 @@
-"""Resolves an environment with Spack, for the CPU and operating system of the nodes instead of this machine's."""
+"""Resolves an environment with Spack for the CPU and operating system of the nodes, not of this machine."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def sorted_lock(text: str) -> str:
 
 
 def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[str | Path]:
-    """Return the script that resolves an environment as on a node, with its arguments."""
+    """Return the script that resolves an environment as if on a node, with the script's arguments."""
     if not FITTING.match(spack.version):
         return [SCRIPT]
     write(scratch / ANSWERS, json.dumps(answers))
@@ -150,7 +150,7 @@ def machine(environment: Environment) -> str:
 
 
 def is_this_machine(environment: Environment) -> bool:
-    """Return whether this machine can resolve as a node: its CPU and operating system fit, and it has all compilers."""
+    """Return whether this machine can resolve as a node: its CPU and system match, and it has all compilers."""
     node = environment.node
     compilers = [
         path

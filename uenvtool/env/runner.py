@@ -116,15 +116,15 @@ def user_cache() -> Path:
 def index_cache(machine: str, pins: Mapping[str, GitPin]) -> str:
     """Return the directory of Spack's package indexes. machine: the nodes' machine name. pins: the repositories' pins.
 
-    There is one index per machine name, since 69 packages choose their sources by it, and one per pinned revision of
-    Spack's packages. Spack itself distinguishes indexes only by the repository's name and by file times.
+    Each machine name has its own index, because 69 packages choose their sources by machine name. So does each pinned
+    revision of Spack's packages. Spack itself distinguishes indexes only by the repository's name and by file times.
     """
     state = pins["builtin"].revision[:12].replace("/", "-") if "builtin" in pins else "unpinned"
     return str(user_cache() / f"cache-{machine}-{state}")
 
 
 def remove_half_made_clones() -> None:
-    """Remove incomplete clones of package repositories, left by a run that was killed or lost its network.
+    """Remove incomplete package repository clones left by a run that was killed or lost its network connection.
 
     Spack 1.1 treats any directory with a `.git` as a complete clone (repo.py, RemoteRepoDescriptor), and then fails.
     All clones stay while another Spack holds the lock on them.
@@ -188,6 +188,6 @@ def require_key(spack: Spack) -> None:
 
 
 def _run_without_packages(spack: Spack, scopes: Sequence[Path], *arguments: str | Path) -> processes.Completed:
-    """Run a Spack command that needs no packages, so that Spack fetches no repository. scopes: see `spack -C`."""
+    """Run a Spack command that needs no packages, without fetching a repository. scopes: see `spack -C`."""
     options = [argument for scope in scopes for argument in ("-C", scope)]
     return processes.run([spack.program, "--color", "never", *options, *arguments], env=spack_variables({}))

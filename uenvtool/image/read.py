@@ -74,7 +74,10 @@ def read_texts(
     small = [name for name in names if _is_text(name, entries, largest)]
     total = sum(entries[name].size for name in small)
     if total > LARGEST_TEXTS:
-        raise BadInput(f"{image} is not opened: it has {total / 1e6:.0f} MB of metadata files", hint=_HINT)
+        raise BadInput(
+            f"cannot open {image}: {total / 1e6:.0f} MB of metadata files is over the limit",
+            hint=_HINT,
+        )
     if not small:
         return {}
     with files.scratch_folder() as scratch:

@@ -25,7 +25,7 @@ PID = "{pid}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rank:
-    """A process of a rank in a running job. pages: its pages in memory. uenvs: the value of its UENV_MOUNT_LIST."""
+    """A process of a rank in a running job. pages: its number of resident pages. uenvs: its UENV_MOUNT_LIST."""
 
     rank: int
     node: str
@@ -56,7 +56,7 @@ def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, st
 def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
     """Return the ranks on all nodes of a job, sorted by number.
 
-    If several processes have the same rank, this is the one with the most memory.
+    If several processes have the same rank number, the result contains only the process that uses the most memory.
     """
     if not re.fullmatch(r"\d+(_\d+)?", job):
         raise BadInput(f"{job!r} is not a job ID", hint="find the ID of your job with `squeue --me`")

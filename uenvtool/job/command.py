@@ -57,7 +57,7 @@ class JobCommand:
 
     @property
     def ranks_option(self) -> tuple[str, int]:
-        """Return the option that sets the number of ranks per node, and this number; "" and 0 without an option."""
+        """Return the option that sets the ranks per node, and their number, or "" and 0 without such an option."""
         launcher = launcher_named(self.launcher)
         for name in launcher.ranks if launcher else ():
             value = option(self.words, spelled(name)) or ""
@@ -94,7 +94,7 @@ class Typed:
 
     @property
     def rest(self) -> tuple[str, ...]:
-        """Return the arguments after the launcher: its options, and the program that it starts."""
+        """Return the arguments after the launcher: the launcher's options and the program that it starts."""
         return self.words[self.end :]
 
     @property
@@ -120,9 +120,9 @@ class Typed:
 
     @property
     def starts_itself(self) -> str:
-        """Return the program that starts the processes of one node itself and cannot be given the other nodes.
+        """Return the program that starts the processes of one node itself and has no option for other nodes.
 
-        Empty if the command contains no such program.
+        The result is empty if the command contains no such program.
         """
         if PYTHON_NAME.fullmatch(self.program):
             return ""
@@ -188,13 +188,13 @@ def options_line(launcher: Launcher, ranks: int | str) -> str:
 
 
 def variables_line(launcher: Launcher, ranks: int | str) -> str:
-    """Return an `env` command that sets the variables of a launcher, as bash source; empty if it has none."""
+    """Return an `env` command that sets a launcher's variables, as bash source, or an empty string if it has none."""
     variables = [f"{name}={value}" for name, value in launcher.variables.items()]
     return " ".join(["env", *variables, ""] if variables else ()).replace("@RANKS@", str(ranks))
 
 
 def whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
-    """Return the launcher with all variables and options of the job, to show in a hint. command: its program."""
+    """Return the launcher with all variables and options of the job, for a hint. command: the program to start."""
     strategy = f"--{launcher.strategy.option}" if launcher.strategy else ""
     parts = (
         variables_line(launcher, ranks).rstrip(),
@@ -236,7 +236,7 @@ def _split(words: Sequence[str], disk: Disk) -> tuple[str, ...]:
 
 
 def _program(words: Sequence[str]) -> tuple[int, str]:
-    """Return the index of the program after env and assignments, and its launcher, or an empty text.
+    """Return the index of the program after env and assignments, and its launcher or an empty string.
 
     A launcher that starts a program may also follow another program, as in `uv run torchrun train.py`.
     """

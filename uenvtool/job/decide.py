@@ -193,7 +193,7 @@ def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk
 
 
 def _of_label(plan: JobPlan) -> Recipe | None:
-    """Return the recipe of a uenv, derived from its image name; None if it is unknown."""
+    """Return the recipe that the image name of a uenv identifies, or None if the recipe is unknown."""
     name = recipe_of_label(plan.image) if plan.use.image == UENV else None
     return read_recipe(name) if name else None
 
@@ -221,7 +221,7 @@ def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | N
 
 
 def _runtime(request: JobRequest, system: System) -> Runtime:
-    """Return the named runtime, or else the first one that can run the image; not all run EDFs or registry images."""
+    """Return the named runtime, or else the first that can run the image. Some cannot run EDFs or registry images."""
     of_registry = REGISTRY.fullmatch(request.image)
     known: dict[str, Runtime] = {}
     for runtime in _runtimes(system):
@@ -237,7 +237,7 @@ def _runtime(request: JobRequest, system: System) -> Runtime:
 
 
 def _runtimes(system: System) -> Iterator[Runtime]:
-    """Yield the runtimes of jobs, first those of the system and then those of every machine; each is read on demand."""
+    """Yield the runtimes for jobs: those of the system, then those of every machine. Each file is read on demand."""
     yield from (runtime for name in system.runtimes if (runtime := load_runtime(name)).job.scheduler)
     yield from (runtime for runtime in all_runtimes() if runtime.job.scheduler == HERE)
 
@@ -253,10 +253,10 @@ def _command(request: JobRequest, runtime: Runtime, typed: Typed, usual: str) ->
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:
-    """Return the image name and tag of a published uenv; empty if it is not published for these nodes.
+    """Return the image name and tag of a published uenv, or an empty string if none is published for these nodes.
 
-    `@CLUSTER` follows if only another cluster with these nodes serves it. The Slurm plugin needs no name for its own
-    cluster.
+    `@CLUSTER` follows if only another cluster with these nodes provides the uenv. For its own cluster, the Slurm plugin
+    needs no cluster name.
     """
     serving = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]
     if not deployment.label or not serving:
@@ -268,7 +268,7 @@ def _published(deployment: Deployment, system: str, uarch: str) -> str:
 def _image(
     request: JobRequest, runtime: Runtime, knowledge: RuntimeJob, overlay: Overlay | None, published: str
 ) -> str:
-    """Return the image of a job as its runtime spells it: the named image, the base of the overlay, or the default."""
+    """Return the image of a job in its runtime's syntax: the named image, the base of the overlay, or the default."""
     kind, named = runtime.job.image, request.image
     if kind == NO_IMAGE:
         return ""
@@ -296,7 +296,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
 
 
 def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings | None:
-    """Return the settings of a job; None if it sets no variables. recipe: named, or derived from the image."""
+    """Return the settings of a job, or None if it sets no variables. recipe: the named one, or that of the image."""
     if plan.use.variables == "nowhere":
         return None
     return settings_of(
@@ -323,7 +323,7 @@ def _hook(plan: JobPlan, system: System) -> Facts:
 
 
 def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
-    """Return the settings that a job writes as variables: those with a value, and those that must be unset.
+    """Return the settings that a job writes as variables: the settings with a value and the variables to unset.
 
     Settings that extend another value or are determined on the node are written by other lines of the job. inside:
     whether the variables are set inside the container.
@@ -337,7 +337,7 @@ def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
 
 
 def _activation(plan: JobPlan, settings: Settings | None) -> str:
-    """Return the activation script of a pod; empty for other runtimes, whose jobs set the variables themselves."""
+    """Return the activation script of a pod, or an empty string for other runtimes, whose jobs set the variables."""
     if plan.use.variables != "activation" or settings is None:
         return ""
     from uenvtool.activation import activate  # only pods need it
@@ -347,7 +347,7 @@ def _activation(plan: JobPlan, settings: Settings | None) -> str:
 
 
 def _name_of(request: JobRequest, typed: Typed) -> str:
-    """Return the default name of a job: the name of its file, or else of its program."""
+    """Return the default name of a job: the name of its file, or else the name of its program."""
     file_name = request.output.stem if request.output else ""
     for word in (file_name, NCCL_TEST[0] if request.nccl_test else "", typed.named if request.words else "interactive"):
         name = re.sub(r"[^\w.-]+", "-", word).strip("-.")
@@ -357,7 +357,7 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
 
 
 def _again(request: JobRequest, system: str) -> str:
-    """Return the command that writes the same files on any machine."""
+    """Return the `uenvtool job` command that writes the same files on any machine."""
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
     words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
     return " ".join(map(quoting.bash_line, words))

@@ -86,7 +86,7 @@ def _gpus(plan: JobPlan) -> Iterator[Explained]:
 
 
 def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
-    """Yield the options that the system, the settings and the other options of a request need."""
+    """Yield the options that the system, the settings and the other options of a request require."""
     request = plan.request
     for name, value in system.scheduler.defaults.items():
         if name not in PLANNED:
@@ -110,7 +110,7 @@ def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
 
 
 def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
-    """Return each option once: constraints are combined with `&`, and for other options the last value is used."""
+    """Return each option once. Constraints are combined with `&`. Of any other option, the last value is used."""
     joined: dict[str, Explained] = {}
     for option in directives:
         first = joined.setdefault(option.name, option)

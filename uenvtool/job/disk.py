@@ -21,7 +21,7 @@ MAX_PROGRAM = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disk:
-    """The files of a job, seen from the directory where the command is typed.
+    """The files of a job, as seen from the directory in which the user runs the command.
 
     environment: the overlay or virtual environment of --venv, or None. loaded: the uenv of this shell, or empty. edf:
     the EDF that is named as the image.
@@ -43,7 +43,7 @@ class Disk:
 
     @property
     def active(self) -> str:
-        """Return the active virtual or conda environment if it contains torch; otherwise empty."""
+        """Return the active virtual or conda environment if it contains torch, or an empty string otherwise."""
         active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
         return next((path for path in active if path and any(Path(path).glob("lib/python3*/site-packages/torch"))), "")
 
@@ -68,7 +68,7 @@ class Disk:
         return os.path.exists(path)
 
     def text(self, path: str) -> str:
-        """Return the text of a file; empty if it does not exist. Raises BadInput if it cannot be read."""
+        """Return the text of a file, or an empty string if it does not exist. Raises BadInput if it cannot be read."""
         return _text(path) if os.path.isfile(path) else ""
 
 

@@ -56,9 +56,9 @@ def job_edf(plan: JobPlan) -> str:
 
 
 def exports_with_named_edf(plan: JobPlan) -> list[str]:
-    """Return the lines with which each rank sets the variables that the user's own EDF cannot contain.
+    """Return the lines in which each rank sets the variables that are missing from the user's own EDF.
 
-    These depend on the job or on its options. Without such an EDF, the list is empty.
+    These variables depend on the job or on its options. If the user has no EDF, the list is empty.
     """
     if plan.edf is None:
         return []
@@ -84,8 +84,9 @@ def edf_text(
     """Return the text of an EDF.
 
     extended: the needs of an image that contains its own network stack. mounts, env: more lines of these tables.
-    workdir: the working directory, by default the one where srun is called; it is mounted, because a container cannot
-    change into a directory that it does not see. Every mount has a destination, which Sarus Suite requires.
+    workdir: the working directory, by default the one where srun is called. The EDF mounts it, because a container
+    cannot     change to a directory that it does not see. Every mount has a destination, because Sarus Suite requires
+    one.
     annotations: the user's annotations, which override those of the site.
     """
     asked = annotations or {}
@@ -123,7 +124,7 @@ def _mounts(plan: JobPlan) -> Iterator[str]:
 
 
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
-    """Return an image as an EDF names it: the staged copy, a path below the submission directory, or unchanged."""
+    """Return the image for an EDF: its staged copy, its path below the submission directory, or the unchanged name."""
     if plan.request.stage:
         return plan.copies[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return f"{SUBMITTED_IN}/{image.removeprefix('./')}" if image.startswith(".") else image

@@ -1,4 +1,4 @@
-"""Decides whether the environment of --venv fits the base of a job, and starts its launcher correctly."""
+"""Checks whether the environment of --venv fits the base of a job, and starts the launcher with the right Python."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def misfit(plan: JobPlan, disk: Disk, node: NodeType, mount: str) -> Iterator[Pr
 
 
 def _wrong_python(plan: JobPlan, environment: Environment, disk: Disk, mount: str) -> str:
-    """Return why the job's base does not contain the environment's Python; empty if it does, or if it is unknown."""
+    """Return why the base lacks the environment's Python, or an empty string if it has it or if this is unknown."""
     use, python = plan.use.image, environment.python
     is_here = plan.use.scheduler == HERE and disk.exists(python)
     if not python or is_here:
@@ -79,7 +79,7 @@ def _hint(plan: JobPlan) -> str:
 
 
 def through_its_python(command: JobCommand, disk: Disk) -> JobCommand:
-    """Return the command with a launcher that the environment's Python starts if the environment has no launcher.
+    """Return the command. If the environment lacks the launcher, its Python starts the launcher as a module.
 
     An overlay has the launchers of its base. For another tool's environment, the `torchrun` of the base would start the
     Python of the base, which does not see the environment.
@@ -95,7 +95,7 @@ def through_its_python(command: JobCommand, disk: Disk) -> JobCommand:
 
 
 def starts_without_it(plan: JobPlan, disk: Disk) -> Iterator[str]:
-    """Yield a warning if the base's launcher would start the base's Python, and no module can start the launcher."""
+    """Yield a warning if the base's launcher would start the base's Python and cannot run with `python -m` instead."""
     launcher, other = launcher_named(plan.command.launcher), disk.environment
     name = launcher.command.split()[0] if launcher and not launcher.modules else ""
     if name and other and not other.is_overlay and name not in other.programs:

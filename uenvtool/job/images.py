@@ -26,13 +26,13 @@ _TAG = re.compile(r"[^./$:@%][^:@%]*:([^/@%][^@%]*)")
 
 
 def file_of(image: str) -> str:
-    """Return the path in an image's name without its mount point; empty if the name is not a path."""
+    """Return the path in an image's name without its mount point, or an empty string if the name is not a path."""
     match = _IMAGE_FILE.fullmatch(image)
     return match["file"] if match and image.startswith(PATH_STARTS) else ""
 
 
 def as_path(image: str, *, is_absolute: bool = False) -> str:
-    """Return the name of an image, written as a path if it is an existing file or has the suffix of image files.
+    """Return the name of an image. If it is an existing file or has the suffix of image files, return it as a path.
 
     is_absolute: return an absolute path, for a job that runs in another directory. The Container Engine and the uenv
     client treat a name as a path only if it starts with `/` or `.` (CSCS documentation,
@@ -52,7 +52,7 @@ def as_path(image: str, *, is_absolute: bool = False) -> str:
 
 
 def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
-    """Yield the problems of a file that is named as the image of a job."""
+    """Yield the problems with a file that the user names as the image of a job."""
     named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else file_of(plan.request.image)
     if file and "$" not in file and not disk.exists(file):
         yield Problem(f"--image: file not found: '{named}'", hint="check the path, or use an image name and tag")
@@ -100,7 +100,7 @@ def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
 
 
 def _of_annotations(plan: JobPlan) -> Iterator[Problem]:
-    """Yield the annotations that TOML cannot contain, because `a.b` is a table if `a.b.c` has a value."""
+    """Yield the annotations that cannot be written as TOML, because `a.b` is a table if `a.b.c` has a value."""
     asked = plan.request.annotations
     of_site = (plan.extended.annotations if plan.extended else plan.knowledge.annotations) if asked else ()
     names = {*asked, *(annotation.name for annotation in of_site)}
@@ -121,7 +121,7 @@ def mount_hint(edf: str, source: str, inside: str = "") -> str:
 def on_another_image(plan: JobPlan, published: str) -> Iterator[Problem]:
     """Yield a problem if the overlay was created on another image than the request names.
 
-    published: the uenv of --recipe, or empty. With --recipe, a base that is a file is accepted, because it can be an
+    published: the uenv of --recipe, or an empty string. With --recipe, the base may be a file, because it can be an
     image of the recipe.
     """
     base = plan.overlay.base_image if plan.overlay else ""

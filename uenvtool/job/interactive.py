@@ -16,7 +16,7 @@ from uenvtool.job.shell import exports, exports_of_start, template
 
 
 def not_interactive(plan: JobPlan) -> Iterator[Problem]:
-    """Yield the options of a request that an interactive shell on one node cannot have."""
+    """Yield a problem for each requested option that an interactive shell on one node does not support."""
     request = plan.request
     if request.nodes not in (None, 1):
         yield Problem(f"--nodes {request.nodes}: --interactive opens a shell on one node", hint="leave --nodes out")
@@ -29,7 +29,7 @@ def not_interactive(plan: JobPlan) -> Iterator[Problem]:
 
 
 def interactive_files(plan: JobPlan) -> dict[str, str]:
-    """Return the texts of the files by name; the script that opens the shell is first."""
+    """Return the texts of the files by name. The script that opens the shell is the first file."""
     script = filled(
         template("interactive.sh"),
         FILE=quoting.comment(quoting.sh_word(plan.request.file)),

@@ -22,7 +22,7 @@ def fitting_time(default: str, partition: Partition | None, nodes: int) -> str:
 
 
 def ranks_and_cores(request: JobRequest, system: System, node: NodeType) -> tuple[int, int]:
-    """Return the ranks and the cores of a job on a node without GPUs; by default, one rank has all cores."""
+    """Return the ranks and the cores of a job on a node without GPUs. By default, one rank uses all cores."""
     defaults = system.scheduler.defaults
     ranks, cores = (
         int(asked) if asked.isdecimal() else 0
@@ -36,7 +36,7 @@ def ranks_and_cores(request: JobRequest, system: System, node: NodeType) -> tupl
 
 
 def over_gpus(plan: JobPlan, most: int) -> Iterator[Problem]:
-    """Yield a problem if a job requests GPUs that its nodes do not have. most: GPUs per node in the system's file."""
+    """Yield a problem if a job requests more GPUs than its nodes have. most: the GPUs per node in the system's file."""
     request, where = plan.request, f"a node of {plan.system}"
     if plan.use.scheduler == HERE:
         most, where = plan.gpus, "this machine"
@@ -51,7 +51,7 @@ def over_gpus(plan: JobPlan, most: int) -> Iterator[Problem]:
 
 
 def over_limits(plan: JobPlan, system: System) -> Iterator[Problem]:
-    """Yield the partition limits that a job exceeds, each with the limit or another partition as a hint."""
+    """Yield each partition limit that a job exceeds. The hint names the limit or another partition."""
     request = plan.request
     limit = system.partition(request.in_partition)
     if limit is None or plan.use.scheduler != SLURM or system.scheduler.name != SLURM:

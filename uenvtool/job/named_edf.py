@@ -1,4 +1,4 @@
-"""Reads an environment definition file (EDF) that a user names as the image of a job and uenvtool does not change."""
+"""Reads an environment definition file (EDF) that a user names as the image of a job. uenvtool does not change it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NamedEdf:
     netstack: str | None
 
     def shows(self, path: str, folder: str) -> bool:
-        """Return whether a path in the container is or may be mounted from the host. folder: where srun is called."""
+        """Return whether a path in the container is, or may be, mounted from the host. folder: where srun is called."""
         if not self.is_whole:
             return True
         places = [_destination(mount, folder) for mount in self.mounts]
@@ -59,6 +59,6 @@ def _first(texts: Sequence[str]) -> str:
 
 
 def _destination(mount: str, folder: str) -> str:
-    """Return the destination of a mount, which is `SOURCE:DESTINATION:FLAGS` or only SOURCE."""
+    """Return the destination of a mount, which is written as `SOURCE:DESTINATION:FLAGS` or only as SOURCE."""
     source, _, rest = mount.partition(":")
     return os.path.expandvars((rest.partition(":")[0] or source).replace(SUBMITTED_IN, folder))

@@ -52,7 +52,7 @@ def address(plan: JobPlan) -> str:
 
 
 def made_for(plan: JobPlan) -> str:
-    """Return the comment that names the uenv's recipe for `check`; empty if the image name identifies it."""
+    """Return the comment that names the uenv's recipe for `check`, or nothing if the image name identifies it."""
     return quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else ""
 
 
@@ -141,7 +141,7 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
 
 
 def container_step(plan: JobPlan) -> str:
-    """Return the command that starts the container in each task; empty if the runtime needs none."""
+    """Return the command that starts the container in each task, or an empty string if the runtime needs none."""
     if not plan.use.step:
         return ""
     env = " ".join(f"--env {name}={quoting.sh_word(value)}" for name, value in plan.knowledge.env.items())

@@ -27,9 +27,9 @@ PATH_STARTS = ("/", ".", "$")
 class Overlay:
     """The Python overlay of a job.
 
-    path: the file of a packed overlay or the directory of an unpacked one. mount: the mount point of a packed overlay;
-    empty for an unpacked one. view: its uenv and view, `NAME:VIEW`. base_image, base_view: the uenv on which it was
-    created, if any.
+    path: the file of a packed overlay or the directory of an unpacked one. mount: the mount point of a packed overlay,
+    or an empty string for an unpacked one. view: the uenv and view of the overlay, as `NAME:VIEW`. base_image,
+    base_view: the uenv on which the overlay was created, if any.
     """
 
     path: str
@@ -40,12 +40,12 @@ class Overlay:
 
     @property
     def image(self) -> str:
-        """Return its path in a form that uenv and Slurm recognise as a path."""
+        """Return the overlay's path in a form that uenv and Slurm recognise as a path."""
         return self.path if self.path.startswith(PATH_STARTS) else f"./{self.path}"
 
     @property
     def programs(self) -> str:
-        """Return the directory of its programs, as the job sees it."""
+        """Return the directory of the overlay's programs, as the job sees it."""
         return f"{self.mount or self.path}/bin"
 
 

@@ -96,7 +96,7 @@ def _secret(variable: str) -> dict[str, str]:
 
 
 def _secrets(plan: JobPlan) -> str:
-    """Return the comments that explain how to create the secrets, with a pipe because others can see arguments."""
+    """Return comments on creating the secrets. The commands use a pipe, because other users can see arguments."""
     project = f" -n runai-{plan.request.project}" if plan.request.project else ""
     return "".join(
         f"# No file contains {name}. It is read from the secret {_secret(name)['name']}, which you create once:\n"

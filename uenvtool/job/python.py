@@ -1,4 +1,4 @@
-"""Checks the Python of a job without image and overlay, which comes from modules or from this shell."""
+"""Checks the Python of a job without an image or overlay. This Python comes from modules or from this shell."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
 
 
 def _of_paths(case: Case) -> Iterator[Problem]:
-    """Yield the paths that the job's files cannot contain or its container would not see."""
+    """Yield a problem for each path that the job's files cannot contain or that its container would not see."""
     plan = case.plan
     if plan.use.image == CONTAINER and plan.use.scheduler != KUBERNETES:
         yield from _unmounted(case)

@@ -22,7 +22,7 @@ _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
 class For:
     """The mark of an option: the jobs that have the option, and the form of its values.
 
-    jobs: the kind of jobs, such as ON_SLURM; by default, all jobs. batch: whether an interactive shell on a Slurm node
+    jobs: the kind of jobs, such as ON_SLURM. By default, all jobs. batch: whether an interactive shell on a Slurm node
     lacks the option. form: a regular expression that each value matches; by default, later checks reject wrong values.
     example: a valid value.
     """
@@ -300,11 +300,11 @@ class JobRequest:
 
     @property
     def in_partition(self) -> str:
-        """Return the partition, also from an additional sbatch option; empty if it is not given."""
+        """Return the partition, which an additional sbatch option can also name, or "" if none is given."""
         return self.further("partition", "p") or self.partition
 
     def further(self, name: str, letter: str = "") -> str:
-        """Return the value of an additional sbatch option; empty if it is not given. letter: its short name."""
+        """Return the value of an additional sbatch option, or "" if it is not given. letter: its short name."""
         form = rf"(?:#SBATCH )?(?:--{name}[= ]{f'|-{letter} ?' if letter else ''})(\S+)"
         matches = (re.match(form, option) for option in self.option)
         return next((match[1] for match in reversed([*matches]) if match), "")
@@ -326,5 +326,5 @@ class JobRequest:
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """Return the names of the variables whose values come from the environment when the job starts."""
+        """Return the names of the variables that take their values from the environment when the job starts."""
         return tuple(word for word in self.env if "=" not in word)

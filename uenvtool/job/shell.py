@@ -37,7 +37,7 @@ def reason_of(setting: Setting) -> str:
 
 
 def threads(plan: JobPlan) -> list[Explained]:
-    """Return OMP_NUM_THREADS; empty if the system's file does not contain the cores of a node."""
+    """Return OMP_NUM_THREADS, or nothing if the system's file does not contain the number of cores per node."""
     cores = plan.cores_of_rank
     why = (
         "uenvtool sets one thread per core of a rank (torchrun would set 1); use fewer if data loaders fork "
@@ -72,7 +72,7 @@ def exports(plan: JobPlan) -> str:
 
 
 def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason; empty in the cases of `threads`."""
+    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason. It is empty if `threads` is."""
     return [
         (f'export {variable.name}="${{{variable.name}-{variable.value}}}"', variable.reason)
         for variable in threads(plan)
@@ -80,12 +80,12 @@ def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
 
 
 def of_user(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the lines that set the variables of --env, with this option as their reason."""
+    """Return the lines that set the variables of --env, each with `--env` as its reason."""
     return [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
 
 
 def of_start(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the lines that pass variables from the environment, and end the job if one is not set."""
+    """Return the lines that pass on variables of the environment, and end the job if such a variable is not set."""
     return [
         (f'export {name}="${{{name}:?export it before you start the job}}"', "--env: no file contains its value")
         for name in plan.request.passed
@@ -104,7 +104,7 @@ def tags(settings: Sequence[Setting]) -> list[str]:
 
 
 def remarks(plan: JobPlan, form: str) -> list[str]:
-    """Return comments about variables that are not set: those that need a software version, and NCCL_DEBUG.
+    """Return comments on unset variables: the variables that need a software version, and NCCL_DEBUG.
 
     form: the form of a line that sets a variable in this file.
     """
@@ -147,7 +147,7 @@ def export(setting: Setting) -> str:
 
 
 def launcher_line(plan: JobPlan, ranks: str) -> str:
-    """Return the launcher with its options on a node, as bash source and a space; empty without a launcher."""
+    """Return the launcher with its options on a node, as bash source and a space, or "" without a launcher."""
     launcher = launcher_named(plan.command.launcher)
     if launcher is None:
         return ""
@@ -158,13 +158,13 @@ def launcher_line(plan: JobPlan, ranks: str) -> str:
 
 
 def mounted_overlay(plan: JobPlan, image: str) -> str:
-    """Return the mount specification of a packed overlay for the runtime. image: its file, as the job names it."""
+    """Return the mount specification of a packed overlay for the runtime. image: the file as the job names it."""
     place = plan.overlay.mount if plan.overlay else ""
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
 def path_line(plan: JobPlan, indent: str = "") -> str:
-    """Return the line that puts an overlay's programs first on PATH; empty without an overlay."""
+    """Return the line that puts an overlay's programs first on PATH, or an empty string without an overlay."""
     if plan.overlay is None or plan.unpacks:
         return ""
     return f"{indent}export PATH={plan.overlay.programs}:$PATH # python and torchrun of the overlay\n"

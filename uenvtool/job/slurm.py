@@ -150,7 +150,7 @@ def _host_file(plan: JobPlan) -> str:
 
 
 def _staging(plan: JobPlan) -> str:
-    """Return the lines that copy the images to all nodes; empty without --stage."""
+    """Return the lines that copy the images to all nodes, or no lines without --stage."""
     if not plan.request.stage:
         return ""
     copies = " ".join(f'"{copy}"' for copy in plan.copies)
@@ -173,6 +173,6 @@ def _source(image: str) -> str:
 
 
 def _monitoring(plan: JobPlan) -> str:
-    """Return the lines that start a monitor and end it with the job; empty if the system has no monitor."""
+    """Return the lines that start a monitor and stop it when the job ends, or no lines if the system has no monitor."""
     monitor = plan.knowledge.monitor
     return filled(template("monitor.sh"), MONITOR=monitor) if monitor else ""

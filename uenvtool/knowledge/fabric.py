@@ -28,7 +28,7 @@ class Fabric:
     def needs(self, mpi: str | None) -> dict[str, SystemPackage]:
         """Return the requirements of an environment with this MPI, by package.
 
-        Without an MPI, include those of every MPI.
+        If `mpi` is None, include the requirements of every MPI.
         """
         of_mpi = {name: need for name, need in self.mpi.items() if mpi in (None, name)}
         return {**self.packages, **of_mpi}

@@ -71,8 +71,8 @@ def config_directory() -> Path:
 def search_directories(kind: Kind, *, user_files: bool = True) -> list[tuple[Path, str]]:
     """Return the directories that may contain files of a kind, each with its name in generated files.
 
-    If several directories contain a file of one name, the first directory takes precedence. The current directory is
-    omitted if it was deleted or cannot be read, because commands can find names without it.
+    If several directories contain a file with the same name, the first directory takes precedence. The current
+    directory is omitted if it was deleted or cannot be read, because commands can find names without it.
 
     user_files: Whether to include the user's directories.
     """

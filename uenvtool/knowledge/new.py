@@ -184,7 +184,7 @@ def _template(name: str) -> str:
 
 
 def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
-    """Return comments for the other fields that such a file can have, with the descriptions of the schema."""
+    """Return comments for the other fields that such a file can have, with their descriptions from the schema."""
     properties = json.loads(schema_text(kind.name))["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}

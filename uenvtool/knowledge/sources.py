@@ -25,7 +25,7 @@ class Source:
     site: The system that the source is about, if other systems are compared with it.
     files: Paths in a GitHub repository, or addresses.
     ref: The tag or commit of the repository, or an empty string for the newest commit.
-    words: From a variable to the text of a file that states its value, if the text is not the variable and its value.
+    words: Maps a variable to the text that states its value, for files without its literal name and value.
     beside: Variables that the files set but uenvtool does not.
     view_of: The prefix of the labels of the published uenvs whose view sets these values.
     """

@@ -228,7 +228,7 @@ def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = F
                 raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
             if not force:
                 hint = "choose another name with -o to keep your change, or replace the file with --force"
-                raise BadInput(f"{folder / name} was changed since uenvtool wrote it\n{diff}", hint=hint)
+                raise BadInput(f"{folder / name} has been changed since uenvtool wrote it\n{diff}", hint=hint)
             first.append((_free_name(folder, f"{name}.before").name, content))
         if len(differing) > 1:
             first.append((next(iter(contents)), None))
@@ -260,7 +260,7 @@ def _present(folder: Path, names: Collection[str]) -> Iterator[tuple[str, bytes]
 def _refuse_changed(path: Path, *, is_output: bool, force: bool) -> None:
     if not is_output:
         hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
-        raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
+        raise BadInput(f"{path} has been changed since uenvtool wrote it", hint=hint)
     if not force:
         hint = "make the change in the files from which this file is generated, then replace the file with --force"
-        raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
+        raise BadInput(f"{path} has been changed since uenvtool wrote it", hint=hint)

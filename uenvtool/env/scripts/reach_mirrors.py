@@ -1,7 +1,8 @@
 """Checks whether mirrors can be read or filled. Run by `spack python`.
 
-Prints a JSON object with the problem of each mirror, "" if there is none. Argument: the name of the mirror that will be
-filled, or an empty string. The script reads only enough to see that a mirror exists, and writes nothing. For Spack 1.1.
+Prints a JSON object with the problem of each mirror, or "" if the mirror has none. Argument: the name of the mirror
+that will be filled, or an empty string. The script reads only enough to see that a mirror exists, and writes nothing.
+For Spack 1.1.
 """
 
 import json

@@ -4,7 +4,8 @@ Spack detects the CPU and the operating system of the machine that it runs on, a
 library. If a compiler does not run, Spack leaves out compiler-wrapper and gcc-runtime, and packages installed from such
 a lock have no RPATHs. Therefore this script gives Spack the facts from the system file instead.
 
-Argument: a JSON file with `target`, `os`, `libc` (a spec) and `libc_prefix`. Without it, this machine is the node.
+Argument: a JSON file with `target`, `os`, `libc` (a spec) and `libc_prefix`. Without it, the script resolves for this
+machine.
 
 The script replaces internals of Spack 1.1 and 1.2; uenvtool/env/resolve.py checks the version. If an internal is
 missing, the script exits with a message and writes no lock.
@@ -92,7 +93,7 @@ def forget_packages() -> None:
 
 
 def load_solver() -> None:
-    """Load clingo, or let Spack fetch it. It must fit this machine, so this runs before `answer_as_node`."""
+    """Load clingo, or let Spack fetch it. Clingo must run on this machine, so call this before `answer_as_node`."""
     with spack.bootstrap.ensure_bootstrap_configuration():
         spack.bootstrap.ensure_clingo_importable_or_raise()
 

@@ -2,7 +2,7 @@
 [--read-only] [--in DIR] [--writable DIR]... STORE MOUNT COMMAND...
 
 The command runs in its own mount namespace and, if the user is not root, in a user namespace, see mount_namespaces(7)
-and user_namespaces(7). The directory MOUNT must exist. Other processes do not see the mount.
+and user_namespaces(7). The directory MOUNT must exist. Other processes cannot see the mount.
 
 Builds can run any program, so almost everything is read-only for the command. Writable are the store, the directories
 that --writable names, and the directories of temporary files and devices. With --read-only, the store is also
@@ -11,7 +11,7 @@ read-only, except for directories in it that --writable names. The home director
 The command starts in the directory that --in names.
 
 The command and its child processes run in their own process namespace, see pid_namespaces(7). When this process ends,
-even by SIGKILL, the kernel kills them all. So no build continues in a store that the next run already uses.
+even by SIGKILL, the kernel kills them all. A build therefore never continues in a store that the next run already uses.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _make_others_read_only(libc: ctypes.CDLL, writable: list[str], read_only: tu
 
     The writable directories are copied first and then mounted over the read-only ones. The home directory is mounted
     before the others, since directories in it may be writable. read_only: directories that become read-only although
-    they are inside a writable one.
+    they are inside a writable directory.
     """
     home = os.path.expanduser("~")
     above = [directory for directory in writable if home.startswith(f"{directory}/")]
@@ -116,7 +116,7 @@ def _set_read_only(libc: ctypes.CDLL, descriptor: int, path: bytes) -> bool:
 
 
 def _first_process(command: list[str]) -> int:
-    """Start the command and wait for every process that ends: the first process of a namespace adopts all orphans."""
+    """Start the command and reap every process that ends, since a namespace's first process adopts all orphans."""
     child = os.fork()
     if child == 0:
         try:
