@@ -71,8 +71,8 @@ def test_a_file_that_was_changed_is_replaced_by_force_alone_and_never_removed(pl
     (place / "a").write_text("mine")
 
     for contents, force, told in (
-        ({"a": "new"}, False, "was changed since"),
-        ({"b": "new"}, False, "was changed since"),
+        ({"a": "new"}, False, "has been changed since"),
+        ({"b": "new"}, False, "has been changed since"),
         ({"b": "new"}, True, "move it away"),
     ):
         with pytest.raises(BadInput, match=told):

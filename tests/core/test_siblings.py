@@ -40,7 +40,7 @@ def test_a_changed_file_is_replaced_with_force_and_a_copy_stays(place: Path) -> 
     for mine in ("mine\n", "mine again\n"):
         write_siblings(place, JOB, force=True)
         (place / "job.sh").write_text(mine)
-        with pytest.raises(BadInput, match="was changed since"):
+        with pytest.raises(BadInput, match="has been changed since"):
             write_siblings(place, JOB)
 
         write_siblings(place, JOB, force=True)

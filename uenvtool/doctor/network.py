@@ -109,7 +109,7 @@ def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[
 
 
 def under(run: Run, row: Measured) -> float | None:
-    """Return the share by which a row is below the figure for its size, or None without a figure."""
+    """Return how far the bandwidth of a row is below the reference for its size, as a fraction, or None without one."""
     return next((1 - row.busbw / figure.busbw for figure in run.figures if figure.bytes == row.bytes), None)
 
 

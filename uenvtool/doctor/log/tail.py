@@ -95,7 +95,7 @@ class Tail:
         return self._quoted(number, line, is_last=is_last)
 
     def failure_lines(self) -> Iterator[QuotedLine]:
-        """Yield the lines that describe a failure, one of each kind, and the program's frame of a crash."""
+        """Yield the lines that describe a failure, one of each kind, and the stack frame of the crash."""
         seen: set[str] = set()
         lines, classifier = self._lines_after(-1), self.classifier
         for number, line in enumerate(lines):
