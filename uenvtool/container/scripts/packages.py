@@ -1,8 +1,8 @@
 """Installs Python packages into an image and keeps its torch: packages.py [--keep=PATTERN]... NAME...
 
-Packages that match a pattern of --keep keep their version, and no other matching package is added, except those that
-match --except. On a base without torch, --keep is ignored. With --index=URL, pip also searches this index. The script
-runs in the image's Python, without uenvtool.
+An installed package that matches a pattern of --keep stays at its version, and pip adds no further package that matches
+the pattern. Packages that match --except are exempt. On a base without torch, --keep is ignored. With --index=URL, pip
+also searches this index. The script runs in the image's Python, without uenvtool.
 """
 
 from __future__ import annotations
