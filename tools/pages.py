@@ -23,7 +23,7 @@ GROUPS = {"NCCL": "NCCL and RCCL", "FI": "libfabric", "HSA": "ROCm"}
 """The headings of the Slingshot variables, by the first part of the variable's name."""
 
 
-WORD = re.compile(r"(?!(?:libfabric|memhooks)\b)[a-z]+[ ']")
+WORD = re.compile(r"(?!(?:libfabric|memhooks)\b)[a-z]+[ '-]")
 """A word at the beginning of a text that begins a sentence with a capital letter: not a name."""
 
 
@@ -65,7 +65,7 @@ def slingshot() -> Iterator[str]:
     ).items():
         yield from (f"### {group}", "")
         for variable in variables:
-            yield from (f"#### `{variable.name}`", "", _sentences(variable.about), "")
+            yield from (f"#### `{variable.name}`", "", variable.about, "")
             yield from (_row(["value", "recommended by"]), _row(["---"] * 2))
             yield from (_row([value, ", ".join(who)]) for value, who in _recommended(variable, sites).items())
             settings = list(_settings(variable.name, tuning))
@@ -99,11 +99,11 @@ def _settings(name: str, tuning: Tuning) -> Iterator[str]:
     for value, alike in grouped((_value(setting), setting) for setting in settings).items():
         reasons = dict.fromkeys(setting.reason for setting in alike)
         longest = [reason for reason in reasons if not any(reason in other for other in reasons if other != reason)]
-        yield f"- {value}: {' '.join(map(_sentences, longest))}"
+        yield f"- {value}: {' '.join(map(_sentence, longest))}"
     for found in tuning.workarounds.values():
         for setting in found.settings:
             if setting.name == name:
-                yield f"- {_value(setting)} with `--workaround {found.name}`: {_sentences(found.symptom)}"
+                yield f"- {_value(setting)} with `--workaround {found.name}`: {_sentence(found.symptom)}"
 
 
 def _value(setting: Setting) -> str:
@@ -114,10 +114,9 @@ def _value(setting: Setting) -> str:
     )
 
 
-def _sentences(text: str) -> str:
-    """Return a text of the knowledge files as sentences, one for each part between semicolons."""
-    parts = (part.rstrip(".") for part in text.split("; "))
-    return " ".join(f"{part[0].upper() if WORD.match(part) else part[0]}{part[1:]}." for part in parts)
+def _sentence(text: str) -> str:
+    """Return a text of the knowledge files with a capital letter and a full stop."""
+    return f"{text[0].upper() if WORD.match(text) else text[0]}{text[1:].rstrip('.')}."
 
 
 def _row(cells: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -63,6 +64,16 @@ def test_the_search_finds_the_finding_of_an_error_message(site: Path, words: str
     pages = json.loads((site / "search" / "search_index.json").read_text())["docs"]
 
     assert [page for page in pages if words.lower() in page["title"].lower() and "/findings/" in page["location"]]
+
+
+def test_the_page_of_a_rule_shows_the_text_that_check_prints(site: Path) -> None:
+    rules = load_rules()
+    pages = {name: (site / "reference" / "rules" / f"{name}.html").read_text() for name in rules}
+
+    shown = {name: " ".join(html.unescape(re.sub(r"<[^>]*>", "", page)).split()) for name, page in pages.items()}
+    printed = {name: f"{rule.severity}[{name}] {rule.what}; fix: {rule.fix}" for name, rule in rules.items()}
+
+    assert [name for name, text in printed.items() if text not in shown[name]] == []
 
 
 def test_every_page_of_docs_is_in_the_menu(site: Path) -> None:

@@ -26,12 +26,6 @@ from uenvtool.knowledge.schema import schema_text
 
 TOP = Path(__file__).parents[2]
 LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)\s#]+)[^)\s]*\)")
-NAMES = (
-    "bash|cat|conda|entrypoint|eval|exec|export|libfabric|memhooks|mpirun|munge|numpy|pip|rw|sbatch|srun|torch|torchrun"
-    "|uenv|uenvtool|ulimit|unset"
-)
-WORD = re.compile(rf"(?!(?:{NAMES})\b)[a-z]+[ ']")
-"""A word at the beginning of a text that begins a sentence with a capital letter: not a name or a command."""
 
 
 class Directory(NamedTuple):
@@ -92,7 +86,7 @@ def generated_pages() -> Iterator[tuple[str, str]]:
         lstrip_blocks=True,
         autoescape=False,  # noqa: S701  the pages are Markdown, and the texts are from this repository
     )
-    templates.filters |= {"cell": _cell, "meaning": _meaning, "prose": _prose, "sentences": _sentences}
+    templates.filters |= {"cell": _cell, "meaning": _meaning, "prose": _prose}
     for directory, entries in _entries().items():
         kind = DIRECTORIES[directory]
         template = templates.get_template(f"{kind.template}.md")
@@ -134,7 +128,7 @@ def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
 def _summary(entry: dict[str, Any]) -> str:
     """Return the text of an entry in the index."""
     if entry.get("about"):
-        return _sentences(entry["about"])
+        return str(entry["about"])
     return next((str(entry[key]) for key in ("what", "description") if entry.get(key)), "")
 
 
@@ -142,12 +136,6 @@ def _meaning(field: dict[str, Any], schema: dict[str, Any]) -> str:
     """Return the description of a field, or of the definition that the field refers to."""
     definition = schema["$defs"].get(field.get("$ref", "").rpartition("/")[2], {})
     return str(field.get("description") or definition.get("description", ""))
-
-
-def _sentences(text: str) -> str:
-    """Return a text as sentences, one for each part between semicolons."""
-    parts = [part.rstrip(".") for part in text.split("; ") if part]
-    return " ".join(f"{part[0].upper() if WORD.match(part) else part[0]}{part[1:]}." for part in parts)
 
 
 def _cell(value: object) -> str:
