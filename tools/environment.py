@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Make a virtual environment, or bring it up to date: environment.py [--wheels FOLDER] VENV PACKAGE...
+"""Create or update a virtual environment: environment.py [--wheels DIRECTORY] VENV PACKAGE...
 
-It says step by step what it does, with the seconds that have gone. pip gets uv, and uv places the rest: the same wheels
-in a fraction of the time. uv reads no configuration of pip's, which may be a site's only way to packages: it gets what
-`uenvtool venv` gives it, and if it fails all the same, pip does it. With --wheels, that folder is the only source.
+It prints each step with the elapsed seconds. pip installs uv, and uv installs the packages, which is faster than pip.
+uv does not read pip's configuration, which may contain the only index that a site can reach. The script therefore
+passes pip's settings to uv, as `uenvtool venv` does. If uv fails anyway, pip installs the packages. With --wheels,
+packages come only from that directory.
 """
 
 from __future__ import annotations
@@ -17,37 +18,37 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NOT_TOLD = (" + ", " - ", " ~ ", "Using Python")
-"""How uv begins the line of each package that it placed, and of what was said before."""
+"""The beginnings of the lines of uv that are not printed: those of single packages, and of the Python in use."""
 STARTED = time.monotonic()
 
 
 def main() -> int:
-    """Make it; the exit code of the step that failed, else 0."""
+    """Create the environment, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--wheels", type=Path)
     parser.add_argument("venv", type=Path)
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PACKAGE", help="as pip takes it")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="PACKAGE", help="a requirement, as for pip")
     options = parser.parse_args()
     venv = Path(os.path.abspath(options.venv))
     source = ["--no-index", "--find-links", str(options.wheels.resolve())] if options.wheels else []
     python, uv = venv / "bin" / "python", venv / "bin" / "uv"
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", *source]
     if not python.exists():
-        say(f"a virtual environment of Python {sys.version.split()[0]}, {sys.executable}")
+        say(f"create a virtual environment with Python {sys.version.split()[0]}, {sys.executable}")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     if not uv.exists():
-        say("pip gets uv")
+        say("install uv with pip")
         subprocess.run([*pip, "--quiet", "uv"], check=True)
-    say("uv gets the packages and places them")
+    say("install the packages with uv")
     if not placed(uv, python, source, options.words):
-        say("uv could not: pip tries, which takes longer")
+        say("uv failed; install the packages with pip, which takes longer")
         subprocess.run([*pip, *options.words], check=True)
-    say(f"{venv} is made")
+    say(f"{venv} is ready")
     return 0
 
 
 def placed(uv: Path, python: Path, source: list[str], words: list[str]) -> bool:
-    """Let uv install, from where pip is told to look; tell if it did."""
+    """Install packages with uv, from the sources that pip's settings name; return whether uv succeeded."""
     sys.path.insert(0, str(ROOT))
     sys.dont_write_bytecode = True
     from uenvtool.core.errors import BadInput
@@ -62,7 +63,7 @@ def placed(uv: Path, python: Path, source: list[str], words: list[str]) -> bool:
     command = [uv, "pip", "install", "--python", python, "--reinstall-package", "uenvtool", *limits]
     command += source or settings.arguments
     environ = dict(settings.environment)
-    running = subprocess.Popen(  # in /, since uv obeys a uv.toml of any folder above, whoever wrote it
+    running = subprocess.Popen(  # in /, because uv reads a uv.toml in any parent directory, whoever wrote it
         [*map(str, command), *words], env=environ, cwd="/", stderr=subprocess.PIPE, text=True
     )
     for line in running.stderr or ():
@@ -72,12 +73,12 @@ def placed(uv: Path, python: Path, source: list[str], words: list[str]) -> bool:
 
 
 def say(text: str) -> None:
-    """Print a step, behind the seconds that have gone."""
+    """Print a step after the elapsed seconds."""
     print(f"{time.monotonic() - STARTED:5.0f} s  {text}", flush=True)
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except subprocess.CalledProcessError as error:  # its words were shown
+    except subprocess.CalledProcessError as error:  # it has printed its error
         sys.exit(error.returncode)

@@ -1,4 +1,4 @@
-"""Adds to a wheel, when it is built, what is made from the program: man pages and a bill of materials."""
+"""Adds generated files to a wheel during its build: man pages and a bill of materials."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from packaging.utils import canonicalize_name
 BILL = "uenvtool.cdx.json"
 
 
-class Made(BuildHookInterface):  # type: ignore[misc]  # hatchling has types only where it is installed
-    """Puts the pages into share/man/man1, and the bill into .dist-info/sboms (https://peps.python.org/pep-0770)."""
+class Made(BuildHookInterface):  # type: ignore[misc]  # hatchling has types only if it is installed
+    """Adds the man pages in share/man/man1, and the bill in .dist-info/sboms (https://peps.python.org/pep-0770)."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write them before the wheel is packed."""
+        """Write the files before the wheel is packed."""
         sys.path.insert(0, str(Path(__file__).parent))
         import man
 
@@ -33,15 +33,15 @@ class Made(BuildHookInterface):  # type: ignore[misc]  # hatchling has types onl
         build_data["sbom_files"].append(str(folder / BILL))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what they were written into."""
+        """Remove the temporary directory of the files."""
         self.folder.cleanup()
 
 
 def bill(version: str, licence: str, requirements: Sequence[str]) -> str:
-    """Return what uenvtool is made of, as CycloneDX 1.6: what it requires, in versions that its installer chooses.
+    """Return the bill of materials (CycloneDX 1.6), which lists uenvtool's requirements without installed versions.
 
-    It has no time and no program's name, so that the same source gives the same bytes. Written without the library of
-    CycloneDX, which each installation from a clone would have to fetch for the build.
+    It contains no time and no name of a program, so that the same source gives the same bytes. This function does not
+    use the CycloneDX library, because each installation from a clone would have to download the library for the build.
     """
     own = f"pkg:pypi/uenvtool@{version}"
     needed = {f"pkg:pypi/{canonicalize_name(Requirement(text).name)}": text for text in sorted(requirements)}

@@ -1,4 +1,4 @@
-"""Writes the man pages from the commands: `python tools/man.py FOLDER`; a wheel gets them too (hook.py)."""
+"""Writes the man pages of the commands: `python tools/man.py DIRECTORY`. hook.py adds them to a wheel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OPTION = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*")
 
 
 def write(folder: Path) -> list[Path]:
-    """Write a page for the program and for each command; their paths."""
+    """Write a page for the program and for each command, and return the paths."""
     sys.path.insert(0, str(TOP))
     from uenvtool.cli import contexts
 
@@ -26,7 +26,7 @@ def write(folder: Path) -> list[Path]:
 
 
 def _page(name: str, found: dict[str, Any]) -> Iterator[str]:
-    """Yield the lines of a page, in the macros of man(7). It has no date, so that the same wheel is the same bytes."""
+    """Yield the lines of a page as man(7) macros, without a date, so that a wheel always has the same bytes."""
     from uenvtool import __version__
 
     context, depth = found[name], name.count(" ")
@@ -49,7 +49,7 @@ def _page(name: str, found: dict[str, Any]) -> Iterator[str]:
 
 
 def _about(name: str, found: dict[str, Any]) -> str:
-    """Return a command in a sentence: that of the list of commands, or the first one of its help."""
+    """Return the sentence that describes a command in the list of commands, or the first paragraph of its help."""
     from uenvtool.cli import COMMANDS
 
     words = name.split()
@@ -74,7 +74,7 @@ def _parameters(command: Any, context: Any) -> Iterator[str]:
 
 
 def _text(text: str, bold: re.Pattern[str] = _CODE) -> str:
-    """Return lines of a text, in which what a pattern finds is bold; none of them is taken for a request."""
+    """Return a text as lines that roff does not treat as requests, with the matches of a pattern in bold."""
     parts, end = [], 0
     for found in bold.finditer(text):
         parts += [_roff(text[end : found.start()]), rf"\fB{_roff(found[bold.groups])}\fR"]
@@ -85,7 +85,7 @@ def _text(text: str, bold: re.Pattern[str] = _CODE) -> str:
 
 
 def _roff(text: str) -> str:
-    """Return a text whose characters mean nothing to roff."""
+    """Return a text in which the characters that are special in roff are escaped."""
     return text.replace("\\", "\\e").replace("-", "\\-")
 
 
@@ -97,4 +97,4 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
-    print("\n".join(map(str, write(Path(sys.argv[1])))))  # noqa: T201  a script of its own
+    print("\n".join(map(str, write(Path(sys.argv[1])))))  # noqa: T201  this is a script

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Changes the program in small ways, one after the other, and tells which changes no test notices.
+"""Makes small changes to the program, one at a time, and prints the changes that no test notices.
 
     .venv-test/bin/python tools/mutants.py uenvtool/job uenvtool/core/files/atomic.py
     .venv-test/bin/python tools/mutants.py --since main
 
-A comparison is turned round, a condition made always true, a statement left out; then the tests of the file's room
-(tests/ROOM, and the tables of refusals) run until one fails. A change that all of them pass is a survivor: a case that
-needs a test, code that nothing needs, or a change that makes no difference. Each is printed as FILE:LINE with what
-stood there and what came in its place; the last line is the score. The same seed gives the same changes.
+A change reverses a comparison, makes a condition always true, or removes a statement. After each change, the script
+runs the tests of the file's package (tests/PACKAGE, and the tables of refusals) until one fails. If all of them pass,
+the change is a case that needs a test, code that nothing needs, or a change that makes no difference. The script prints
+each such change as FILE:LINE with the old and the new code. The last line is the score. The same seed gives the same
+changes.
 
-The files are changed where they lie, and are as they were at the end, also after Ctrl-C.
+The script changes the files in place and restores them, also after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ TURNED = {ast.Eq: ast.NotEq, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.In: ast.NotIn
 TURNED |= {new: old for old, new in TURNED.items()}
 NOTHING = ast.Constant(None)
 PATIENCE = 3
-"""A run that takes so many times as long as that of the unchanged program has hung on the change, and noticed it."""
+"""A run that takes this many times as long as with the unchanged program counts as failed: it hangs."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Change:
 
 
 def replaced(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
-    """Each part of a node that may be changed, and what it becomes."""
+    """Yield each part of a node that can be changed, with its replacement."""
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in TURNED:
             yield node, ast.Compare(node.left, [TURNED[type(operator)]()], node.comparators)
@@ -76,7 +77,7 @@ def replaced(node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def in_functions(node: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
-    """All nodes of the bodies of functions; not those of f-strings, of which Python 3.11 does not know the place."""
+    """Yield the nodes in the bodies of functions, except those of f-strings, whose position Python 3.11 lacks."""
     if inside:
         yield node
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -89,7 +90,7 @@ def in_functions(node: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
 
 
 def changes(path: Path) -> list[Change]:
-    """All changes that can be made to a file."""
+    """Return all changes that can be made to a file."""
     content = path.read_bytes()
     lines = [0]
     for line in content.splitlines(keepends=True):
@@ -105,7 +106,7 @@ def changes(path: Path) -> list[Change]:
 
 
 def passes(tests: list[str], workers: int, limit: float | None = None) -> bool:
-    """Whether all of these tests pass; the first that fails ends the run, and so does the limit, in seconds."""
+    """Return whether all of these tests pass. The run ends at the first failure, or after `limit` seconds."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += ["-n", str(workers), "--dist", "loadgroup"] if workers > 1 else []
     group = subprocess.Popen(
@@ -122,11 +123,11 @@ def passes(tests: list[str], workers: int, limit: float | None = None) -> bool:
 
 
 def survives(change: Change, number: int, tests: list[str], workers: int, limit: float) -> bool:
-    """Whether the tests pass with the change; the file is as it was afterwards."""
+    """Return whether the tests pass with the change, and restore the file."""
     before, status = change.path.read_bytes(), change.path.stat()
     try:
         change.path.write_bytes(change.applied(before))
-        # Python takes bytecode for that of a source of the same size and second: each state has a second of its own
+        # Python identifies the source of bytecode by size and time in seconds, so each change gets a different second
         os.utime(change.path, (status.st_atime, int(status.st_mtime) + number))
         return passes(tests, workers, limit)
     finally:
@@ -135,14 +136,14 @@ def survives(change: Change, number: int, tests: list[str], workers: int, limit:
 
 
 def tests_of(path: Path) -> tuple[str, ...]:
-    """The tests of the room that a file of the package is in; those of the command line for a file in none."""
+    """Return the tests of the package that contains a file, or those of the command line for a top-level file."""
     room = path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else "cli"
     found = [TESTS / room, EVERY_ROOMS]
     return tuple(str(place) for place in found if place.exists())
 
 
 def python_files(places: list[str], since: str | None) -> list[Path]:
-    """The files of the package below these places, and those changed since a commit."""
+    """Return uenvtool's files below these paths, and those changed since a commit."""
     found = {file for place in map(Path, places) for file in ([place] if place.is_file() else place.rglob("*.py"))}
     if since:
         command = ["git", "diff", "--name-only", "--diff-filter=d", since, "--", f"{PACKAGE}/*.py"]
@@ -151,17 +152,19 @@ def python_files(places: list[str], since: str | None) -> list[Path]:
 
 
 def main() -> int:
-    """Make the changes that are asked for, and say what became of them."""
+    """Make the requested changes, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("places", nargs="*", metavar="PLACE", help="a file or folder below uenvtool/")
-    parser.add_argument("--since", metavar="COMMIT", help="the files that were changed since")
-    parser.add_argument("--each", type=int, default=5, metavar="N", help="changes a file (5)")
-    parser.add_argument("--minutes", type=float, default=60, metavar="N", help="begin no change after so many (60)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the choice of changes (1)")
+    parser.add_argument("places", nargs="*", metavar="PLACE", help="a file or directory below uenvtool/")
+    parser.add_argument("--since", metavar="COMMIT", help="also the files that changed since COMMIT")
+    parser.add_argument("--each", type=int, default=5, metavar="N", help="number of changes per file (5)")
+    parser.add_argument("--minutes", type=float, default=60, metavar="N", help="start no change after this time (60)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the random choice of changes (1)")
     parser.add_argument(
-        "--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="tests at once (one a core)"
+        "--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="number of parallel tests (one per core)"
     )
-    parser.add_argument("--tests", action="append", metavar="PATH", help="these tests, not those of the room")
+    parser.add_argument(
+        "--tests", action="append", metavar="PATH", help="run these tests instead of those of the package"
+    )
     words = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
@@ -171,7 +174,7 @@ def main() -> int:
     for path in python_files(words.places, words.since):
         possible = changes(path)
         chosen += chance.sample(possible, min(words.each, len(possible)))
-    chance.shuffle(chosen)  # so that time which runs out takes a few from each file
+    chance.shuffle(chosen)  # so that a run that is out of time has skipped changes of all files
 
     seconds: dict[tuple[str, ...], float] = {}
     killed = survived = 0
@@ -192,7 +195,7 @@ def main() -> int:
         else:
             killed += 1
     left = len(chosen) - killed - survived
-    print(f"{killed} of {killed + survived} changes were noticed" + (f"; no time for {left} more" if left else ""))
+    print(f"the tests noticed {killed} of {killed + survived} changes" + (f"; {left} were not tried" if left else ""))
     return 0
 
 

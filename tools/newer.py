@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Resolves what ships with newer packages of Spack's, and prints what moved: for maintainers, once a release of theirs.
+"""Resolves the shipped recipes with newer Spack packages, and prints the changed versions, for maintainers.
 
     .venv-test/bin/python tools/newer.py PACKAGES [RECIPE...] [-- OPTION...]
 
-PACKAGES is a checkout of spack-packages. Each recipe, or those that are named, is resolved for what `envs/` has it
-for, else for its home. What stands behind `--` goes to `uenvtool build`: `--spack DIR`, `--repo alps=DIR`. Nothing that
-ships is changed: the new locks go to a folder that is named at the end. Minutes for each. Exit code 1 if one does not
-resolve.
+PACKAGES is a checkout of spack-packages, for example of its newest release. The script resolves each recipe, or the
+named recipes, for the systems that have an environment of it in `envs/`, or else for the recipe's home. It passes the
+arguments after `--` to `uenvtool build`, such as `--spack DIR` or `--repo alps=DIR`. It changes no shipped file, and
+writes the new locks into a directory that it prints at the end. Each recipe takes minutes. The exit code is 1 if a
+recipe does not resolve.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ ENVS = Path(__file__).resolve().parents[1] / "envs"
 
 
 def uenvtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the program, to its end."""
+    """Run uenvtool and wait for its end."""
     return subprocess.run([sys.executable, "-m", "uenvtool", *words], capture_output=True, text=True, check=False)
 
 
 def targets(recipe: str) -> Iterator[tuple[list[str], Path | None]]:
-    """Yield the options that name what a recipe is resolved for, with the folder of the committed lock, if any."""
+    """Yield the options that select a system and uarch for a recipe, with the directory of its lock, if any."""
     locks = sorted(ENVS.glob(f"{recipe}/*/spack.lock"))
     for lock in locks:
         system, uarch = lock.parent.name.rsplit("-", 1)
@@ -37,13 +38,13 @@ def targets(recipe: str) -> Iterator[tuple[list[str], Path | None]]:
 
 
 def moved(committed: Path, made: Path) -> list[str]:
-    """Return a line for each package that is another one than in the committed lock."""
+    """Return a line for each package that differs from the committed lock."""
     rows = json.loads(uenvtool("diff", committed, made, "--json").stdout)
     return [f"{row['package']}: {row['before'] or 'none'} -> {row['after'] or 'none'}" for row in rows]
 
 
 def main(words: Sequence[str]) -> int:
-    """Run the script; its exit code."""
+    """Run the script and return its exit code."""
     at = words.index("--") if "--" in words else len(words)
     (packages, *recipes), options = words[:at], words[at + 1 :]
     recipes = recipes or [row["name"] for row in json.loads(uenvtool("list", "recipes", "--json").stdout)["recipes"]]
@@ -56,10 +57,10 @@ def main(words: Sequence[str]) -> int:
             if done.returncode != 0:
                 state, lines, code = "does not resolve", done.stderr.strip().splitlines(), 1
             elif committed is None:
-                state, lines = "resolves; envs/ has no lock of it", []
+                state, lines = "resolves; envs/ has no lock for it", []
             else:
                 lines = moved(committed, made)
-                state = f"{len(lines)} packages moved"
+                state = f"{len(lines)} packages changed"
             sys.stdout.write("\n  ".join([f"{recipe} {' '.join(target)}: {state}", *lines]) + "\n")
             sys.stdout.flush()
     sys.stdout.write(f"the new locks: {scratch}\n")

@@ -1,6 +1,6 @@
-# Finds a Python for uenvtool: `find_python [MODULE]` sets $python, or says in one line which one is needed and how to get
-# it. MODULE is one that it must have: without ensurepip, as Debian's has it, no environment can be made.
-# For sh as it is on a login node; tools/install reads it, and tools/pyz puts it in front of the single file.
+# Finds a Python for uenvtool. `find_python [MODULE]` sets $python, or prints which Python is needed and how to get it.
+# The Python must have MODULE. For example, a Python without ensurepip (Debian) cannot create a virtual environment.
+# This script is for the sh of a login node. tools/install sources it, and tools/pyz copies it into the single file.
 find_python() {
     seen=
     for python in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3.1[0-4] \
@@ -14,7 +14,7 @@ find_python() {
         *" 3.1"[0-4]" "*) ;;
         *)
             version=${found#* }
-            seen="$seen $python is ${version%% *},"
+            seen="$seen $python is ${version%% *};"
             [ -z "${PYTHON:-}" ] || break
             continue
             ;;
@@ -24,13 +24,14 @@ find_python() {
     done
     if [ -n "${inside:-}" ]; then
         python=$inside
-        echo "uenvtool: warning: no Python but the loaded uenv's is here: outside of this uenv it will not start" >&2
+        echo "uenvtool: warning: using the loaded uenv's Python; uenvtool will not start outside of this uenv" >&2
         return 0
     fi
     python=
-    echo "uenvtool: needs Python 3.10 to 3.14;${seen:- none is here,} get one with \`module load cray-python\` (or your" \
-        "site's), \`uv python install 3.12\` or conda, and name it: PYTHON=/path/of/python3" >&2
-    case $seen in *-without-ensurepip*) echo "uenvtool: on Debian and Ubuntu, \`apt install python3-venv\` will do" >&2 ;; esac
+    echo "uenvtool: needs Python 3.10 to 3.14;${seen:- no Python was found;} load another Python with \`module load" \
+        "cray-python\` (or your site's module), or install one with \`uv python install 3.12\` or conda;" \
+        "PYTHON=/path/of/python3 selects it" >&2
+    case $seen in *-without-ensurepip*) echo "uenvtool: on Debian and Ubuntu, run \`apt install python3-venv\`" >&2 ;; esac
     return 1
 }
 ask='

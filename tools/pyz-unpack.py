@@ -1,4 +1,5 @@
-"""Unpacks uenvtool from its single file into an environment, and starts it there. Also read by Python 2 and 3.6."""
+"""Unpacks uenvtool from its single file into an environment, and starts it. Python 2 and 3.6 must be able to read
+it."""
 
 import os
 import platform
@@ -7,7 +8,7 @@ import sys
 import tempfile
 import zipfile
 
-NEEDED = "uenvtool: needs Python 3.10 to 3.14, and this is %d.%d; run the file itself, which looks for one\n"
+NEEDED = "uenvtool: needs Python 3.10 to 3.14, not %d.%d; run the file itself, which searches for a newer Python\n"
 if not (3, 10) <= sys.version_info[:2] <= (3, 14):
     sys.stderr.write(NEEDED % sys.version_info[:2])
     sys.exit(3)
@@ -15,14 +16,14 @@ FILE = os.path.abspath(sys.argv[0])
 
 
 def fits(wheel):
-    """Tell if a wheel is for this Python and machine, by its name (PEP 427)."""
+    """Return whether the name of a wheel shows that it is for this Python and machine (PEP 427)."""
     python, _, system = wheel[: -len(".whl")].split("-")[-3:]
     machine = system == "any" or platform.machine() in system
     return machine and (python.startswith(("py2.", "py3")) or python == "cp%d%d" % sys.version_info[:2])
 
 
 def unpack(archive, folder):
-    """Make the environment, as `python -m venv` would: the same program as an installed one."""
+    """Create the environment as `python -m venv` does, with the same program as an installation."""
     site = os.path.join(folder, "lib", "python%d.%d" % sys.version_info[:2], "site-packages")
     os.makedirs(os.path.join(folder, "bin"))
     os.symlink(os.path.realpath(sys.executable), os.path.join(folder, "bin", "python"))
@@ -46,7 +47,7 @@ def unpack(archive, folder):
 
 
 def places():
-    """Yield the folders that may take it: the named one, else the cache, else memory."""
+    """Yield the directories to try: UENVTOOL_PYZ or else the cache, and then memory."""
     home = os.path.expanduser("~")
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     yield os.environ.get("UENVTOOL_PYZ") or os.path.join(cache, "uenvtool-pyz")
@@ -54,17 +55,17 @@ def places():
 
 
 def made(archive, identity):
-    """Return the unpacked environment; several that start at once make it once, by a rename."""
+    """Return the unpacked environment. If several processes start at the same time, a rename publishes only one."""
     problems = []
     for place in places():
         folder = os.path.join(place, "%s-%s" % (identity, platform.machine()))
         try:
             os.makedirs(place, mode=0o700, exist_ok=True)
-            owner = os.lstat if place.startswith("/dev/shm/") else os.stat  # a link of others leads elsewhere later
+            owner = os.lstat if place.startswith("/dev/shm/") else os.stat  # another user could change a link later
             if owner(place).st_uid != os.getuid():
-                raise OSError("it is another user's")
+                raise OSError("belongs to another user")
             if os.statvfs(place).f_flag & os.ST_NOEXEC:
-                raise OSError("no library can be loaded from there (noexec)")
+                raise OSError("mounted with noexec, so libraries cannot be loaded")
             if os.access(os.path.join(folder, "bin", "python"), os.X_OK):
                 return folder
             new = tempfile.mkdtemp(dir=place)
@@ -72,7 +73,7 @@ def made(archive, identity):
                 unpack(archive, os.path.join(new, "new"))
                 if not os.access(os.path.join(folder, "bin", "python"), os.X_OK):
                     if os.path.isdir(folder):
-                        os.rename(folder, os.path.join(new, "old"))  # its Python is gone
+                        os.rename(folder, os.path.join(new, "old"))  # its Python no longer exists
                     os.rename(os.path.join(new, "new"), folder)
             finally:
                 shutil.rmtree(new, ignore_errors=True)
@@ -80,7 +81,7 @@ def made(archive, identity):
         except OSError as error:
             problems.append("%s: %s" % (place, error.strerror or error))
     tried = "; ".join(problems)
-    sys.stderr.write("uenvtool: nowhere to unpack itself: %s; name a folder: UENVTOOL_PYZ=/path\n" % tried)
+    sys.stderr.write("uenvtool: cannot unpack: %s; set UENVTOOL_PYZ to a directory that you can write to\n" % tried)
     sys.exit(4)
 
 

@@ -1,10 +1,10 @@
-"""Says where a source of knowledge/tuning no longer says what is recorded of it: for maintainers, a few times a year.
+"""Prints the values in knowledge/tuning that a source no longer contains, for maintainers, a few times a year.
 
     tools/sources.py [--clones DIR] [SOURCE...]
 
-The sources' files are fetched, or read in clones, each in a folder of its repository's name; nothing of them is
-executed. Exit code 1 where they differ. A proxy and certificates are those that the environment names (https_proxy,
-SSL_CERT_FILE).
+The script downloads the files of the sources, or reads them in clones, each in a directory with the name of its
+repository. It executes none of them. The exit code is 1 if a source differs. The variables https_proxy and
+SSL_CERT_FILE set a proxy and certificates.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from uenvtool.knowledge.sources import Source, load_sources
 from uenvtool.knowledge.tuning import Tuning, Value, load_all
 
 MOST_BYTES = 4_000_000
-"""How large a file of a source may be."""
+"""The maximum size of a file of a source."""
 MOST_FILES = 3
 GAP = r"\s.{0,1000}?\s"
-"""What `...` stands for in the words of a source."""
+"""The pattern for `...` in the text of a source."""
 RAW = "https://raw.githubusercontent.com"
 NEWEST = "HEAD"
 FAMILIES = ("NCCL_", "FI_", "HSA_", "NVSHMEM_", "OMPI_MCA_")
-"""How variables begin that knowledge/tuning should have, or a source's `beside`, if the source sets them."""
+"""The prefixes of variables that knowledge/tuning, or `beside` of the source, must list if a source sets them."""
 _VALUE = r"""(?:"(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s"'`|<>()]+))"""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What knowledge/tuning lets a source say of a variable, and what its files say.
+    """The value of a variable that knowledge/tuning records for a source, compared with the source's files.
 
-    place: FILE:LINE where they say so; empty: nowhere. others: the values that they give instead.
+    place: FILE:LINE of the value in the files, or empty. others: the values that the files contain instead.
     """
 
     source: str
@@ -53,14 +53,15 @@ class Statement:
 
     @property
     def holds(self) -> bool:
-        """Tell if the files say so."""
+        """Return whether the files contain the value."""
         return bool(self.place)
 
 
 def check(names: Sequence[str] = (), *, clones: Path | None = None) -> Result:
-    """Compare what is recorded of the sources with their files, fetched or in clones; exit 1 where they differ.
+    """Compare the recorded values of the sources with their files. The exit code is 1 if they differ.
 
-    clones: a folder of clones, each in a folder of its repository's name. Raises BadInput for another source.
+    clones: a directory of clones, each named after its repository; None: download the files. Raises BadInput if a
+    source is unknown.
     """
     tuning, chosen = load_all(), _chosen(names)
     statements: list[Statement] = []
@@ -86,7 +87,7 @@ def check(names: Sequence[str] = (), *, clones: Path | None = None) -> Result:
 
 
 def judged(source: Source, variable: str, value: Value, texts: Mapping[str, str]) -> Statement:
-    """Return whether one of the texts gives a variable a value, or has the words that the source names for it."""
+    """Return whether one of the texts contains a variable's value, or the text that the source records for it."""
     others: list[Value] = []
     for file, text in texts.items():
         if variable in source.words:
@@ -101,9 +102,10 @@ def judged(source: Source, variable: str, value: Value, texts: Mapping[str, str]
 
 
 def given(variable: str, text: str) -> Iterator[tuple[int, Value]]:
-    """Yield each place of a text that gives a variable a value, and that value; None: it is removed there.
+    """Yield each position in a text that sets a variable, with the value, or None if the text removes the variable.
 
-    Read are `V=x`, `V="x"`, `V: x`, `V = "x"`, `['V'] = 'x'`, `defvar V "x"`, `V="${V:-x}"` and `unset V`.
+    The recognized forms are `V=x`, `V="x"`, `V: x`, `V = "x"`, `['V'] = 'x'`, `defvar V "x"`, `V="${V:-x}"` and `unset
+    V`.
     """
     name = re.escape(variable)
     pattern = rf"""(?<![\w$]){name}(?:['"]\])?(?:[ \t]*[=:][ \t]*|[ \t]+(?=")){_VALUE}"""
@@ -118,30 +120,31 @@ def given(variable: str, text: str) -> Iterator[tuple[int, Value]]:
 
 
 def unrecorded(source: Source, recorded: Mapping[str, Value], texts: Mapping[str, str]) -> list[str]:
-    """Return the variables like ours that the texts export or define and that are not recorded."""
+    """Return the variables of FAMILIES that the texts export or define but that are not recorded."""
     pattern = rf"""(?:^|export |defvar |-e |--env |- )((?:{"|".join(FAMILIES)})\w+)(?:=| "|: ")"""
     found = {name for text in texts.values() for name in re.findall(pattern, text, re.MULTILINE)}
     return sorted(found - set(recorded) - set(source.beside))
 
 
 def _not_here(source: Source, clones: Path | None) -> str:
-    """Return why a source cannot be looked at; an empty text if it can."""
+    """Return the reason why a source cannot be read, or an empty text."""
     if not source.files:
-        return "it is not public" if not source.url else "none of its files is named"
+        return "the source is not public" if not source.url else "the source lists no files"
     if clones and not source.repository:
-        return "it is in no repository"
-    return f"{_clone(source, clones)} is not there" if clones and not _clone(source, clones).is_dir() else ""
+        return "the source is not in a repository"
+    return f"{_clone(source, clones)} does not exist" if clones and not _clone(source, clones).is_dir() else ""
 
 
 def _over_network(source: Source, file: str) -> str:
-    """Return a file from where it is published. Raises ToolFailed if it does not come, BadInput if it is too large."""
+    """Download a file. Raises ToolFailed if the download fails, and BadInput if the file is too large."""
     return fetched(_address(source, file), MOST_BYTES).decode("utf-8", "replace")
 
 
 def _in_clone(source: Source, file: str, clones: Path) -> str:
-    """Return a file as it was committed, not as it lies in the work tree. Raises ToolFailed.
+    """Return the committed version of a file in a clone. Raises ToolFailed if git fails.
 
-    What is absent in a partial clone is not fetched: how to do so is for the clone to say, and may be any program.
+    Files that a partial clone lacks are not downloaded, because the clone's configuration could start any program for
+    that.
     """
     words = ["git", "-C", str(_clone(source, clones)), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"]
     environment = {**os.environ, "GIT_ALLOW_PROTOCOL": "none"}
@@ -163,15 +166,20 @@ def _answer(
 ) -> Result:
     wrong = [found for found in statements if not found.holds]
     rows = [
-        (found.source, found.variable, _word(found.value), f"say {' and '.join(found.others) or 'nothing of it'}")
+        (
+            found.source,
+            found.variable,
+            _word(found.value),
+            f"contain {' and '.join(found.others)}" if found.others else "do not contain it",
+        )
         for found in wrong
     ]
-    rows += [(name, variable, "-", "set it") for name, variable in missing]
+    rows += [(name, variable, "-", "set the variable") for name, variable in missing]
     read = {found.source for found in statements}
     code = ExitCode.NO if wrong or missing or failed else ExitCode.DONE
     return Result(
-        text=f"{len(statements)} statements of {len(read)} sources: {len(statements) - len(wrong)} hold, "
-        f"{len(wrong)} do not; {len(missing)} variables are not recorded",
+        text=f"{len(statements)} values of {len(read)} sources: {len(statements) - len(wrong)} confirmed, "
+        f"{len(wrong)} not found; {len(missing)} variables are not recorded",
         tables=(Table(headings=("source", "variable", "recorded", "its files"), rows=rows),) if rows else (),
         warnings=tuple(_warnings(failed)),
         notes=tuple(f"{name} was not read: {why}" for name, why in unread.items()),
@@ -180,7 +188,7 @@ def _answer(
 
 
 def _warnings(failed: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield each reason once, with the first files that it kept from being read."""
+    """Yield each reason once, with the first files that could not be read for this reason."""
     parts = [(name, *why.partition(": ")[::2]) for name, why in failed]
     for why, files in grouped((why, f"{name}: {file}") for name, file, why in parts).items():
         yield f"{listed(files, MOST_FILES)}: {why}"
@@ -193,7 +201,7 @@ def _chosen(names: Sequence[str]) -> dict[str, Source]:
 
 
 def _values_of(tuning: Tuning, source: str) -> dict[str, Value]:
-    """Return what a source says, by variable."""
+    """Return the recorded values of a source, by variable."""
     return {found.name: found.says[source] for found in tuning.variables if source in found.says}
 
 
@@ -208,14 +216,14 @@ def _place(file: str, text: str, at: int) -> str:
 
 
 def _words_at(text: str, words: str) -> int:
-    """Return where the words begin, whatever space is between them and text where they have `...`; -1: nowhere."""
+    """Return the offset of some words with any whitespace between them, and any text for `...`, or -1."""
     pattern = r"\s+".join(re.escape(word) for word in words.split()).replace(r"\s+\.\.\.\s+", GAP)
     match = re.search(pattern, text, re.DOTALL)
     return match.start() if match else -1
 
 
 def _plain(value: str) -> str:
-    """Return a value as knowledge/tuning writes it: `\\${NAME}` is $NAME."""
+    """Return a value in the form of knowledge/tuning, in which `\\${NAME}` is $NAME."""
     return re.sub(r"\$\{(\w+)\}", r"$\1", value.replace("\\", ""))
 
 
@@ -224,10 +232,12 @@ def _word(value: Value) -> str:
 
 
 def main() -> int:
-    """Check what the command line names."""
+    """Check the sources that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="SOURCE", help="only these; default: all that are recorded")
-    parser.add_argument("--clones", type=Path, metavar="DIR", help="read clones in this folder, not the network")
+    parser.add_argument("names", nargs="*", metavar="SOURCE", help="the sources to check; default: all")
+    parser.add_argument(
+        "--clones", type=Path, metavar="DIR", help="read clones in this directory instead of downloading files"
+    )
     options = parser.parse_args()
     try:
         return console.show(check(options.names, clones=options.clones))

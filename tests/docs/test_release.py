@@ -53,7 +53,7 @@ def test_a_tag_that_is_not_the_version_releases_nothing(tag: str) -> None:
     ran = subprocess.run([ROOT / "tools/release", tag], capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert f"the tag is {tag}, and uenvtool/__init__.py has {__version__}" in ran.stderr
+    assert f"the tag is {tag}, but uenvtool/__init__.py has version {__version__}" in ran.stderr
 
 
 def test_every_version_is_the_same() -> None:

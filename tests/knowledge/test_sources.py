@@ -143,8 +143,8 @@ def clones(tmp_path: Path) -> Path:
 def test_clones_are_read_at_the_commit_that_the_source_names(small: None, clones: Path) -> None:
     answer = sources.check(["page", "pinned", "seed"], clones=clones)
 
-    assert "2 statements of 2 sources: 2 hold, 0 do not" in answer.text
-    assert answer.notes == ("seed was not read: it is not public",)
+    assert "2 values of 2 sources: 2 confirmed, 0 not found" in answer.text
+    assert answer.notes == ("seed was not read: the source is not public",)
     assert answer.exit_code == 0
 
 
@@ -177,7 +177,7 @@ def test_drift_is_told_with_both_values_and_exit_code_1(write: Write, small: Non
 
     answer = sources.check(["page"], clones=clones)
 
-    assert list(answer.tables[0].rows) == [("page", "MY_NET", "slow", "say fast")]
+    assert list(answer.tables[0].rows) == [("page", "MY_NET", "slow", "contain fast")]
     assert answer.warnings[0].startswith("page: gone.md: ")
     assert answer.exit_code == 1
 
@@ -191,7 +191,7 @@ def test_a_variable_that_a_source_sets_and_nobody_recorded_is_drift(write: Write
     )
 
     answer = sources.check(["page"], clones=clones)
-    assert list(answer.tables[0].rows) == [("page", "NCCL_NEW", "-", "set it")]
+    assert list(answer.tables[0].rows) == [("page", "NCCL_NEW", "-", "set the variable")]
     assert answer.exit_code == 1
 
     forget()

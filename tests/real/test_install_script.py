@@ -43,7 +43,9 @@ def test_an_old_python_is_told_which_one_is_needed_and_leaves_nothing(home: Path
 
     assert ran.returncode == 1
     (line,) = ran.stderr.splitlines()
-    assert line.startswith(f"uenvtool: needs Python 3.10 to 3.14; {old} is {version}, get one with `module load")
+    assert line.startswith(
+        f"uenvtool: needs Python 3.10 to 3.14; {old} is {version}; load another Python with `module load"
+    )
     assert written(home) == []
 
 
@@ -56,7 +58,10 @@ def test_a_python_that_cannot_make_an_environment_is_told_what_it_lacks(home: Pa
 
     assert ran.returncode == 1
     needs, remedy = ran.stderr.splitlines()
-    assert f"; {python} is {sys.version_info[0]}.{sys.version_info[1]}-without-ensurepip, get one with" in needs
+    assert (
+        f"; {python} is {sys.version_info[0]}.{sys.version_info[1]}-without-ensurepip; load another Python with"
+        in needs
+    )
     assert "`apt install python3-venv`" in remedy
     assert written(home) == []
 
@@ -92,5 +97,5 @@ def test_another_command_of_that_name_is_not_replaced(home: Path) -> None:
     ran = run(home)
 
     assert ran.returncode == 1
-    assert "is not of tools/install" in ran.stderr
+    assert "was not created by tools/install" in ran.stderr
     assert (home / ".local/bin/uenvtool").read_text() == "mine"

@@ -131,7 +131,7 @@ def test_without_pip_it_says_which_python_makes_it(tmp_path: Path) -> None:
 
     made = run([tmp_path / "v/bin/python", ROOT / "tools" / "pyz", tmp_path / "f"])
 
-    assert (made.returncode, "hint: start it with a Python that has pip" in made.stderr) == (1, True)
+    assert (made.returncode, "hint: run tools/pyz with a Python that has pip" in made.stderr) == (1, True)
 
 
 def test_an_old_python_says_which_one_is_needed(single_file: Path) -> None:
@@ -143,7 +143,7 @@ def test_an_old_python_says_which_one_is_needed(single_file: Path) -> None:
 
         assert ran.returncode == 3
         (line,) = ran.stderr.splitlines()
-        assert line.startswith("uenvtool: needs Python 3.10 to 3.14, and this is 3.")
+        assert line.startswith("uenvtool: needs Python 3.10 to 3.14, not 3.")
 
 
 @pytest.mark.usefixtures("single_file")
@@ -163,9 +163,9 @@ def test_its_wheels_install_it_without_a_network_again_over_a_dead_one_and_it_go
     gone = install(home, "--uninstall")
 
     assert first.returncode == 0, first.stderr
-    assert "leads to what is not there: it is replaced" in first.stdout
+    assert "points to a missing file and is replaced" in first.stdout
     assert dead.returncode == 3
-    assert "its Python is gone: tools/install" in dead.stderr
+    assert "its Python no longer exists; run tools/install" in dead.stderr
     assert "/user-environment/gone/bin/python3" in again.stdout, again.stderr
     assert "pytorch-2.6" in works.stdout, works.stderr
     assert gone.returncode == 0, gone.stderr
