@@ -24,7 +24,7 @@ GROUPS = {"NCCL": "NCCL and RCCL", "FI": "libfabric", "HSA": "ROCm"}
 
 
 WORD = re.compile(r"(?!(?:libfabric|memhooks)\b)[a-z]+[ '-]")
-"""A word at the beginning of a text that begins a sentence with a capital letter: not a name."""
+"""The first word of a text that needs a capital letter because it is not a name."""
 
 
 class Part(NamedTuple):

@@ -1,10 +1,10 @@
-"""Sourcing an activation script against what a user does otherwise, as ratios in one run.
+"""Compares sourcing an activation script with the commands that a user would otherwise run.
 
     python benchmarks/activation.py [ROUNDS]
 
-The first table is of whole runs, `bash FILE` as a batch script is one (also zsh where it is here), so
-the shell's own start counts on both sides; the second is of what the lines add inside a bash that runs already.
-Rounds are interleaved; the median is taken.
+The first table contains complete runs of `bash FILE`, as in a batch script, and also of zsh if it is installed. They
+include the start of the shell. The second table contains the time of the lines in a running bash. The rounds alternate
+between the commands. The figures are medians.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from uenvtool.core import quoting
 ROOT = Path(__file__).resolve().parents[2]
 SHELLS = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}
 PYTHONPATH = "export PYTHONPATH=\"$(python3 -c 'import site; print(site.getsitepackages()[0])'):${PYTHONPATH-}\"\n"
-"""The line of the published guide: Python is started to say where its packages are."""
+"""The line of the published guide, which starts Python to print its package directory."""
 LABELS = ("nothing", "the same exports as plain lines", "the script", "the guide's PYTHONPATH line")
 INSIDE = "start=${EPOCHREALTIME/./}\nsource %s\nend=${EPOCHREALTIME/./}\necho $((end - start))\n"
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -48,24 +48,24 @@ def main() -> None:
                 found.append(within(files[label], folder, env))
     report({label: statistics.median(found) for label, found in seconds.items()}, shells)
     line = statistics.median(inside[LABELS[-1]])
-    print(f"\n{'inside a bash that runs already':46} {'ms':>7} {'x python':>9}")
+    print(f"\n{'in a running bash':46} {'ms':>7} {'x python':>9}")
     for label, found in inside.items():
         value = statistics.median(found)
         print(f"{label:46} {value / 1000:7.2f} {value / line:8.3f}x")
 
 
 def report(median: dict[str, float], shells: list[str]) -> None:
-    """The table of whole runs."""
+    """Print the table of complete runs."""
     print(f"{'run':46} {'ms':>7} {'x lines':>8} {'x python':>9}")
     for label, value in median.items():
         shell = next(shell for shell in shells if label.startswith(f"{shell}:"))
         lines, python = median[f"{shell}: {LABELS[1]}"], median[f"bash: {LABELS[-1]}"]
         print(f"{label:46} {value * 1000:7.2f} {value / lines:7.2f}x {value / python:8.3f}x")
-    print("the design's bars: the script at most 2x the lines, and 0.1x the guide's PYTHONPATH line")
+    print("budget: at most 2x the export lines, and 0.1x the guide's PYTHONPATH line")
 
 
 def rows(shell: str, lines: str, folder: Path) -> dict[str, list[str]]:
-    """The runs of one shell, by label."""
+    """Return the runs of one shell, by label."""
     script = f"source {shlex.quote(str(ROOT / 'activate' / 'clariden.sh'))}\n"
     texts = dict(zip(LABELS, ("", lines, script, PYTHONPATH), strict=True))
     if shell != "bash":
@@ -79,7 +79,8 @@ def rows(shell: str, lines: str, folder: Path) -> dict[str, list[str]]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """A job on a uenv whose view has a library folder with an NCCL and a hundred other files."""
+    """Return the variables of a job in a uenv whose view has NCCL and a hundred other files in its library
+    directory."""
     lib = folder / "uenv" / "env" / "default" / "lib"
     lib.mkdir(parents=True)
     for name in ("libnccl.so.2.26.2", "libnccl.so.2", *(f"lib{i}.so" for i in range(100))):
@@ -95,7 +96,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def plain_exports(env: dict[str, str]) -> str:
-    """What the script sets in that job, as the lines that one would write by hand."""
+    """Return export lines for the variables that the script sets in this job."""
     script = ROOT / "activate" / "clariden.sh"
     ran = subprocess.run(
         ["bash", "-c", f"source {shlex.quote(str(script))}; env -0"], env=env, capture_output=True, check=True
@@ -106,7 +107,7 @@ def plain_exports(env: dict[str, str]) -> str:
 
 
 def within(lines: Path, folder: Path, env: dict[str, str]) -> float:
-    """The microseconds of lines inside a bash, as its own clock has them; nan for a bash older than 5."""
+    """Return the microseconds that lines take in bash, by bash's clock, or nan for a bash older than 5."""
     path = folder / "inside"
     path.write_text(INSIDE % shlex.quote(str(lines)), encoding="utf-8")
     ran = subprocess.run(["bash", "--norc", str(path)], env=env, check=True, capture_output=True)
@@ -114,7 +115,7 @@ def within(lines: Path, folder: Path, env: dict[str, str]) -> float:
 
 
 def elapsed(command: list[str], env: dict[str, str]) -> float:
-    """The wall-clock seconds of one run."""
+    """Return the wall-clock seconds of one run."""
     start = time.perf_counter()
     subprocess.run(command, env=env, check=True, capture_output=True)
     return time.perf_counter() - start

@@ -1,7 +1,7 @@
-"""`doctor --log` beside `grep -F` and ripgrep, which look for the same texts in the same log.
+"""Compares `doctor --log` with `grep -F` and ripgrep, which search for the same texts in the same log.
 
-Two logs: lines of a training, in which nothing is found, and the start of NCCL on many ranks, in which every line
-holds a known text. The goal is 0.3 of grep's speed.
+The two logs are a training log without findings, and NCCL's start-up messages from many ranks, in which every line
+contains a known text. The goal is 0.3 times the speed of grep.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SIZES = (4, 40, 120, 400)
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield one for each log."""
+    """Yield a comparison for each log."""
     patterns = place.folder / "patterns"
     lines = {line.text for known in load_findings().findings.values() for line in known.log}
     patterns.write_text("\n".join(sorted(lines)) + "\n")
@@ -40,7 +40,7 @@ def comparisons(place: Place) -> Iterator[Comparison]:
 
 
 def _written(path: Path, form: str, megabytes: int) -> Path:
-    """Return a log of so many megabytes."""
+    """Return a log of the given number of megabytes."""
     block = "".join(form.format(rank=number % 64, step=number % 24) for number in range(20_000)).encode()
     with path.open("wb") as stream:
         for _ in range(megabytes * MEGABYTE // len(block) + 1):

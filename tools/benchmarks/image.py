@@ -1,13 +1,12 @@
-"""Images of many packages: how long they take to read and to pack, beside squashfs-tools alone.
+"""Compares reading and packing images of many packages with squashfs-tools.
 
     python benchmarks/image.py [ROUNDS [PACKAGES FILES]]
 
-Makes a store of PACKAGES packages of FILES files each (1000 of 100), as Spack leaves one, packs it with
-`uenvtool.image.pack` and with mksquashfs alone and the same options, and then an image of half as many
-packages, which `uenvtool image` reads: beside `show` and `sbom` unsquashfs lists it, beside `verify`
-unsquashfs lists it and gives all its contents to a program that drops them. What is beyond that is ours.
-Rounds are interleaved, so that what else the machine does weighs on all alike; medians, in seconds of the
-clock and of the processors (those of every process that was started). Needs gcc, squashfs-tools and 3 GB.
+Creates a store like Spack's with PACKAGES packages of FILES files each (1000 of 100). Packs it with
+`uenvtool.image.pack`, and with mksquashfs and the same options. Then reads an image of half as many packages with
+`uenvtool image`. `show` and `sbom` are compared with listing the image with unsquashfs, and `verify` with listing it
+and reading all files. The rounds alternate, so that other load of the machine affects all commands equally. The figures
+are medians of the wall-clock seconds and of the CPU seconds of all processes. Needs gcc, squashfs-tools and 3 GB.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from uenvtool.image.programs import Programs, find_programs
 from uenvtool.image.tree import EPOCH, Tree
 
 BEYOND = {"show": 1.0, "verify": 1.0, "sbom": None}
-"""Seconds that a command may take beyond reading; `sbom` has a bar for all of it."""
+"""The seconds that a command may take in addition to reading. For `sbom`, the budget is the total time."""
 WHOLE = {"sbom": 2.0}
 ALONE, WRITTEN, READ_BACK = "mksquashfs alone", "uenvtool: written", "uenvtool: and read back"
 PACKING = 1.1
-"""How much longer than mksquashfs alone writing an image may take; comparing it with its tree comes on top."""
+"""The maximum ratio to mksquashfs for writing an image, without the comparison with its tree."""
 
 
 class Seconds(NamedTuple):
-    """What a run took: of the clock, and of the processors."""
+    """The wall-clock seconds and CPU seconds of a run."""
 
     clock: float
     processors: float
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     packages, files = map(int, sys.argv[2:4]) if len(sys.argv) > 3 else (1000, 100)
     with tempfile.TemporaryDirectory() as name:
@@ -61,7 +60,7 @@ def main() -> None:
 
 
 def packing(programs: Programs, store: Path, folder: Path, rounds: int) -> dict[str, list[Seconds]]:
-    """What packing a store takes, ours and mksquashfs alone."""
+    """Return the times of packing a store with uenvtool and with mksquashfs."""
     found: dict[str, list[Seconds]] = {ALONE: [], WRITTEN: [], READ_BACK: []}
     image = folder / "ours.squashfs"
 
@@ -82,13 +81,13 @@ def packing(programs: Programs, store: Path, folder: Path, rounds: int) -> dict[
 
 
 def bare(programs: Programs, store: Path, image: Path) -> None:
-    """Pack with mksquashfs alone, with the options that uenvtool gives it."""
+    """Pack with mksquashfs and the options that uenvtool uses."""
     words: list[str | Path] = [programs.mksquashfs, store, image, *options(programs, EPOCH)]
     subprocess.run(words, check=True, capture_output=True)
 
 
 def reading(image: Path, rounds: int) -> dict[str, list[Seconds]]:
-    """What each command takes on an image, and what unsquashfs takes that reads as much."""
+    """Return the times of each command on an image, and of an unsquashfs that reads the same amount."""
     tool = [str(Path(sys.executable).parent / "uenvtool"), "image"]
     commands: dict[str, list[str | Path]] = {
         "listing": ["unsquashfs", "-lln", image],
@@ -103,7 +102,7 @@ def reading(image: Path, rounds: int) -> dict[str, list[Seconds]]:
 
 
 def listed_and_read(image: Path) -> None:
-    """Let unsquashfs list an image, and give its contents to a program that drops them."""
+    """List an image and read all its files with unsquashfs."""
     started(["unsquashfs", "-lln", image])
     words: list[str | Path] = ["unsquashfs", "-no-progress", "-quiet", "-pf", "/dev/stdout", image]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
@@ -111,13 +110,13 @@ def listed_and_read(image: Path) -> None:
 
 
 def started(words: list[str | Path]) -> None:
-    """Run a program as a user does, with the compiled files of its second run; what it prints goes nowhere."""
+    """Run a program as a user does, with compiled bytecode, and discard its output."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=kept)
 
 
 def elapsed(work: Callable[[], object]) -> Seconds:
-    """What one run takes; what an earlier one left to be written to disk is written first."""
+    """Return the times of one run, after the data of earlier runs has been written to disk."""
     os.sync()
     before, start = processors(), time.perf_counter()
     work()
@@ -125,13 +124,13 @@ def elapsed(work: Callable[[], object]) -> Seconds:
 
 
 def processors() -> float:
-    """The seconds of the processors of this process and of all that it has waited for."""
+    """Return the CPU seconds of this process and its finished child processes."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def medians(found: dict[str, list[Seconds]]) -> dict[str, Seconds]:
-    """The median of each row, by clock and by processors."""
+    """Return the medians of the wall-clock and CPU seconds of each row."""
     return {
         label: Seconds(*(statistics.median(column) for column in zip(*runs, strict=True)))
         for label, runs in found.items()
@@ -139,7 +138,7 @@ def medians(found: dict[str, list[Seconds]]) -> dict[str, Seconds]:
 
 
 def show_packing(found: dict[str, list[Seconds]]) -> None:
-    """Print what packing takes, and the ratio to mksquashfs alone."""
+    """Print the times of packing, and the ratio to mksquashfs."""
     median = medians(found)
     print(f"{'packing':30} {'clock s':>9} {'processors s':>13}")
     for label, seconds in median.items():
@@ -152,7 +151,7 @@ def show_packing(found: dict[str, list[Seconds]]) -> None:
 
 
 def show_reading(found: dict[str, list[Seconds]], packages: int) -> None:
-    """Print what each command takes, and what of it is beyond reading."""
+    """Print the times of each command, and the part in excess of reading."""
     median = medians(found)
     print(
         f"\n{f'an image of {packages} packages':30} {'clock s':>9} {'processors s':>13} {'beyond reading':>22}  budget"

@@ -1,12 +1,12 @@
-"""What `uenvtool image build` adds to `spack install`: its own time while packages are installed.
+"""Measures the time that `uenvtool image build` adds to `spack install` while packages are installed.
 
     python benchmarks/image_install.py SPACK PACKAGES ENVIRONMENT STORE [ROUNDS]
 
-SPACK is a checkout of Spack, PACKAGES one of its package repository, ENVIRONMENT a resolved environment
-(`uenvtool build hello`), STORE the folder that `uenvtool image build ENVIRONMENT --store STORE` filled
-from sources. Two installations of some minutes differ by more than what is looked for, so it is counted:
-all that is not a run of Spack's in the install step, and the start of the namespace that Spack runs in.
-Neither depends on how long Spack builds. What that took is Spack's own record in the STORE.
+SPACK is a checkout of Spack, and PACKAGES is a checkout of its package repository. ENVIRONMENT is a resolved
+environment (`uenvtool build hello`). STORE is the directory that `uenvtool image build ENVIRONMENT --store STORE`
+filled from sources. The times of two installations differ by more than uenvtool's own time. The benchmark therefore
+adds up the time of the install step outside of Spack, and the time to start Spack's namespace. Neither depends on the
+build time, which is in Spack's records in STORE.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUDGET = 0.05
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     spack, packages, environment, store = (Path(word).resolve() for word in sys.argv[1:5])
     rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 5
     found = find_spack(spack)
@@ -48,29 +48,29 @@ def main() -> None:
         namespaces.append(namespace_seconds(store, read_installable(environment).mount))
     built = building_seconds(store)
     ours = statistics.median(own) + statistics.median(namespaces)
-    print(f"Spack built {len(built)} packages in {sum(built):.1f} s, by its own record")
-    print(f"uenvtool's own time: {statistics.median(own):.3f} s, {statistics.median(lines)} lines of Spack's followed")
-    print(f"its namespace, which Spack runs in: {statistics.median(namespaces):.3f} s")
+    print(f"Spack built {len(built)} packages in {sum(built):.1f} s, according to its records")
+    print(f"uenvtool's own time: {statistics.median(own):.3f} s, {statistics.median(lines)} lines of output processed")
+    print(f"starting Spack's namespace: {statistics.median(namespaces):.3f} s")
     print(f"overhead: {100 * ours / sum(built):.2f} %  budget {100 * BUDGET:.0f} %")
 
 
 class SpackTime:
-    """The time in runs of Spack while this is entered, and how many lines they print."""
+    """Measures the time in runs of Spack, and counts the lines that they print."""
 
     def __enter__(self) -> SpackTime:
-        """Count from here."""
+        """Start to count."""
         self.seconds, self.lines, self.usual = 0.0, 0, processes.run
         processes.run = self.run
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Count no more."""
+        """Stop counting."""
         processes.run = self.usual
 
     def run(
         self, argv: Sequence[str | Path], *, on_line: processes.LineHandler | None = None, **more: Any
     ) -> processes.Completed:
-        """A run; the time in which a line of it is followed is ours, and is not counted."""
+        """Run Spack. The time in which uenvtool processes a line of output is not counted."""
         following = 0.0
 
         def follow(line: str) -> None:
@@ -88,14 +88,14 @@ class SpackTime:
 
 
 def namespace_seconds(store: Path, mount: str) -> float:
-    """What it takes to start a program that sees the store at the mount point, without the program."""
+    """Return the time to start a program that sees the store at the mount point, without the program's own time."""
     start = time.perf_counter()
     subprocess.run([*MOUNTING, store, mount, "true"], check=True)
     return time.perf_counter() - start
 
 
 def building_seconds(store: Path) -> list[float]:
-    """How long each package took that Spack built, by its own record."""
+    """Return the build time of each package in Spack's records."""
     records = [json.loads(path.read_text()) for path in store.rglob(".spack/install_times.json")]
     return [float(record["total"]) for record in records]
 

@@ -1,4 +1,4 @@
-"""A store as Spack leaves it, made for benchmarks: packages with libraries, Python modules, records and a view."""
+"""Creates a store like Spack's for benchmarks: packages with libraries, Python modules, records and a view."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 MOUNT = "/user-environment"
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 LIBRARIES = 20
-"""How many libraries are compiled; packages hold copies of them, each made another one by bytes behind its end."""
+"""The number of compiled libraries. Packages contain copies, which differ by bytes after the end of the library."""
 EVERY_NTH_IS_PYTHON = 3
 
 
 def make_store(folder: Path, *, packages: int, files: int) -> None:
-    """Fill a folder with so many packages of so many files each. Needs gcc.
+    """Create the given number of packages in a directory, each with the given number of files. Needs gcc.
 
-    Sizes and kinds are those of a uenv: mostly text of a few KB, four libraries a package, bytecode
-    beside each module, a symlink in the view for each file that a view has.
+    The sizes and kinds of files are like those of a uenv: mostly text of a few KB, four libraries per package, bytecode
+    next to each module, and a symbolic link in the view for each file.
     """
     folder.mkdir()
     chance = random.Random(packages)
@@ -49,13 +49,13 @@ def _hash(name: str) -> str:
 
 
 def _texts() -> bytes:
-    """Real text to cut files from: the standard library's sources."""
+    """Return the sources of the standard library, as text for files."""
     sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
     return b"".join(source.read_bytes() for source in sources)
 
 
 def _libraries(folder: Path, prefixes: list[str]) -> list[bytes]:
-    """Libraries that need each other, and have them looked for in the prefixes of many packages, as Spack's do."""
+    """Return libraries that depend on each other and search the prefixes of many packages, as in Spack."""
     work = folder / "work"
     work.mkdir()
     found = []
@@ -88,7 +88,7 @@ def _libraries(folder: Path, prefixes: list[str]) -> list[bytes]:
 def _package(
     name: str, number: int, files: int, chance: random.Random, texts: bytes, libraries: list[bytes]
 ) -> Iterator[tuple[str, bytes]]:
-    """The files of a package, by their name below its prefix."""
+    """Return the files of a package, by path below its prefix."""
     unique = f"# {name}\n".encode()
 
     def text() -> bytes:
@@ -126,7 +126,7 @@ def _linked(link: Path, target: str) -> None:
 
 
 def _described(installs: dict[str, object]) -> dict[str, str]:
-    """The database of the store, and the metadata of its image."""
+    """Write the database of the store, and the metadata of its image."""
     root = f"{MOUNT}/env/default"
     lists = {
         name: [{"op": "prepend", "value": [f"{root}/{part}"]}] for name, part in (("PATH", "lib"), ("CPATH", "include"))

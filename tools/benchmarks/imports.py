@@ -1,7 +1,8 @@
-"""Importing from an environment in 1 to 64 processes at once: from files in place, and from images of each kind.
+"""Measures imports in 1 to 64 parallel processes, from files in place and from each kind of image.
 
-Cold: after the kernel's caches were dropped; warm: once more. Tykky's image is also mounted by squashfuse, as Apptainer
-does where it has no setuid bit; what its container takes to start is not in it. Needs root, and loop devices.
+A cold import is the first one after the kernel's caches were dropped, and a warm import is the next one. Tykky's image
+is also mounted with squashfuse, as Apptainer does without the setuid bit. The start of Tykky's container is not
+measured. Needs root and loop devices.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from side_by_side import Comparison, Place, Way
 
 OURS, STALE = "uenvtool's image", "an image with Stackinator's options"
 ROUNDS = {1: 5, 4: 5, 16: 3, 64: 2}
-"""How often a number of processes: a round of 64 imports 768 times."""
+"""The number of rounds for each number of processes. A round with 64 processes has 768 imports."""
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield one for each number of processes."""
+    """Yield a comparison for each number of processes."""
     if os.getuid() != 0 or not place.has("mksquashfs", "apt-get install squashfs-tools"):
         place.missing.append("imports from images: they need root, to mount and to drop caches")
         return
@@ -41,7 +42,7 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     modules = ["rich.console"] if place.small else MODULES
     try:
         stale = [_cold(label, mounts[label], modules, 1, goal) for label, goal in ((STALE, None), (OURS, 0.5))]
-        yield Comparison("Import where bytecode is stale, and where it is not", stale, " ".join(modules))
+        yield Comparison("Import with outdated bytecode, and with current bytecode", stale, " ".join(modules))
         for count in (1, 4) if place.small else (1, 4, 16, 64):
             yield _comparison({"files in place": venv, **mounts}, modules, count)
     finally:
@@ -50,7 +51,7 @@ def comparisons(place: Place) -> Iterator[Comparison]:
 
 
 def _comparison(places: Mapping[str, Path], modules: list[str], count: int) -> Comparison:
-    """Return the comparison of so many processes: from each place cold, then warm before another drops the caches."""
+    """Return the comparison for a number of processes: for each place, a cold import and then a warm one."""
     goals = {OURS: 1.05}
     ways = [
         way
@@ -69,7 +70,7 @@ def _cold(label: str, folder: Path, modules: list[str], count: int, goal: float 
 
 
 def _imports(folder: Path, modules: list[str], count: int) -> Callable[[], Mapping[str, float]]:
-    """Return the work of so many processes that import at once; the figure is the mean of their times."""
+    """Return a function that imports in parallel processes and returns the mean of their times."""
     words = [str(folder / "bin/python"), "-B", "-c", f"import {', '.join(modules)}"]
 
     def work() -> Mapping[str, float]:
@@ -84,13 +85,13 @@ def _imports(folder: Path, modules: list[str], count: int) -> Callable[[], Mappi
 
 
 def dropped() -> None:
-    """Drop what the kernel has cached."""
+    """Drop the kernel's caches."""
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
 def mounted(image: Path, program: str = "") -> Path:
-    """Mount an image by the kernel, or by a program in user space; where."""
+    """Mount an image with the kernel or a program in user space, and return the mount point."""
     folder = image.with_suffix(f".mounted{program and '-'}{program}")
     folder.mkdir(exist_ok=True)
     subprocess.run(

@@ -1,4 +1,4 @@
-"""`check` on a script of 10,000 lines beside shellcheck, and on 1,400 files."""
+"""Compares `check` with shellcheck, on a script of 10,000 lines and on 1,400 files."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ END
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield them; flaws that are found are an answer too."""
+    """Yield the comparisons. Exit code 1 (problems found) counts as success."""
     lines, count = (1_000, 100) if place.small else (10_000, 1_400)
     script = place.folder / "job.sh"
     script.write_text("#!/bin/bash\n#SBATCH --uenv=pytorch/v2.6.0:v1\n" + BLOCK * (lines // BLOCK.count("\n")))
     check = Way("uenvtool check", place.tool("check", script, fine=(0, 1)))
     theirs = [Way("shellcheck", place.run("shellcheck", script, fine=(0, 1)))]
     ways = theirs if place.has("shellcheck", "apt-get install shellcheck") else []
-    yield Comparison(f"Checking a script of {lines} lines", [*ways, check], "They look for other flaws.")
+    yield Comparison(f"Checking a script of {lines} lines", [*ways, check], "shellcheck searches for other problems.")
     heads = ("#SBATCH --uenv=pytorch/v2.6.0:v1", "#SBATCH --environment=env.toml", "#SBATCH --gpus=1")
     scripts = [place.folder / f"job{i}.sh" for i in range(count)]
     for i, path in enumerate(scripts):
@@ -41,4 +41,4 @@ def comparisons(place: Place) -> Iterator[Comparison]:
         path = place.folder / f"lines{size}.sh"
         path.write_text("#!/bin/bash\n#SBATCH --uenv=pytorch/v2.6.0:v1\n" + BLOCK * (size // BLOCK.count("\n")))
         ways.append(Way(f"{size} lines", place.tool("check", path, fine=(0, 1))))
-    yield Comparison("Checking a script, by its lines", ways, remarks=growth)
+    yield Comparison("Checking a script, by number of lines", ways, remarks=growth)

@@ -1,8 +1,8 @@
-"""Packages of one's own over a base, one more of them, and from requirements to an image: beside uv, pip, mksquashfs.
+"""Compares installing packages, adding one, and creating an image from requirements with uv, pip and mksquashfs.
 
-By hand is `uv venv`, `uv pip install` and the published guide's mksquashfs, on the same Python as the base. Each run
-begins with an empty cache, so that the index is in the time; with bytecode, as uenvtool's image has it. One more
-package comes to what is there, with a warm cache.
+"By hand" means `uv venv`, `uv pip install` and the published guide's mksquashfs, with the base's Python and with
+bytecode, which uenvtool's image also contains. Each run starts with an empty cache, so the time includes the index.
+Adding a package changes an existing overlay with a warm cache.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ GUIDE = ("-no-recovery", "-noappend", "-Xcompression-level", "3")
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield all."""
+    """Yield the comparisons."""
     packages = ["rich"] if place.small else ["transformers", "scipy", "pandas", "matplotlib"]
     base = place.folder / "base"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", base], check=True)
     uv, tool, pip, image = _ways(place, base / "bin/python", packages)
     about = f"{', '.join(packages)}; each run begins without a cache."
-    yield Comparison("Packages over a base", [pip, uv, tool], about, rounds=3)
+    yield Comparison("Packages on a base", [pip, uv, tool], about, rounds=3)
     more = [*packages, *([] if place.small else ["datasets", "rich"])]
     beside = f"einops, beside {', '.join(more)} and what they need; the old state comes back before each run."
     yield Comparison("One more package", _one_more(place, base / "bin/python", more), beside, rounds=5)

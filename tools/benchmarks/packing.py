@@ -1,7 +1,8 @@
-"""Packing an environment beside the published guide's command, Stackinator's, Tykky's, conda-pack and venv-pack.
+"""Compares packing with the published guide's command, and with Stackinator, Tykky, conda-pack and venv-pack.
 
-VENV names a virtual environment with its bytecode, for example of torch, transformers and scipy; else one is made.
-uenvtool's time has bytecode, the comparison of every byte and a sum in it. What is packed is in the kernel's cache.
+The variable VENV names a virtual environment with bytecode, for example one with torch, transformers and scipy. Without
+it, the benchmark creates an environment. uenvtool's time includes bytecode, the comparison of every byte and a
+checksum. The packed files are in the kernel's cache.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv.image import packed as packed_image
 
 MODULES = os.environ.get("MODULES", "scipy pandas matplotlib").split()
-"""What the environment is made of, and what is imported from it."""
+"""The packages that are installed and imported."""
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield one of each tool's usual way, and one where the bytecode has to be compiled."""
+    """Yield a comparison of the usual commands, and one in which bytecode must be compiled."""
     if not place.has("mksquashfs", "apt-get install squashfs-tools"):
         return
     venv = environment(place)
@@ -36,11 +37,11 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     ways = [images.guide(), images.overlay(goal=0.55), images.stackinator(), images.tykky(), *images.archives()]
     yield Comparison("Packing an environment", ways, about, rounds=3)
     compiled = [images.compiled(), Way("uenvtool, any environment", images.packed(venv), images.cached(venv))]
-    yield Comparison("Packing what has no bytecode", compiled, about, rounds=3)
+    yield Comparison("Packing files without bytecode", compiled, about, rounds=3)
 
 
 def environment(place: Place) -> Path:
-    """Return the environment that is packed: VENV, or one of MODULES that is made with its bytecode."""
+    """Return the environment to pack, which is VENV or a new environment with MODULES and bytecode."""
     made = place.folder / "environment"
     if "VENV" in os.environ:
         return Path(os.environ["VENV"]).resolve()
@@ -53,7 +54,7 @@ def environment(place: Place) -> Path:
 
 
 class Images:
-    """The ways of packing one environment, each into an image of its own."""
+    """The commands that pack one environment, each into its own image."""
 
     def __init__(self, place: Place, venv: Path) -> None:
         self.place, self.venv = place, venv
@@ -64,19 +65,19 @@ class Images:
         )
 
     def guide(self) -> Way:
-        """Return mksquashfs as the guide has it."""
-        return Way("mksquashfs as the guide has it", self._squash(self.venv, self.of_guide), self.cached(self.venv))
+        """Return the guide's mksquashfs command."""
+        return Way("mksquashfs, guide", self._squash(self.venv, self.of_guide), self.cached(self.venv))
 
     def stackinator(self) -> Way:
-        """Return it with the options of Stackinator 7 (templates/Makefile), whose times make bytecode stale."""
+        """Return mksquashfs with the options of Stackinator 7 (templates/Makefile), which make bytecode outdated."""
         options = ["-force-uid", "65534", "-force-gid", "65534", "-all-time", str(int(time.time())), *GUIDE]
         work = self._squash(self.venv, self.of_stackinator, options)
-        return Way("mksquashfs as Stackinator has it", work, self.cached(self.venv))
+        return Way("mksquashfs, Stackinator", work, self.cached(self.venv))
 
     def tykky(self) -> Way:
-        """Return what Tykky does once an environment is installed (create_inst.sh and configs/ at b0956d9).
+        """Return the commands that Tykky runs for an installed environment (create_inst.sh and configs/ at b0956d9).
 
-        Its image, squeezed by gzip, is mounted into a container that each of its wrapper scripts starts.
+        Each wrapper script of Tykky mounts the image, which is compressed with gzip, into a container.
         """
         words: list[str | Path] = [
             "mksquashfs",
@@ -88,14 +89,14 @@ class Images:
         ]
         permit, squash = self.place.run("chmod", "-R", "ugo+rwX", self.plain), self.place.run(*words)
         work = _weighed(self.of_tykky, lambda: permit() or squash())
-        return Way("chmod, mksquashfs as Tykky has them", work, self.cached(self.plain))
+        return Way("chmod and mksquashfs, Tykky", work, self.cached(self.plain))
 
     def overlay(self, goal: float) -> Way:
-        """Return what `uenvtool venv --squash` does with an overlay that it made."""
-        return Way("uenvtool, an overlay that it made", self.packed(self.made), self.cached(self.made), goal)
+        """Return the packing step of `uenvtool venv --squash` for an overlay that uenvtool created."""
+        return Way("uenvtool, its own overlay", self.packed(self.made), self.cached(self.made), goal)
 
     def compiled(self) -> Way:
-        """Return compileall, then the guide's command."""
+        """Return compileall followed by the guide's command."""
         jobs = str(len(os.sched_getaffinity(0)))
         words: list[str | Path] = [
             self.plain / "bin/python",
@@ -107,12 +108,12 @@ class Images:
             jobs,
             self.plain / "lib",
         ]
-        compile_ = self.place.run(*words, fine=(0, 1))  # 1 where a file is no Python
+        compile_ = self.place.run(*words, fine=(0, 1))  # 1 if a file is not valid Python
         squash = self._squash(self.plain, self.place.folder / "compiled.squashfs")
         return Way("compileall, then mksquashfs", lambda: compile_() or squash(), self.cached(self.plain))
 
     def archives(self) -> Iterator[Way]:
-        """Yield conda-pack and venv-pack with what they do unless told otherwise, which is an archive to unpack."""
+        """Yield conda-pack and venv-pack with their defaults, which create an archive to unpack."""
         tools = self.place.folder / "tools"
         uv = os.fspath(find_uv_bin())
         done = subprocess.run([uv, "venv", "-q", tools], check=False, capture_output=True)
@@ -131,7 +132,7 @@ class Images:
             self.place.missing.append("conda-pack, venv-pack: an index that has them")
             return
         (self.plain / "conda-meta").mkdir(exist_ok=True)
-        (self.plain / "conda-meta/history").touch()  # conda-pack then takes the folder for an environment of conda
+        (self.plain / "conda-meta/history").touch()  # conda-pack then treats the directory as a conda environment
         for program in ("conda-pack", "venv-pack"):
             target = self.place.folder / f"{program}.tar.gz"
             words: list[str | Path] = [
@@ -146,11 +147,11 @@ class Images:
                 "-1",
             ]
             if program == "venv-pack":
-                words = words[:-2]  # it packs in one thread
+                words = words[:-2]  # it uses only one thread
             yield Way(f"{program} (tar.gz)", _weighed(target, self.place.run(*words)), self.cached(self.plain))
 
     def packed(self, source: Path) -> Callable[[], Mapping[str, float]]:
-        """Return the work of packing a folder as `uenvtool venv --squash` does."""
+        """Return a function that packs a directory as `uenvtool venv --squash` does."""
 
         def work() -> None:
             with packed_image(source, self.ours, on_note=print) as new:
@@ -159,7 +160,7 @@ class Images:
         return _weighed(self.ours, work)
 
     def cached(self, tree: Path) -> Callable[[], None]:
-        """Return what has the kernel cache a tree, as it is when it was just made: the disk is not what is compared."""
+        """Return a function that reads a tree into the kernel's cache, so that the disk does not affect the times."""
 
         def read() -> None:
             os.sync()
@@ -180,7 +181,7 @@ class Images:
 
 
 def _weighed(image: Path, work: Callable[[], Mapping[str, float] | None]) -> Callable[[], Mapping[str, float]]:
-    """Return a work that replaces a file and gives its size."""
+    """Return a function that creates a file again and returns its size."""
 
     def weighed() -> Mapping[str, float]:
         image.unlink(missing_ok=True)

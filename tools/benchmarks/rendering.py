@@ -1,4 +1,4 @@
-"""Rendering recipes of 10 to 10,000 specs, with the exponent that fits the time beyond the smallest."""
+"""Measures rendering recipes with 10 to 10,000 specs, and the exponent of the growth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ view: {{link: all}}
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield it."""
+    """Yield the comparison."""
     sizes = (10, 100, 1_000) if place.small else (10, 30, 100, 300, 1_000, 3_000, 10_000)
     for size in sizes:
         recipe = place.folder / "recipes" / f"r{size}" / "recipe.yaml"
@@ -27,4 +27,6 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     ways = [
         Way(f"{size} specs", place.tool("build", f"r{size}", "--no-concretize", "-o", f"out{size}")) for size in sizes
     ]
-    yield Comparison("Rendering, by the number of specs", ways, "`uenvtool build`, start and all.", remarks=growth)
+    yield Comparison(
+        "Rendering, by the number of specs", ways, "`uenvtool build`, including its start.", remarks=growth
+    )

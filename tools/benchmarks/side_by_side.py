@@ -1,9 +1,10 @@
-"""Compares ways to one end in one run: results.md with ratios and their spread, and a picture of each comparison.
+"""Compares uenvtool with other commands. Writes results.md with ratios and their spread, and a plot per comparison.
 
     tools/benchmarks/run [--small] [--rounds N] [-o FOLDER] [NAME...]
 
-The ways of a comparison take turns in each round, so that what else the machine does weighs on all alike. A ratio is
-that of a way to the first one in the same round; its median is given, with the least and the largest.
+The commands of a comparison alternate in each round, so that other load of the machine affects all of them equally. A
+ratio compares a command with the first command in the same round. The results contain the median, the minimum and the
+maximum of the ratios.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ Work = Callable[[], Mapping[str, float] | None]
 
 @dataclass(frozen=True)
 class Way:
-    """One way. work: does it, and gives further figures, such as its size in MB. before: what does not count."""
+    """A command to measure.
+
+    work: runs the command, and returns additional figures, such as a size in MB. before: unmeasured preparation.
+    """
 
     label: str
     work: Work
@@ -48,7 +52,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Ways to one end; all are compared with the first one. remarks: what is said of the medians of the CPU seconds."""
+    """Commands with the same purpose, which are compared with the first one. remarks: text on the median CPU
+    seconds."""
 
     title: str
     ways: Sequence[Way]
@@ -59,26 +64,29 @@ class Comparison:
 
 @dataclass
 class Place:
-    """Where benchmarks work. small: to see that it works. missing: programs that are not here, and how to get them."""
+    """The working directory of benchmarks.
+
+    small: run a short version. missing: the programs that are not installed, and how to get them.
+    """
 
     folder: Path
     small: bool
     missing: list[str] = field(default_factory=list)
 
     def has(self, program: str, how: str) -> bool:
-        """Tell if a program is here; if not, it is noted."""
+        """Return whether a program is installed, and add it to `missing` if not."""
         if shutil.which(program) is None:
             self.missing.append(f"{program}: {how}")
         return shutil.which(program) is not None
 
     def tool(self, *words: str | Path, fine: Sequence[int] = (0,)) -> Work:
-        """Return the work of running uenvtool."""
+        """Return a function that runs uenvtool."""
         return self.run(Path(sys.executable).parent / "uenvtool", *words, fine=fine)
 
     def run(self, *words: str | Path, fine: Sequence[int] = (0,)) -> Work:
-        """Return the work of running a program, with an empty home. fine: the exit codes that are no failure.
+        """Return a function that runs a program with an empty home directory. fine: the exit codes of success.
 
-        This Python is the first on PATH, as in a shell where an environment is active.
+        This Python is first on PATH, as in a shell with an active environment.
         """
 
         def work() -> None:
@@ -93,11 +101,11 @@ class Place:
 
 
 def main() -> None:
-    """Measure, and write what came out after each comparison."""
+    """Measure, and write the results after each comparison."""
     parser = argparse.ArgumentParser(prog="tools/benchmarks/run", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"default: all of {', '.join(MODULES)}")
-    parser.add_argument("--small", action="store_true", help="one round of little, to see that it works")
-    parser.add_argument("--rounds", type=int, help="default: of each comparison its own")
+    parser.add_argument("--small", action="store_true", help="run one short round")
+    parser.add_argument("--rounds", type=int, help="default: depends on the comparison")
     parser.add_argument("-o", "--output", type=Path, default=Path("results"), metavar="FOLDER", help="default: results")
     chosen = parser.parse_args()
     if unknown := set(chosen.names) - set(MODULES):
@@ -123,7 +131,7 @@ def main() -> None:
 
 
 def measured(comparison: Comparison, rounds: int) -> dict[str, Figures]:
-    """Return the figures of each way, one a round."""
+    """Return the figures of each command, one per round."""
     found: dict[str, Figures] = {way.label: {} for way in comparison.ways}
     for _ in range(rounds):
         for way in comparison.ways:
@@ -136,19 +144,19 @@ def measured(comparison: Comparison, rounds: int) -> dict[str, Figures]:
 
 
 def used() -> float:
-    """Return the CPU seconds, own and the kernel's, of this process and of those that ended below it."""
+    """Return the user and system CPU seconds of this process and its finished child processes."""
     both = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in both)
 
 
 def ratios(own: Sequence[float], first: Sequence[float]) -> tuple[float, float, float]:
-    """Return the median, the least and the largest ratio of two ways' figures, round by round."""
+    """Return the median, minimum and maximum of the ratios of two commands' figures in each round."""
     found = [mine / max(theirs, 1e-9) for mine, theirs in zip(own, first, strict=True)]
     return statistics.median(found), min(found), max(found)
 
 
 def described(comparison: Comparison, found: Mapping[str, Figures], picture: str, rounds: int) -> str:
-    """Return a comparison as Markdown: medians, and ratios with their spread."""
+    """Return a comparison as Markdown, with medians, and ratios with their spread."""
     first = found[comparison.ways[0].label]
     names = [name for name in first if all(name in figures for figures in found.values())]
     goals = any(way.goal for way in comparison.ways)
@@ -169,7 +177,7 @@ def described(comparison: Comparison, found: Mapping[str, Figures], picture: str
 
 
 def growth(medians: Mapping[str, float]) -> Iterator[str]:
-    """Yield what one more of `NUMBER THINGS` costs, and the exponent that fits what takes longer than the smallest."""
+    """Yield the time per additional thing for the labels `NUMBER THINGS`, and the exponent of the growth."""
     sizes = {int(label.split()[0]): seconds for label, seconds in medians.items()}
     first, things = min(sizes), next(iter(medians)).split()[1]
     beyond = {size: sizes[size] - sizes[first] for size in sizes if sizes[size] - sizes[first] > 0.1 * sizes[first]}
@@ -184,7 +192,7 @@ def growth(medians: Mapping[str, float]) -> Iterator[str]:
 
 
 def drawn(comparison: Comparison, found: Mapping[str, Figures]) -> str:
-    """Return the ratios of the clock as bars, with a line from the least to the largest, as SVG for light and dark."""
+    """Return the ratios of the wall-clock times as an SVG bar chart, with their range, for light and dark pages."""
     first = found[comparison.ways[0].label][CLOCK]
     bars = [(way, *ratios(found[way.label][CLOCK], first)) for way in comparison.ways]
     scale = 380 / max(most for *_, most in bars)
@@ -206,7 +214,7 @@ def drawn(comparison: Comparison, found: Mapping[str, Figures]) -> str:
 
 
 def machine(folder: Path) -> Iterator[str]:
-    """Yield what the figures depend on."""
+    """Yield the properties of the machine that affect the figures."""
     cpu = next((line.partition(": ")[2] for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
     memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
     system = next((line.partition("=")[2].strip('"') for line in _lines("/etc/os-release") if "PRETTY" in line), "")

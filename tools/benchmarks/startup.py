@@ -1,4 +1,4 @@
-"""The start of commands, beside a bare Python and another program of Typer's, and beside stack-config."""
+"""Compares the start of commands with Python itself, with another Typer program, and with stack-config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HELLO = "import typer\n\ndef main(name: str = 'x') -> None:\n    print(name)\n\n
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield it; the goals are ratios to a bare Python."""
+    """Yield the comparison. The goals are ratios to `python -c pass`."""
     hello = place.folder / "hello.py"
     hello.write_text(HELLO)
     job = ("--system", "clariden", "--account", "a", "--image", "u", "--", "python", "t.py")
@@ -25,9 +25,11 @@ def comparisons(place: Place) -> Iterator[Comparison]:
         Way("uenvtool doctor", place.tool("doctor"), goal=12),
         Way("Typer: one option, --help", place.run(sys.executable, hello, "--help")),
     ]
-    if file := os.environ.get("PYZ", ""):  # a uenvtool.pyz, which the first run unpacks
+    if file := os.environ.get("PYZ", ""):  # a uenvtool.pyz, which its first run unpacks
         place.run(file, "list")()
         ways += [Way("uenvtool list", place.tool("list")), Way("uenvtool.pyz list", place.run(file, "list"))]
     if place.has("stack-config", "a clone of Stackinator, installed with Python 3.12 or newer, on PATH"):
         ways.append(Way("stack-config --help, own Python", place.run("stack-config", "--help")))
-    yield Comparison("Start of commands", ways, "An empty home, compiled files as after the first run.", rounds=15)
+    yield Comparison(
+        "Start of commands", ways, "An empty home directory, with bytecode compiled by a first run.", rounds=15
+    )
