@@ -1,1 +1,1 @@
-"""What tests of three files and more share; what one room alone needs lies in it."""
+"""Code that at least three test files share. Code for the tests of one package is in the directory of these tests."""

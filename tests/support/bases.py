@@ -1,4 +1,4 @@
-"""Fixtures of overlay tests: wheels and no network."""
+"""Fixtures for overlay tests, with wheels and without a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOADED = (
     *("PYTHONPATH", "PYTHONUSERBASE", "UENV_", "VIRTUAL_ENV", "APPTAINER", "SINGULARITY", "NVIDIA_", "CONDA_"),
     "LOADEDMODULES",
 )
-"""How the names of variables begin that show a base."""
+"""The prefixes of variables that show that a base is loaded."""
 
 Loaded = Callable[..., BaseHere]
 """The type of the fixture `loaded`."""
@@ -23,7 +23,7 @@ Loaded = Callable[..., BaseHere]
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels that is the only place packages come from."""
+    """A directory of wheels that is the only source of packages."""
     folder = tmp_path / "wheels"
     folder.mkdir()
     for name in list(os.environ):
@@ -37,7 +37,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_base(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that could be taken for a base is loaded."""
+    """Removes all variables that show that a base is loaded."""
     for name in list(os.environ):
         if name.startswith(LOADED):
             monkeypatch.delenv(name)
@@ -45,7 +45,7 @@ def no_base(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Loaded:
-    """Makes a base and loads it, as a uenv or a container does; on the newest Python of this machine."""
+    """Creates a base on the newest Python of this machine, and loads it as a uenv or a container does."""
 
     def load(layout: str = "pythonpath", version: str | None = None) -> BaseHere:
         version = version or newest()

@@ -1,4 +1,4 @@
-"""Filesystems of a test's own: a small disk, and an image that is mounted."""
+"""File systems for a test: a small disk, and a mounted image."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.support.needs import skip_without
 
 @contextmanager
 def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[Path]:
-    """A new filesystem of `size` (as mount reads it, "600k") at `folder`; skips if this user cannot mount one.
+    """Mount a new file system of `size` (such as "600k") at `folder`. Skip the test if this user cannot mount it.
 
-    inodes: how many files and folders it holds; 0: any number.
+    inodes: the maximum number of files and directories, or 0 for no limit.
     """
     folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes={inodes}", "tmpfs", str(folder)]
@@ -29,13 +29,13 @@ def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[Path]:
 
 
 def make_read_only(disk: Path) -> None:
-    """Turn a small disk into one that takes no more writes."""
+    """Remount a small disk read-only."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 
 
 @contextmanager
 def mounted(image: Path, folder: Path) -> Iterator[Path]:
-    """A squashfs image at a new folder: mounted by the kernel as root, else by squashfuse; skips without both."""
+    """Mount an image at a new directory, as root with the kernel, or else with squashfuse, or skip the test."""
     folder.mkdir(parents=True)
     kernel = ["mount", "-t", "squashfs", "-o", "loop,ro", str(image), str(folder)]
     fuse = ["squashfuse", str(image), str(folder)]

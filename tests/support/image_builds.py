@@ -1,4 +1,4 @@
-"""`uenvtool image build` of the recipe `hello` by real Spack, for tests: in this process, or in one that is killed."""
+"""Runs `uenvtool image build hello` with real Spack, in this process or in a process that a test kills."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ MARKS = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-"""Of tests that build images, in this process or in others."""
+"""The marks of tests that build images."""
 
 UENVTOOL = (sys.executable, "-m", "uenvtool")
-"""The command line of this checkout, in a process of its own."""
+"""The command that runs uenvtool of this checkout in a new process."""
 
 
 def spack_variables() -> dict[str, str]:
-    """The variables with which real Spack has its solver and its indexes."""
+    """Return the variables with which real Spack finds its solver and its indexes."""
     return {"SPACK_PYTHON": sys.executable, "SPACK_USER_CACHE_PATH": str(peers.spack_user())}
 
 
 def environ(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a process that builds."""
+    """Return the variables of a process that builds."""
     return {**os.environ, **spack_variables(), "PYTHONPATH": str(ROOT), **(more or {})}
 
 
 def build_words(*words: str | Path) -> list[str]:
-    """The words behind `uenvtool` that build the image of `hello`; skips if a program or its sources are absent."""
+    """Return the arguments that build the image of `hello`. Skip if a program or the sources are missing."""
     spack, packages, sources = peers.SPACK.need(), peers.PACKAGES.need(), peers.SOURCES.need()
     options = ["--spack", spack, "--repo", f"builtin={packages}", "--mirror", sources]
     return [str(word) for word in ("image", "build", installed_hello().environment, *options, *words)]
 
 
 def store_of_hello(folder: Path) -> Path:
-    """A store of one's own with the packages of `hello`, as a run leaves it that was stopped after the last one."""
+    """Return a new store with all packages of `hello`, like that of a run that was stopped after the last one."""
     return Path(shutil.copytree(installed_hello().store, folder, symlinks=True))

@@ -1,4 +1,4 @@
-"""Images built for real: a small root of this machine's own files, a builder of its own, components from sources."""
+"""Real image builds: a small root directory with files of this machine, a separate builder, and components."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ PROGRAMS = (
     *("sh", "bash", "cat", "cp", "echo", "env", "find", "head", "id", "ln", "mkdir", "mv", "printf", "rm", "sha256sum"),
     *("tar", "gzip", "ldconfig", "make", "gcc", "as", "ld", "install", "ldd", "patch", "mktemp"),
 )
-"""What a small component is built with."""
+"""The programs that build a small component."""
 HEADERS = ("*.h", "bits", "gnu", "sys", "linux", "asm-generic", "x86_64-linux-gnu/*", "aarch64-linux-gnu/*")
 STORAGE_BYTES = 8 << 30
 DRIVERS = ("overlay", "vfs")
-"""How layers are stored: the second one copies all of an image for each, and works anywhere."""
+"""The storage drivers for layers. The second one copies the complete image for each layer, and works everywhere."""
 TRIED = "FROM scratch\nCOPY Containerfile /\nCOPY Containerfile /again\n"
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a build printed, and how it ended. steps: the commands that ran and were not taken from the cache."""
+    """The exit code, output and image of a build."""
 
     code: int
     output: str
@@ -43,19 +43,19 @@ class Built:
 
     @property
     def ran(self) -> list[str]:
-        """The programs that build steps started, as they themselves say (`ran: NAME`)."""
+        """Return the programs that build steps started, which print `ran: NAME`."""
         return [line.removeprefix("ran: ") for line in self.output.splitlines() if line.startswith("ran: ")]
 
 
 @dataclass
 class Builder:
-    """A buildah with a storage of its own."""
+    """A buildah with its own storage."""
 
     folder: Path
     words: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Skip the test if nothing can be built here."""
+        """Skip the test if this machine cannot build images."""
         need("buildah")
         trial = self.folder / "trial"
         trial.mkdir(parents=True)
@@ -68,7 +68,7 @@ class Builder:
         skip_without("buildah that may build", "run outside a container, or as root")
 
     def build(self, folder: Path, tag: str, *, sources: Path | None = None, options: Sequence[str] = ()) -> Built:
-        """Build a folder's Containerfile with the cache of earlier builds."""
+        """Build the Containerfile of a directory with the cache of earlier builds."""
         mounted = [f"--volume={sources}:/sources:ro"] if sources else []
         command = [*self.words, "bud", "--isolation=chroot", "--layers", f"--tag={tag}", *mounted]
         ran = subprocess.run(
@@ -81,7 +81,7 @@ class Builder:
         return Built(ran.returncode, ran.stdout, tag)
 
     def settings(self, image: str) -> dict[str, Any]:
-        """The configuration of an image, as the OCI image specification has it."""
+        """Return the configuration of an image as defined by the OCI image specification."""
         shown = subprocess.run(
             [*self.words, "inspect", "--type=image", image], capture_output=True, text=True, check=True
         ).stdout
@@ -89,7 +89,7 @@ class Builder:
         return found
 
     def run(self, image: str, *command: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command in a container of an image, as its entry point starts it."""
+        """Run a command in a container of an image, through the entry point."""
         made = subprocess.run([*self.words, "from", image], capture_output=True, text=True, check=True).stdout.strip()
         entry = self.settings(image).get("Entrypoint") or []
         given = [f"--env={name}={value}" for name, value in (env or {}).items()]
@@ -104,7 +104,7 @@ class Builder:
             subprocess.run([*self.words, "rm", made], capture_output=True, check=True)
 
     def close(self) -> None:
-        """Remove what was stored, and what buildah leaves mounted in it."""
+        """Remove the storage, after unmounting the mounts that buildah left in it."""
         mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
         for point in sorted((path for path in mounted if path.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "--lazy", point], check=False)
@@ -112,7 +112,7 @@ class Builder:
 
 
 def storage(fallback: Path) -> Path:
-    """A folder for a builder: in memory if there is room."""
+    """Return a directory for a builder, in memory if there is enough space."""
     memory = Path("/dev/shm")
     if not memory.is_dir() or shutil.disk_usage(memory).free < STORAGE_BYTES:
         return fallback
@@ -120,7 +120,7 @@ def storage(fallback: Path) -> Path:
 
 
 def base_image(builder: Builder) -> str:
-    """An image with a compiler, a shell and a few programs of this machine, and what they load."""
+    """Return an image with a compiler, a shell and a few programs of this machine, and their libraries."""
     root = _empty_root(builder.folder / "base")
     for path in [*map(_program, PROGRAMS), *_compiler(root)]:
         copied(path, root)
@@ -128,7 +128,7 @@ def base_image(builder: Builder) -> str:
 
 
 def python_image(builder: Builder, *wheels: Path, environment: Mapping[str, str]) -> str:
-    """An image with this Python and its pip, and with packages as a base has them."""
+    """Return an image with this Python and its pip, and with installed packages as in a base."""
     root = _empty_root(builder.folder / "python")
     library = _python(Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib")), root)
     shutil.copytree(Path(pip.__file__).parent, library / "site-packages/pip")
@@ -137,11 +137,11 @@ def python_image(builder: Builder, *wheels: Path, environment: Mapping[str, str]
 
 
 def debian_image(builder: Builder, *wheels: Path) -> str:
-    """An image with Debian's own Python, with packages, and with what a Python that is mounted into it loads."""
+    """Return an image with Debian's Python, with packages, and with the libraries that a mounted Python needs."""
     root = _empty_root(builder.folder / "debian")
     program = Path("/usr/bin/python3").resolve()
     if program == Path(sys.executable).resolve() or not Path(f"/usr/lib/{program.name}").is_dir():
-        skip_without("a Python of Debian's beside the one that runs the tests", "apt-get install python3")
+        skip_without("Debian's Python in addition to the one that runs the tests", "apt-get install python3")
     _python(program, Path(f"/usr/lib/{program.name}"), root)
     for extension in Path(sysconfig.get_path("stdlib")).glob("lib-dynload/*.so"):
         for path in _libraries(extension):
@@ -154,7 +154,7 @@ def debian_image(builder: Builder, *wheels: Path) -> str:
 
 
 def _python(program: Path, library: Path, root: Path) -> Path:
-    """Copy a Python with its standard library; where that is in the root."""
+    """Copy a Python with its standard library, and return the path of the library in the root directory."""
     for path in map(_program, ("sh", "bash", "env", "ldconfig", "find")):
         copied(path, root)
     copied(program, root)
@@ -168,7 +168,7 @@ def _python(program: Path, library: Path, root: Path) -> Path:
 
 
 def _empty_root(folder: Path) -> Path:
-    """A root with its usual folders."""
+    """Return a root directory with the usual directories."""
     root = folder / "root"
     for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "tmp", "etc/ld.so.conf.d", "var/tmp", "proc", "dev"):
         (root / name).mkdir(parents=True)
@@ -179,7 +179,7 @@ def _empty_root(folder: Path) -> Path:
 
 
 def _image_of(root: Path, builder: Builder, name: str, environment: Mapping[str, str] | None = None) -> str:
-    """The image with a root as its only files."""
+    """Return an image that contains only the files of a root directory."""
     lines = [f"ENV {variable}={value}" for variable, value in (environment or {}).items()]
     text = [
         "FROM scratch",
@@ -199,7 +199,7 @@ def _program(name: str) -> Path:
 
 
 def _compiler(root: Path) -> Iterable[Path]:
-    """What gcc needs beside itself; the headers are copied."""
+    """Copy the headers, and yield the other files that gcc needs."""
     printed = subprocess.run(["gcc", "-print-libgcc-file-name"], capture_output=True, text=True, check=True).stdout
     own = Path(printed.strip()).parent
     for name in (
@@ -228,20 +228,20 @@ def _compiler(root: Path) -> Iterable[Path]:
 
 
 def copied(path: Path, root: Path) -> None:
-    """Copy a program or library with all that it loads."""
+    """Copy a program or library with the libraries that it loads."""
     _one(path, root)
     for library in _libraries(path):
         _one(library, root)
 
 
 def _libraries(path: Path) -> list[Path]:
-    """The libraries that a program or library loads."""
+    """Return the libraries that a program or library loads."""
     loaded = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
     return [Path(word) for word in loaded.split() if word.startswith("/") and Path(word).is_file()]
 
 
 def _printed_by_gcc(name: str) -> str:
-    """Where gcc finds a file."""
+    """Return the path where gcc finds a file."""
     found = subprocess.run([need("gcc"), f"-print-file-name={name}"], capture_output=True, text=True, check=True)
     return found.stdout.strip()
 
@@ -254,7 +254,7 @@ def _one(path: Path, root: Path) -> None:
 
 
 def archive(folder: Path, name: str, files: Mapping[str, str]) -> str:
-    """Write sources as an archive `NAME.tar.gz`, with NAME as its one folder; its sha256."""
+    """Write sources as an archive `NAME.tar.gz` with the directory NAME, and return its SHA-256."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
         for file, text in files.items():

@@ -1,4 +1,4 @@
-"""The recipe `hello`, installed once by real Spack from the tool's own lock, without a network."""
+"""The recipe `hello`, which real Spack installs once from uenvtool's lock, without a network."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from uenvtool.env.installable import read_installable
 from uenvtool.env.program import find_spack, repository_folder
 
 COMPILER = CACHE / "late-compiler"
-"""Where the compiler of the test's system is: absent while Spack resolves, there when it installs."""
+"""The directory of the compiler. It does not exist while Spack resolves, only when it installs."""
 SYSTEM = """\
 extends: local
-description: This machine, with its compiler at a place of its own.
+description: This machine, with its compiler in another directory.
 packages:
   gcc:
     externals:
@@ -34,14 +34,14 @@ INPUTS = ("uenvtool/env", "uenvtool/knowledge", "recipes/hello", "knowledge/syst
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """environment: the resolved environment. store: what lies at the mount point of its image."""
+    """environment: the resolved environment. store: the content at the mount point of its image."""
 
     environment: Path
     store: Path
 
 
 def installed_hello() -> Installed:
-    """`hello` in a store, made now or in an earlier run with the same inputs; do not change it."""
+    """Return `hello` in a store, from this run or an earlier run with the same inputs. Do not change it."""
     need("gcc", "g++", "make", "perl")
     shown = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=True)
     version_of_gcc = shown.stdout.strip()

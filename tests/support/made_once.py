@@ -1,4 +1,4 @@
-"""Results of expensive real runs, kept in the cache folder until their inputs change."""
+"""Results of expensive real runs, which stay in the cache until their inputs change."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from tests.support.project import CACHE
 
 UNUSED_SECONDS = 24 * 60 * 60
-"""After which a result of other inputs is removed."""
+"""The age after which a result of other inputs is removed."""
 
 
 def made_once(name: str, inputs: str, make: Callable[[Path], None]) -> Path:
-    """The folder that `make` filled for these inputs, now or in an earlier run; read it, do not change it.
+    """Return the directory that `make` filled for these inputs, in this run or an earlier one. Do not change it.
 
-    inputs: all that the result depends on, as one text. A run that fails leaves nothing; two runs at
-    once are safe: one works, the other waits.
+    inputs: a text with everything that the result depends on. A run that fails leaves no result. If two runs call this
+    function at the same time, one of them waits.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
     folder = CACHE / f"{name}-{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""The folders on which uenv images are mounted: only root can make them, at `/`, and a test leaves none."""
+"""The mount points of uenv images. Only root can create them in `/`, and tests remove them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from tests.support.needs import skip_without
 from uenvtool.env.installable import MOUNT
 
 FOLDERS = (Path(MOUNT), Path("/user-tools"))
-"""Where Alps mounts the first image, and one of tools beside it."""
+"""The mount points on Alps, for the first image and for an image with tools."""
 HOW = f"as root: mkdir {' '.join(map(str, FOLDERS))}"
 
 
 @pytest.fixture(scope="session")
 def mount_points() -> Iterator[tuple[Path, ...]]:
-    """The mount points of uenv images: made if this machine has none, removed by the last run of tests that uses them.
+    """Return the mount points of uenv images. Create missing ones, which the last test run removes.
 
-    What is mounted there is mounted in a namespace of its command alone. Skips where they are not and this user is not
-    root, who alone can make and remove them: the file that says which were made is root's, in a folder that all share.
+    Images are mounted there only in the mount namespace of a command. If the mount points do not exist and this user is
+    not root, the test is skipped. A file of root in the shared temporary directory lists the created mount points.
     """
     if os.geteuid() != 0:
         if not all(folder.is_dir() for folder in FOLDERS):
@@ -43,7 +43,7 @@ def mount_points() -> Iterator[tuple[Path, ...]]:
         yield FOLDERS
         try:
             fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # another run, or another process of this one, uses them still
+        except BlockingIOError:  # another run, or another process of this run, still uses them
             return
         made.seek(0)
         for name in set(made.read().split()):

@@ -1,7 +1,8 @@
 """Skips tests whose program is not installed, as "needs NAME: how to get it", and summarizes the skips of a run.
 
-A test that reaches a program of packages.txt which is not installed skips by itself. `need` and `needs` skip a test
-before it begins: use them if the test works long before it reaches the program, or if another program starts it.
+A test is skipped automatically when it starts a missing program that packages.txt lists. `need` and `needs` skip a test
+before it begins. Use them if the test works for a long time before it starts the program, or if another program starts
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def _packages() -> dict[str, str]:
 PACKAGES = _packages()
 """The Debian package of each optional program."""
 SESSION_PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-"""The directories of installed programs. Tests change PATH, and uenvtool also searches the last two directories."""
+"""The directories of installed programs. Tests change PATH, and uenvtool also searches /usr/sbin and /sbin."""
 BY_APT = "apt-get install "
 REASON = re.compile(r"(?:Skipped: )?needs (?P<name>.+?): (?P<how>.+)", re.DOTALL)
 NOT_ON_PATH = re.compile(r"the program (\S+) is not on PATH")
@@ -52,12 +53,12 @@ def installed(program: str) -> str | None:
 
 
 def skip_without(name: str, how: str) -> NoReturn:
-    """Skip this test because it needs `name`; `how` explains in one line how to get it."""
+    """Skip this test because it needs `name`. how: one line that explains how to get it."""
     pytest.skip(f"needs {name}: {how}")
 
 
 def need(*programs: str) -> str:
-    """Return the path of the first of these programs; skip the test if one of them is not installed."""
+    """Return the path of the first of these programs, or skip the test if one of them is not installed."""
     ways = {program: how_to_get(program) for program in programs}
     for program, how in ways.items():
         if installed(program) is None:
@@ -76,7 +77,7 @@ def needs(*programs: str) -> list[pytest.MarkDecorator]:
 def skip_if_missing(programs: Iterable[str]) -> None:
     """Skip this test if one of these programs is optional and not installed.
 
-    A test that has taken `sh` off PATH wants to see what happens without programs, and does not skip.
+    A test that has removed `sh` from PATH tests the behaviour without programs, and is not skipped.
     """
     if shutil.which("sh"):
         for program in programs:
@@ -95,12 +96,12 @@ def skips_if_reached() -> Iterator[None]:
 
 
 def not_on_path(text: str) -> list[str]:
-    """Return the programs that uenvtool did not find, from what it printed."""
+    """Return the programs that uenvtool did not find according to its output."""
     return NOT_ON_PATH.findall(text)
 
 
 def _not_found_by(error: BaseException | None) -> Iterator[str]:
-    """Yield the programs that an exception, or one that led to it, names as not found."""
+    """Yield the programs that an exception or one of its causes names as not found."""
     while error:
         if isinstance(error, FileNotFoundError):
             yield str(error.filename)
@@ -112,15 +113,15 @@ def _not_found_by(error: BaseException | None) -> Iterator[str]:
 
 
 def reason_of(report: pytest.TestReport) -> str:
-    """Return why a test was skipped."""
+    """Return the reason why a test was skipped."""
     assert isinstance(report.longrepr, tuple)
     return report.longrepr[2]
 
 
 def folded(skipped: Iterable[pytest.TestReport]) -> list[pytest.TestReport]:
-    """Return one report for all tests that need the same program, whose reason ends in their number ("(12 tests)").
+    """Return one report for all tests that need the same program, with their number in the reason ("(12 tests)").
 
-    Skips for other reasons than "needs NAME: how to get it" stay as they are.
+    Skips for other reasons than "needs NAME: how to get it" are not changed.
     """
     groups: dict[str, list[pytest.TestReport]] = {}
     for report in skipped:
@@ -133,23 +134,22 @@ def folded(skipped: Iterable[pytest.TestReport]) -> list[pytest.TestReport]:
 
 
 def summary(reasons: Iterable[str], tests: int) -> list[str]:
-    """Return up to three lines on the skipped tests and how to get what they need; none if no test was skipped.
+    """Return up to three lines that summarize the skipped tests and how to run them, or an empty list.
 
-    reasons: why each skipped test was skipped.
-    tests: how many tests were run or skipped.
+    reasons: the reason of each skip. tests: the number of tests that were run or skipped.
     """
     found = [REASON.fullmatch(reason) for reason in reasons]
     if not found:
         return []
-    counts = Counter(match["name"] if match else "another reason" for match in found)
+    counts = Counter(match["name"] if match else "other reasons" for match in found)
     ways = {match["how"] for match in found if match}
     by_apt = {way: way.removeprefix(BY_APT).split() for way in ways if way.startswith(BY_APT)}
     known = {way: names for way, names in by_apt.items() if set(names) <= set(PACKAGES.values())}
     packages = sorted({name for names in known.values() for name in names})
     named = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
-    lines = [f"{len(found)} of {tests} tests were skipped, for want of: {named}"]
+    lines = [f"{len(found)} of {tests} tests were skipped; missing: {named}"]
     if packages:
         lines.append(f"as root: {BY_APT}{' '.join(packages)}")
     if ways - known.keys() or None in found:
-        lines.append('how to get the others: CONTRIBUTING.md, "Real programs in tests"; each reason: tools/test -rs')
+        lines.append('other programs: see CONTRIBUTING.md, "Real programs in tests"; tools/test -rs prints each reason')
     return [textwrap.shorten(line, 500, placeholder=" ...") for line in lines]

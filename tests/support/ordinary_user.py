@@ -1,4 +1,4 @@
-"""Commands as an ordinary user, also if root runs the tests: with no right to write but where it is given one."""
+"""Runs commands as an ordinary user, even if root runs the tests. The user can write only to certain directories."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ for top in "$hold"/*; do
 done
 exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$@"
 """
-"""In a mount namespace of its own: what lies in a folder that only root may enter, such as /root, can be reached."""
+"""A script that makes directories such as those below /root reachable, in a separate mount namespace."""
 
 
 @contextmanager
 def public_folder() -> Iterator[Path]:
-    """A folder that every user can enter and that belongs to the ordinary one."""
+    """Create a directory that every user can enter."""
     with tempfile.TemporaryDirectory(prefix="uenvtool-test-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -42,7 +42,7 @@ def public_folder() -> Iterator[Path]:
 
 
 def give_to_ordinary_user(folder: Path) -> None:
-    """Make a folder and all in it the ordinary user's."""
+    """Change the owner of a directory and its content to the ordinary user."""
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
@@ -51,19 +51,19 @@ def give_to_ordinary_user(folder: Path) -> None:
 def run_as_ordinary_user(
     argv: Sequence[str | Path], *, folder: Path, env: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a public folder, which becomes the user's; skips if root may not make a mount namespace."""
+    """Run a command in a public directory of the user. Skip if root cannot create a mount namespace."""
     words = [str(word) for word in argv]
     environment = {**os.environ, **env}
     if os.geteuid() == 0:
         need("unshare", "setpriv")
         give_to_ordinary_user(folder)
-        CACHE.mkdir(parents=True, exist_ok=True)  # only earlier runs made it, and mount wants a folder
+        CACHE.mkdir(parents=True, exist_ok=True)  # mount needs an existing directory
         environment["REACH"] = " ".join(dict.fromkeys(map(str, (sys.base_prefix, sys.prefix, CACHE, ROOT))))
         hold = tempfile.mkdtemp(prefix="uenvtool-test-hold-")
         words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", REACHABLE, "sh", f"{hold}/at", *words]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if os.geteuid() == 0:
         shutil.rmtree(hold, ignore_errors=True)
-    if done.stderr.startswith("unshare: "):  # in a chroot, which is no mount, too
+    if done.stderr.startswith("unshare: "):  # also in a chroot that is not a mount point
         skip_without("a mount namespace", "run the tests outside a restricted container")
     return done

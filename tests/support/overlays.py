@@ -1,4 +1,4 @@
-"""What overlay tests share: wheels made on the spot, bases of every layout, and a look through an overlay."""
+"""Shared code of overlay tests: creates wheels and bases of every layout, and inspects overlays."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wheel(
     extras: Sequence[str] = (),
     tag: str = "py3-none-any",
 ) -> Path:
-    """A wheel with a module of its name that knows its version."""
+    """Write a wheel with a module of the same name that contains its version."""
     module = name.replace("-", "_")
     contents: dict[str, str | bytes] = {f"{module}/__init__.py": f"__version__ = {version!r}\n"}
     contents.update(files or {})
@@ -90,12 +90,12 @@ def build_wheel(folder, settings=None, metadata=None):
 
 
 def backend(name: str, version: str) -> str:
-    """A build backend that packs what lies in src/, or names it in a .pth file."""
+    """Return a build backend that packs the files of src/, or names src/ in a .pth file."""
     return f"NAME, VERSION = {name!r}, {version!r}\n{BACKEND}"
 
 
 def project(folder: Path, name: str, version: str = "1", text: str = "") -> Path:
-    """A project with a module of its name that knows its version. text: its tables, if it has more than those."""
+    """Write a project with a module that contains its version. text: its tables, or empty for a default."""
     text = text or f'[project]\nname = "{name}"\nversion = "{version}"\nrequires-python = ">=3.10"\n'
     (folder / "src" / name).mkdir(parents=True)
     (folder / "src" / name / "__init__.py").write_text(f"__version__ = {version!r}\n")
@@ -105,7 +105,7 @@ def project(folder: Path, name: str, version: str = "1", text: str = "") -> Path
 
 
 def extension_source(folder: Path, name: str, version: str, importing: str = "torch") -> Path:
-    """The source of an extension of torch: its build imports torch, or other modules ("torch, other")."""
+    """Write the source of a torch extension, whose build imports torch or other modules ("torch, other")."""
     module = name.replace("-", "_")
     texts = {
         "pyproject.toml": BUILD_SYSTEM,
@@ -123,7 +123,7 @@ def extension_source(folder: Path, name: str, version: str, importing: str = "to
 
 
 def install(site: Path, *wheels: Path) -> None:
-    """Lay wheels out in a package folder, as a base has them: its commands are not needed here."""
+    """Unpack wheels into a package directory, as in a base but without commands."""
     for path in wheels:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(site)
@@ -131,7 +131,7 @@ def install(site: Path, *wheels: Path) -> None:
 
 @dataclass
 class BaseHere:
-    """A base on disk: the environment in which it is loaded, its Python with its minor version, its package folder."""
+    """A base on disk: its variables when it is loaded, its Python and minor version, and its package directory."""
 
     root: Path
     version: str
@@ -141,7 +141,7 @@ class BaseHere:
 
 
 def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
-    """An empty base of a layout; `real` is the interpreter that it links to."""
+    """Create an empty base of a layout that links to the interpreter `real`."""
     if layout in ("conda", "module"):
         return _of_conda(folder / "miniforge3" / "envs" / "train", layout, real, version)
     root = folder / "user-environment" / "env" / "default"
@@ -168,10 +168,10 @@ def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
 
 
 def _of_conda(root: Path, layout: str, real: Path, version: str) -> BaseHere:
-    """A folder as conda lays an environment out: a Python of its own, activated, or put on PATH by a site's module."""
+    """Create a conda environment with its own Python, which is activated or on PATH through a module."""
     library = real.resolve().parents[1] / "lib" / f"python{version}"
     if (library.parent / "python3" / "dist-packages").is_dir():
-        skip_without("a Python that reads site-packages, as Debian's does not", f"`pyenv install {version}`")
+        skip_without("a Python that reads site-packages, unlike Debian's", f"`pyenv install {version}`")
     site = root / "lib" / f"python{version}" / "site-packages"
     site.mkdir(parents=True)
     for entry in library.iterdir():
@@ -189,7 +189,7 @@ def _of_conda(root: Path, layout: str, real: Path, version: str) -> BaseHere:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """An environment without what is of the shell that runs the tests."""
+    """Return the variables without those of the Python and base that run the tests."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "UENV", "VIRTUAL_ENV"))}
     return {**env, **more}
 
@@ -203,7 +203,7 @@ def run(
 
 
 def seen(words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None = None) -> dict[str, str]:
-    """What a program that prints one line of JSON says."""
+    """Run a program and return the JSON in its last line of output."""
     completed = run(words, env, cwd)
     assert completed.returncode == 0, completed.stderr
     found: dict[str, str] = json.loads(completed.stdout.splitlines()[-1])
@@ -211,18 +211,18 @@ def seen(words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None =
 
 
 def inside(folder: str | Path) -> set[str]:
-    """The distributions that lie in an overlay itself."""
+    """Return the distributions in an overlay, without those of its base."""
     site = next(Path(folder).glob("lib/python3*/site-packages"))
     return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
 
 
 def unpack(image: Path, folder: Path) -> None:
-    """Take an image into a new folder."""
+    """Unpack an image into a new directory."""
     subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", folder, image], check=True, stdout=subprocess.DEVNULL)
 
 
 def pack_overlay(folder: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None) -> Packed:
-    """Pack an environment and give the image its name, as `uenvtool venv --squash` does."""
+    """Pack an environment and publish the image, as `uenvtool venv --squash` does."""
     with packed(folder, target, mount=mount, epoch=epoch, on_note=print) as image:
         publish([Replacement(new=image.path, target=target.absolute())])
         return replace(image, path=target.absolute())

@@ -1,8 +1,8 @@
-"""The real programs that tests drive and that no distribution packages.
+"""The real programs that tests run and for which no distribution has a package.
 
-Each is found, in this order: in the folder that its variable names; in one of its usual places; as an
-archive in `shared/peers` beside the project, which is unpacked once into the cache folder. Without any
-of these the test skips with one line that says how to get the program.
+The tests search for a program in the directory that its variable names, then in its usual places, and then as an
+archive in `shared/peers` next to the project, which they unpack once into the cache. If a program is not found, the
+test is skipped, and the reason explains how to get the program.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SHARED = Path(os.environ.get("UENVTOOL_TEST_SHARED") or ROOT.parent / "shared")
 
 @dataclass(frozen=True, kw_only=True)
 class Peer:
-    """A real program, or files that one reads.
+    """A real program, or files that a program reads.
 
-    variable: the environment variable that names its folder.
-    marker: a file that its folder has.
-    archive: its file in `shared/peers`, which holds one folder; "" if it lies in `shared` as it is.
-    places: folders where it may lie besides.
-    how: one line that says how to get it.
+    variable: the environment variable that contains its directory.
+    marker: a file in its directory.
+    archive: its archive in `shared/peers`, which contains one directory, or "" if there is no archive.
+    places: other directories to search.
+    how: one line that explains how to get it.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Peer:
     places: tuple[Path, ...] = ()
 
     def find(self) -> Path | None:
-        """The folder, absolute; unpacks the archive if that is all there is."""
+        """Return the absolute path of the directory, or None. Unpack the archive if nothing else is found."""
         named = os.environ.get(self.variable)
         for folder in (Path(named),) if named else self.places:
             if (folder / self.marker).exists():
@@ -51,10 +51,10 @@ class Peer:
         return unpacked(archive) if self.archive and not named and archive.is_file() else None
 
     def need(self) -> Path:
-        """The folder; skips the test if there is none."""
+        """Return the directory, or skip the test if it is not found."""
         found = self.find()
         if found is None:
-            skip_without(self.name, f"{self.how}, and name the folder in {self.variable}")
+            skip_without(self.name, f"{self.how}, and set {self.variable} to its directory")
         return found
 
 
@@ -79,21 +79,21 @@ ALPS = Peer(
     variable="UENVTOOL_TEST_ALPS",
     marker="repo.yaml",
     places=(ROOT / "tests" / "real" / "site" / "spack_repo" / "alps",),
-    how="git clone https://github.com/eth-cscs/alps-cluster-config.git, its folder site/spack_repo/alps",
+    how="git clone https://github.com/eth-cscs/alps-cluster-config.git, directory site/spack_repo/alps",
 )
 PACKAGES_OF_2_9 = Peer(
-    name="Spack's packages at e79ba9f, of the published pytorch/v2.9.1",
+    name="Spack's packages at e79ba9f, for the published pytorch/v2.9.1",
     variable="UENVTOOL_TEST_SPACK_PACKAGES_E79BA9F",
     marker="repos/spack_repo/builtin/repo.yaml",
     archive="spack-packages-e79ba9f.tar.xz",
-    how="git clone https://github.com/spack/spack-packages.git and check e79ba9fc76dd02568da737230bd5f570822fcbb9 out",
+    how="git clone https://github.com/spack/spack-packages.git, commit e79ba9fc76dd02568da737230bd5f570822fcbb9",
 )
 PACKAGES_OF_2_12 = Peer(
-    name="Spack's packages at 1e8cf05, of pytorch-2.12",
+    name="Spack's packages at 1e8cf05, for pytorch-2.12",
     variable="UENVTOOL_TEST_SPACK_PACKAGES_1E8CF05",
     marker="repos/spack_repo/builtin/repo.yaml",
     archive="spack-packages-1e8cf05.tar.xz",
-    how="git clone https://github.com/spack/spack-packages.git and check 1e8cf059e35d55c4fe1142fed41785bedf6c7246 out",
+    how="git clone https://github.com/spack/spack-packages.git, commit 1e8cf059e35d55c4fe1142fed41785bedf6c7246",
 )
 SOURCES = Peer(
     name="a Spack source mirror",
@@ -121,20 +121,20 @@ UENV = Peer(
     variable="UENVTOOL_TEST_UENV",
     marker="uenv",
     archive="uenv-9.2.0-debian12-x86_64.tar.xz",
-    how="build https://github.com/eth-cscs/uenv2 (meson, -Dsquashfs_mount=true), let root own its squashfs-mount with "
-    "the setuid bit",
+    how="build https://github.com/eth-cscs/uenv2 (meson, -Dsquashfs_mount=true), and give its squashfs-mount to root "
+    "with the setuid bit",
 )
 UENV_LIBRARIES = "libfmt9 libspdlog1.10 libsqlite3-0 libcurl4 libmount1"
-"""What the client is linked with, as Debian 12 names it."""
+"""The libraries that the client needs, as Debian 12 packages."""
 ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, PACKAGES_OF_2_12, SOURCES, STACKINATOR, UENV_SPACK, UENV)
 
 
 def uenv_programs() -> Path:
-    """The folder of `uenv`, `squashfs-mount` and `libslurm-uenv-mount.so`; skips if they cannot run here."""
+    """Return the directory of `uenv`, `squashfs-mount` and `libslurm-uenv-mount.so`. Skip if they cannot run."""
     folder = UENV.need()
     mount = (folder / "squashfs-mount").stat()
     if mount.st_uid != 0 or not mount.st_mode & 0o4000:
-        skip_without("a squashfs-mount that root owns with the setuid bit", f"name its folder in {UENV.variable}")
+        skip_without("a squashfs-mount that root owns with the setuid bit", f"set {UENV.variable} to its directory")
     trial = subprocess.run([folder / "uenv", "--version"], capture_output=True, text=True, check=False)
     if trial.returncode != 0:
         skip_without("the uenv client's libraries", f"apt-get install {UENV_LIBRARIES}")
@@ -142,23 +142,23 @@ def uenv_programs() -> Path:
 
 
 def uenv_plugin() -> Path:
-    """The plugin of the uenv client for Slurm; skips if it is absent."""
+    """Return the Slurm plugin of the uenv client, or skip the test if it is missing."""
     named = os.environ.get("UENVTOOL_TEST_UENV_PLUGIN")
     plugin = Path(named) if named else uenv_programs() / "libslurm-uenv-mount.so"
     if not plugin.exists():
-        skip_without("the uenv client's Slurm plugin", f"{UENV.how}, and name it in UENVTOOL_TEST_UENV_PLUGIN")
+        skip_without("the uenv client's Slurm plugin", f"{UENV.how}, and set UENVTOOL_TEST_UENV_PLUGIN to its path")
     return plugin
 
 
 def spack_user() -> Path:
-    """The folder for what Spack keeps of its user: 1.1 refuses settings that 1.2 writes there."""
+    """Return the directory of Spack's user files for one version, because 1.1 rejects settings of 1.2."""
     return CACHE / f"user-of-{SPACK.need().name}"
 
 
 def unpacked(archive: Path) -> Path:
-    """The one folder of an archive, unpacked into the cache the first time.
+    """Return the directory of an archive, which the first call unpacks into the cache.
 
-    The archive's name and size are the key. Two runs at once are safe: one unpacks, the other waits.
+    The key is the name and size of the archive. If two runs call this function at the same time, one of them waits.
     """
     folder = CACHE / f"{archive.name.removesuffix('.tar.xz')}-{archive.stat().st_size}"
     with _locked(folder):
@@ -168,7 +168,7 @@ def unpacked(archive: Path) -> Path:
             (inner,) = work.iterdir()
             helper = inner / "squashfs-mount"
             if helper.exists() and os.geteuid() == 0:
-                helper.chmod(0o4755)  # it mounts: the plugin and the client start it as any user
+                helper.chmod(0o4755)  # the plugin and the client start it as any user, to mount images
             inner.rename(folder)
             work.rmdir()
     return folder
@@ -182,7 +182,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-if __name__ == "__main__":  # `python -m tests.support.peers`: what is found here
+if __name__ == "__main__":  # `python -m tests.support.peers` lists the programs that were found
     for peer in ALL:
         print(f"{peer.name}: {peer.find() or peer.how}")
     sys.exit()

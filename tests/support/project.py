@@ -1,4 +1,4 @@
-"""Where the project lies, and where the person who runs the tests keeps caches."""
+"""The directories of the project, and of the caches of the user who runs the tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 REAL_HOME = Path.home()
-"""The home folder of the person: each test gets an empty one of its own."""
+"""The home directory of the user. Each test gets an empty home directory."""
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or REAL_HOME / ".cache") / "uenvtool-tests"
-"""What takes long to make and is kept from one run to the next; safe to delete."""
+"""The cache of expensive results for later runs, which is safe to delete."""

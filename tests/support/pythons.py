@@ -13,22 +13,22 @@ from tests.support.project import REAL_HOME
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or REAL_HOME / ".pyenv") / "versions"
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
-"""The minor versions that overlays are for, as far as they are tested."""
+"""The minor versions for which overlays are tested."""
 
 
 @cache
 def pythons() -> dict[str, Path]:
-    """The Pythons of this machine by minor version, the oldest first; the one that runs the tests is always there."""
+    """Return the Pythons of this machine by minor version, oldest first, including the one that runs the tests."""
     return {version: path for version in VERSIONS if (path := _python(version))}
 
 
 def newest() -> str:
-    """The newest of these versions that is here."""
+    """Return the newest of these versions."""
     return next(reversed(pythons()))
 
 
 def python_of(version: str) -> Path:
-    """The Python of a version; skips the test if it is absent."""
+    """Return the Python of a version, or skip the test if it is not installed."""
     found = _python(version)
     if found is None:
         skip_without(f"Python {version}", f"`pyenv install {version}`")
@@ -42,7 +42,7 @@ def _python(version: str) -> Path | None:
 
 
 def _running(version: str) -> list[Path]:
-    """The interpreter below the environment that runs the tests, if it is of this version."""
+    """Return the base interpreter of the environment that runs the tests, if it has this version."""
     if f"{sys.version_info.major}.{sys.version_info.minor}" != version:
         return []
     program = shutil.which(f"python{version}", path=str(Path(sys.base_prefix, "bin")))

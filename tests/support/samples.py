@@ -1,4 +1,4 @@
-"""Products of cases, of which a run takes a few and the nightly run all."""
+"""Combinations of cases. A normal run tests a few of them, and the nightly run tests all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from _pytest.mark.structures import ParameterSet
 
 
 def sampled(values: Iterable[Any], keep: int = 1) -> list[ParameterSet]:
-    """Parameters of which all but the first `keep` are marked `nightly`; a tuple has those of one case."""
+    """Return parameters, of which all except the first `keep` are nightly. A tuple is one case."""
     cases = (value if isinstance(value, tuple) else (value,) for value in values)
     return [
         pytest.param(*case, marks=() if number < keep else pytest.mark.nightly) for number, case in enumerate(cases)
@@ -18,12 +18,12 @@ def sampled(values: Iterable[Any], keep: int = 1) -> list[ParameterSet]:
 
 
 def slow(*values: Any) -> ParameterSet:
-    """The parameters of a case that --slow runs."""
+    """Return the parameters of a case that only --slow runs."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def pairwise(rows: Sequence[Any], columns: Sequence[Any], each: int = 2) -> list[ParameterSet]:
-    """Parameters of a product: each row with so many columns in turn, so that every one comes, the rest at night."""
+    """Return all combinations. Each row has `each` columns in a normal run, in turn, and the rest are nightly."""
     taken = {(row, (row * each + step) % len(columns)) for row in range(len(rows)) for step in range(each)}
     return [
         pytest.param(rows[row], columns[column], marks=() if (row, column) in taken else pytest.mark.nightly)

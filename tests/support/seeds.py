@@ -1,4 +1,4 @@
-"""The scripts of the documents that the project came from, read where they lie; none is copied into the project."""
+"""The scripts in the documents on which the project is based. The project contains no copies of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _POD_SCRIPT = re.compile(r"^#!/usr/bin/env bash\n.*?^exit [^\n]*\n", re.MULTILIN
 
 
 def seed(number: int) -> str:
-    """The text of a seed; skips the test if the folder is not beside the project."""
+    """Return the text of a document, or skip the test if the documents are not next to the project."""
     found = sorted(FOLDER.glob(f"{number:03}_*.txt"))
     if not found:
-        skip_without("the project's seeds", "put them into shared/seeds beside the checkout")
+        skip_without("the project's seeds", "copy them to shared/seeds next to the checkout")
     return found[0].read_text(encoding="utf-8")
 
 
 def script(number: int, containing: str) -> str:
-    """The first batch script, EDF, or pod script of a seed that contains a text."""
+    """Return the first batch script, EDF or pod script in a document that contains a text."""
     text = seed(number)
     blocks = [re.sub(r"\A(?::.*\n)+\n*", "", found[2]) for found in _BLOCK.finditer(text)]
     blocks += [found[0] for found in _POD_SCRIPT.finditer(text)]
@@ -33,7 +33,7 @@ def script(number: int, containing: str) -> str:
 
 
 def written(folder: Path, number: int, containing: str) -> Path:
-    """The same as a file."""
+    """Write this script to a file, and return the path."""
     text = script(number, containing)
     path = folder / f"seed-{number:03}{'.toml' if re.search('^image =', text, re.MULTILINE) else '.sh'}"
     path.write_text(text, encoding="utf-8")

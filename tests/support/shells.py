@@ -1,4 +1,4 @@
-"""Runs lines in a real shell and gives back the environment that a process started from it would see."""
+"""Runs lines in a real shell, and returns the environment of its child processes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.support.needs import needs
 from tests.support.project import ROOT
 
 OLD_BASH = os.environ.get("UENVTOOL_TEST_BASH_4_2", "bash-4.2")
-"""The oldest bash that the scripts are for; built from its source, https://ftp.gnu.org/gnu/bash/bash-4.2.tar.gz."""
-HOW_OLD_BASH = "build it, and name it in UENVTOOL_TEST_BASH_4_2"
+"""The oldest supported bash, built from its source: https://ftp.gnu.org/gnu/bash/bash-4.2.tar.gz."""
+HOW_OLD_BASH = "build it, and set UENVTOOL_TEST_BASH_4_2 to its path"
 COMMANDS = {
     "bash": ["bash", "--norc", "--noprofile"],
     "bash-4.2": [OLD_BASH, "--norc", "--noprofile"],
@@ -30,14 +30,14 @@ ALL = [
     ),
     pytest.param("zsh", marks=needs("zsh")),
 ]
-"""The shells that a script of `activate/` is for."""
+"""The shells that the scripts in `activate/` support."""
 PATH = "/usr/bin:/bin"
 OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD", b"HOME"}
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a shell did: its environment at each `SNAP`, and what it wrote."""
+    """The environment of a shell at each `SNAP`, its output and its exit code."""
 
     snaps: list[dict[bytes, bytes]]
     stdout: str
@@ -50,12 +50,12 @@ class Ran:
 
 
 def script(system: str) -> Path:
-    """A committed script."""
+    """Return the path of a committed script."""
     return ROOT / "activate" / f"{system}.sh"
 
 
 def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) -> Ran:
-    """Run lines in a shell; a line `SNAP` notes the environment."""
+    """Run lines in a shell. A line `SNAP` records the environment."""
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
         text, count = "", 0
@@ -67,7 +67,7 @@ def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) ->
                 text += line + "\n"
         (out / "lines").write_bytes(text.encode())
         whole: dict[bytes, bytes] = {b"PATH": PATH.encode(), b"HOME": str(out).encode(), b"LC_ALL": b"C.UTF-8"}
-        whole[b"UENVTOOL_ROOT"] = b"/nowhere"  # this machine may be a container itself
+        whole[b"UENVTOOL_ROOT"] = b"/nowhere"  # this machine may be a container
         for key, value in (env or {}).items():
             whole[key.encode()] = value if isinstance(value, bytes) else value.encode()
         completed = subprocess.run(
@@ -89,7 +89,7 @@ def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) ->
 
 
 def activated(shell: str, system: str, env: Mapping[str, str | bytes] | None = None) -> Ran:
-    """Source a committed script and note the environment."""
+    """Source a committed script and record the environment."""
     return run(shell, f"source {script(system)}\nSNAP\n", env)
 
 

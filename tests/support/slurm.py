@@ -1,8 +1,8 @@
-"""A Slurm of four nodes on this machine, in a temporary folder, for tests that need a real job.
+"""A Slurm with four nodes on this machine, in a temporary directory, for tests that need a real job.
 
-The nodes are called n1 to n4 and have 288 cores and 4 GPUs each, by the configuration alone. Their names
-resolve inside of jobs: the daemons live in a mount namespace of their own with another /etc/hosts, and each has a disk
-of its own at /mnt, with a folder for root where Frontier's nodes have theirs.
+The nodes n1 to n4 have 288 cores and 4 GPUs each, but only in the configuration. Their names resolve in jobs, because
+the daemons run in a separate mount namespace with another /etc/hosts. Each node has its own disk at /mnt, with a
+directory for root at the same path as on Frontier.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SlurmdParameters=config_overrides
 GresTypes=gpu
 ReturnToService=2
 """
-"""The first number of a job is that of a port: the jobs of two Slurms on this machine have ports of their own."""
+"""The first job ID is a port number, so that the jobs of two Slurms on this machine use different ports."""
 ACCOUNTED = """
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost
@@ -59,7 +59,7 @@ AccountingStoragePass={munge}/socket
 AccountingStoreFlags=job_env,job_script
 MinJobAge=2
 """
-"""What keeps jobs in a database, and in the controller for seconds only."""
+"""The configuration that keeps jobs in a database, and in the controller only for seconds."""
 SLURMDBD = """
 AuthType=auth/munge
 AuthInfo=socket={munge}/socket
@@ -79,14 +79,14 @@ PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:8 State
 
 @dataclass(frozen=True)
 class Slurm:
-    """A Slurm that runs; its commands find it by SLURM_CONF."""
+    """A running Slurm, which its commands find through SLURM_CONF."""
 
     conf: Path
 
     def run(
         self, *command: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: int = 60
     ) -> subprocess.CompletedProcess[str]:
-        """Run one of Slurm's commands with a bare environment."""
+        """Run a Slurm command with a minimal environment."""
         bare = {
             "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.conf),
@@ -98,9 +98,10 @@ class Slurm:
     def submit(
         self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: int = 150
     ) -> subprocess.CompletedProcess[str]:
-        """Submit a batch script and wait for its end, as `sbatch --wait`, which looks every ten seconds only.
+        """Submit a batch script and wait for its end, without the ten-second polling of `sbatch --wait`.
 
-        The result is sbatch's, its exit code the job's; the highest of an array's tasks. timeout: in seconds.
+        The result is that of sbatch with the exit code of the job. For an array, this is the highest exit code of its
+        tasks. timeout: in seconds.
         """
         sent = self.run("sbatch", "--parsable", *words, env=env, cwd=cwd)
         if sent.returncode == 0:
@@ -108,7 +109,7 @@ class Slurm:
         return sent
 
     def exit_code(self, job: str, timeout: int = 150) -> int:
-        """Wait for the end of a job; its exit code."""
+        """Wait for the end of a job and return its exit code."""
         for _ in range(timeout * 5):
             records = self.run("scontrol", "--oneliner", "show", "job", job).stdout.splitlines()
             if records and all(re.search(r"JobState=(\w+)", record)[1] in ENDED for record in records):  # type: ignore[index]
@@ -120,9 +121,9 @@ class Slurm:
 
 @contextmanager
 def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = False) -> Iterator[Slurm]:
-    """Start a Slurm with a munge of its own; end them afterwards. Skips where that cannot be.
+    """Start a Slurm with its own munge, and stop both at the end. Skip the test if this is not possible.
 
-    plugin: one that its commands and nodes load (SPANK). accounting: with a database, which keeps the scripts and
+    plugin: a SPANK plugin that its commands and nodes load. accounting: use a database, which stores the scripts and
     environments of jobs.
     """
     programs = ("slurmctld", "slurmd", "munged", "srun")
@@ -130,9 +131,9 @@ def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = F
         skip_without("a real Slurm", HOW)
     if accounting and not all(shutil.which(name) for name in DATABASE):
         skip_without("Slurm's accounting", f"{HOW}; and apt-get install slurmdbd mariadb-server")
-    # Sockets have their names in the spool folder: 108 letters at most, of which pytest's own folders leave too few.
+    # Sockets are in the spool directory. Their paths have at most 108 characters, so pytest's directories are too long.
     with _alone(), tempfile.TemporaryDirectory(prefix="slurm-") as spool:
-        Path(spool).chmod(0o755)  # a job's script lies there, for its user to read
+        Path(spool).chmod(0o755)  # it contains the job's script, which the user reads
         munge = Path(spool) / "munge"
         conf = _configured(folder, Path(spool), munge, plugin)
         with _started(Slurm(conf), munge, accounting) as slurm:
@@ -141,7 +142,7 @@ def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = F
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Wait for the Slurm of another test run on this machine to end: two disturb each other."""
+    """Wait until no other test run on this machine uses Slurm, because two of them disturb each other."""
     with (Path(tempfile.gettempdir()) / "uenvtool-tests-slurm.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -172,12 +173,12 @@ def _started(slurm: Slurm, munge: Path, accounting: bool) -> Iterator[Slurm]:
 
 
 def _configured(folder: Path, spool: Path, munge: Path, plugin: Path | None) -> Path:
-    """Write what the daemons read; gives slurm.conf."""
+    """Write the configuration of the daemons, and return the path of slurm.conf."""
     (folder / "state").mkdir()
     for name in NODES:
         (spool / name).mkdir()
     gpus = [folder / f"gpu{number}" for number in range(GPUS)]
-    for gpu in gpus:  # a plain file is refused by slurmd, and then no rank gets CUDA_VISIBLE_DEVICES
+    for gpu in gpus:  # slurmd rejects a regular file, and no rank would get CUDA_VISIBLE_DEVICES
         os.mknod(gpu, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
     host = socket.gethostname().split(".")[0]
     port, *ports = _free_ports(1 + len(NODES))
@@ -191,7 +192,7 @@ def _configured(folder: Path, spool: Path, munge: Path, plugin: Path | None) -> 
 
 
 def _database(slurm: Slurm, munge: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a database and Slurm's daemon for it, and have the controller use them."""
+    """Start a database and slurmdbd, and configure the controller to use them."""
     folder = slurm.conf.parent
     data, reached, (port,) = folder / "database", folder / "db.sock", _free_ports(1)
     usual = ["--no-defaults", "--user=root", f"--datadir={data}"]
@@ -212,7 +213,7 @@ def _database(slurm: Slurm, munge: Path, environment: Mapping[str, str]) -> Iter
 
 
 def _munge(folder: Path) -> subprocess.Popen[bytes]:
-    """Start a munge with a key, a socket and all else in this folder, which is made."""
+    """Start a munge whose files are in a new directory."""
     folder.mkdir()
     (folder / "key").write_bytes(os.urandom(128))
     (folder / "key").chmod(0o400)

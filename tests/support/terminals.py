@@ -1,4 +1,4 @@
-"""A stream that is a terminal, for what goes on in this process; its width is that of COLUMNS."""
+"""A stream that behaves like a terminal for code in this process. COLUMNS sets its width."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 
 class Terminal(io.TextIOWrapper):
-    """Keeps what it gets. For `contextlib.redirect_stdout` and `redirect_stderr`."""
+    """Stores the output, for `contextlib.redirect_stdout` and `redirect_stderr`."""
 
     def __init__(self) -> None:
         super().__init__(io.BytesIO(), encoding="utf-8", write_through=True)

@@ -1,4 +1,4 @@
-"""A test that reaches a program which is not installed skips by itself, and the skips of a run are few and named."""
+"""A test that starts a missing program is skipped automatically, and a run counts one skip per program."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_test_that_reaches_an_absent_program_skips_and_the_run_counts_one_skip
         "needs zsh: apt-get install zsh (3 tests)",
     ]
     assert re.search(r"4 failed, 4 passed, 4 skipped in", lines[-1])
-    assert "7 of 15 tests were skipped, for want of: zsh (3), sbatch (2), unsquashfs (1), strace (1)" in lines
+    assert "7 of 15 tests were skipped; missing: zsh (3), sbatch (2), unsquashfs (1), strace (1)" in lines
     assert "as root: apt-get install slurm-wlm squashfs-tools strace zsh" in lines
 
 
@@ -103,7 +103,7 @@ def test_the_line_that_installs_programs_has_known_packages_only() -> None:
     _, by_apt, others = needs.summary([f"needs x: {way}" for way in ways], 9)
 
     assert by_apt == "as root: apt-get install g++ gcc squashfs-tools"
-    assert others.startswith("how to get the others: CONTRIBUTING.md")
+    assert others.startswith("other programs: see CONTRIBUTING.md")
 
 
 def test_debian_has_every_package_of_the_line_that_installs_programs(place: Path) -> None:
@@ -115,7 +115,7 @@ def test_debian_has_every_package_of_the_line_that_installs_programs(place: Path
         f"Dir::Cache={place}",
         "-o",
         f"Dir::Log={place}",
-    )  # run by root, apt leaves its caches and logs there
+    )  # as root, apt writes its caches and logs there
     words = ["apt-get", *keeps, "--simulate", "install", "--no-install-recommends"]
     ran = subprocess.run([*words, *names], capture_output=True, text=True, check=False)
 

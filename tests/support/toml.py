@@ -1,4 +1,4 @@
-"""A TOML reader that is not the one that wrote it: Python's own, or the package it came from before 3.11."""
+"""A TOML reader other than the library that writes the files: tomllib, or tomli before Python 3.11."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""strace: which system calls a program makes."""
+"""Traces the system calls of a program with strace."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def _traces() -> bool:
 
 
 def need_strace() -> None:
-    """Skip if nothing can be traced here."""
+    """Skip the test if strace does not work on this machine."""
     need("strace")
     if not _traces():
-        skip_without("a machine that lets strace trace", "run the tests outside a restricted container")
+        skip_without("a machine that allows strace", "run the tests outside a restricted container")
 
 
 def traced(
     words: Sequence[str | Path], calls: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> list[str]:
-    """strace's lines on those calls ("open,stat") of a program and its children; skips if nothing can be traced.
+    """Return strace's lines for some calls ("open,stat") of a program and its children, or skip the test.
 
     Raises:
         subprocess.CalledProcessError: the program fails.

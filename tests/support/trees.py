@@ -1,4 +1,4 @@
-"""What lies below a folder, to be compared before and after."""
+"""The content of a directory, for comparisons before and after a command."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def snapshot(folder: str | Path) -> dict[str, bytes | str | None]:
-    """Everything below a folder: relative path -> a file's bytes, a symlink's target, None for a folder."""
+    """Return the content of a directory by relative path: bytes for a file, a target for a link, or else None."""
     return {
         str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else _content(path)
         for path in sorted(Path(folder).rglob("*"))
@@ -15,7 +15,7 @@ def snapshot(folder: str | Path) -> dict[str, bytes | str | None]:
 
 
 def files(folder: str | Path) -> dict[str, bytes]:
-    """The files below a folder: relative path -> bytes."""
+    """Return the bytes of the files in a directory, by relative path."""
     return {name: content for name, content in snapshot(folder).items() if isinstance(content, bytes)}
 
 

@@ -1,4 +1,4 @@
-"""A uenv made on the spot: an image with a view that has a Python, as the real client loads it."""
+"""Creates a small uenv for the real client: an image with a view that contains a Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def uenv_image(
 ) -> Path:
     """Pack an image whose view `default` has a Python with these wheels installed.
 
-    way: how the view shows its packages: PYTHONPATH as the published pytorch/v2.6.0, PYTHONUSERBASE as 2.9.1.
+    way: the variable through which Python finds the view's packages. The published pytorch/v2.6.0 sets PYTHONPATH, and
+    v2.9.1 sets PYTHONUSERBASE.
     """
     root = image.with_suffix(".tree")
     version = newest()
@@ -34,7 +35,7 @@ def uenv_image(
 
 
 def _described(name: str, mount: Path, site: Path, way: str) -> dict[str, object]:
-    """What meta/env.json says, in the form that the client of uenv 9.2 reads."""
+    """Return the content of meta/env.json in the format of uenv 9.2."""
     view = mount / "env" / "default"
     lists = {"PATH": [{"op": "prepend", "value": [f"{view}/bin"]}]}
     scalars: dict[str, str | None] = {}

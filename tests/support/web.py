@@ -1,4 +1,4 @@
-"""A web server of this machine's own, for what is fetched by its URL."""
+"""A local web server for downloads in tests."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pathlib import Path
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves the files of a folder and says nothing of it."""
+    """Serves the files of a directory without log messages."""
 
     def log_message(self, *words: object) -> None:
         pass
 
 
 class PackageIndex(Quiet):
-    """Serves the pages that `index_page` writes, as an index of packages does."""
+    """Serves the pages that `index_page` writes, as a package index does."""
 
     def guess_type(self, path: str | os.PathLike[str]) -> str:
         return "application/vnd.pypi.simple.v1+json" if str(path).endswith("index.html") else "application/zip"
 
 
 def index_page(folder: Path, name: str, wheels: Mapping[Path, str]) -> None:
-    """Write the page of a package of an index below folder (PEP 691): its wheels, each with the day of its upload."""
+    """Write the index page (PEP 691) of a package in a directory, with its wheels and their upload dates."""
     place = folder / "simple" / name
     place.mkdir(parents=True)
     files = []
@@ -40,12 +40,12 @@ def index_page(folder: Path, name: str, wheels: Mapping[Path, str]) -> None:
 
 class Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away before the end is no error here."""
+        """Ignore a client that closes the connection early."""
 
 
 @contextlib.contextmanager
 def served(folder: Path, handler: type[http.server.SimpleHTTPRequestHandler] = Quiet) -> Iterator[str]:
-    """The URL under which a folder's files are served, while this lasts."""
+    """Serve the files of a directory, and yield the URL."""
     server = Server(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
