@@ -1,4 +1,4 @@
-"""What tests share: an empty place to work in, the command line, recipes written on the spot."""
+"""Shared fixtures: an empty working directory, the command line, and files in the current directory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from uenvtool.cli import run
 from uenvtool.core.errors import ExitCode
 
 LEFT_OUT = ("slow", "nightly", "build", "solve")
-"""Marks of tests that run only if an option of that name is given; pyproject.toml says what each is for."""
+"""The marks of tests that run only with the option of the same name. pyproject.toml describes the marks."""
 __all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "tmp_path", "wheels"]
 
 
@@ -31,7 +31,7 @@ settings.register_profile(  # which a busy machine would miss
 )
 settings.load_profile("no time limit")
 
-for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or under nohup, hands on that they are ignored
+for number in (signal.SIGINT, signal.SIGHUP):  # background jobs and nohup make child processes ignore these signals
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked so, unless its option or `-m` wants it; of several marks the last one counts."""
+    """Deselect marked tests unless an option or `-m` requests them. The last mark of a test counts."""
     named = config.getoption("markexpr") or ""
     unwanted = [mark for mark in LEFT_OUT if not (config.getoption(mark) or mark in named)]
     marks = {item: [mark for mark in LEFT_OUT if item.get_closest_marker(mark)] for item in items}
@@ -55,20 +55,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup() -> Iterator[None]:
-    """Skip a test if one of its fixtures reaches a program that is not installed."""
+    """Skip a test if one of its fixtures starts a program that is not installed."""
     with needs.skips_if_reached():
         yield
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """Skip a test that reaches a program which is not installed."""
+    """Skip a test that starts a program that is not installed."""
     with needs.skips_if_reached():
         yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print how many tests were skipped and how to get what they need, and count each missing program as one skip."""
+    """Print how many tests were skipped and how to run them. Count each missing program as one skip."""
     stats = terminalreporter.stats
     ran = sum(len(stats.get(kind, [])) for kind in ("passed", "failed", "xfailed", "skipped"))
     for line in needs.summary(map(needs.reason_of, stats.get("skipped", [])), ran):
@@ -79,7 +79,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command gave."""
+    """The exit code and output of a command."""
 
     code: int
     stdout: str
@@ -93,10 +93,10 @@ Write = Callable[[str, str | bytes], Path]
 
 @pytest.fixture(scope="session")
 def path_without_uenv(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """PATH as it is, but that a folder with a uenv client is one of links to all else in it.
+    """Return PATH with each directory that contains a uenv client replaced by links to its other files.
 
-    With the client, this would be a login node, where a plain environment is refused. A shim of pyenv starts forty
-    processes to find a Python: that of the tests is there in its place.
+    With the client, the machine would count as a login node, on which uenvtool rejects a plain environment. A pyenv
+    shim starts forty processes to find a Python, so the directory of the tests' Python replaces the shims.
     """
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     folders = [f"{sys.base_prefix}/bin" if Path(folder).name == "shims" else folder for folder in folders]
@@ -110,7 +110,7 @@ def path_without_uenv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder and HOME, on no known system, in no container, with no Spack and no uenv client."""
+    """Returns an empty current directory and home, on an unknown system without a container, Spack or uenv client."""
     home = tmp_path / "home"
     work = tmp_path / "work"
     home.mkdir()
@@ -128,7 +128,7 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
         "UENVTOOL_DOCS",
     ):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # tests/faults fails it in processes of their own
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # tests/faults makes it fail in separate processes
     monkeypatch.chdir(work)
     return work
 
@@ -150,7 +150,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture
 def write(place: Path) -> Write:
-    """Writes a file below the current folder."""
+    """Writes a file below the current directory."""
 
     def put(name: str, content: str | bytes) -> Path:
         path = place / name

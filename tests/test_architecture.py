@@ -130,7 +130,7 @@ def test_words_of_a_program_s_own_say_that_its_run_went_on_and_hide_no_others(cl
     Path("findings").mkdir()
     Path("job.out").write_text("cxil_map: write error\n" + "Tour 7 de 9\n" * 60)
     before = cli("doctor", "--log", "job.out")
-    for name in ("mine", "words"):  # of a file that hides the one that ships, too
+    for name in ("mine", "words"):  # also if a user's file replaces the shipped file
         Path(f"findings/{name}.yaml").write_text("description: Ours.\nwords:\n  progress: ['^Tour \\d', 'pas \\d']\n")
         answer = cli("doctor", "--log", "job.out")
 

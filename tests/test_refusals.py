@@ -1,23 +1,23 @@
-"""What is refused: tables of words, exit code, and the part of the message that carries the fact.
+"""Test errors from tables with the arguments, the exit code, and the facts that the message must contain.
 
-A row of tests/refusals/ROOM.yaml:
+A row of tests/refusals/PACKAGE.yaml:
 
-    - case: a recipe that nobody has            # says what is wrong, in a reader's words
-      words: build pytorch-2.66 -s clariden     # as in a shell, without `uenvtool`; a list: each is refused like this
-      files: {recipes/a/recipe.yaml: "..."}     # what lies in the current folder first; a value may be a list of lines
-      env: {NAME: value}                        # variables; null takes one away
-      base: pythonpath                          # a stand-in for a loaded base, see tests/support/bases.py; or none
-      has: [torch 2.6.0]                        # what that base has: NAME VERSION REQUIREMENT...
-      wheels: [light 1.0 torch>=2]              # what an index has, in the same form; with a base, these alone
-      sources: [heavy 3.0 torch]                # what it has as source: NAME VERSION MODULE, which the build imports
-      first: [build a --no-concretize]          # commands that have to succeed before
-      code: 1                                   # as in `uenvtool --help`; 2 if it is not said
-      says: ["unknown recipe", "hint: ..."]     # parts of stderr: place, name, the command of the hint
-      hides: ["..."]                            # what stderr does not say
+    - case: a recipe that nobody has            # describes the error for a reader
+      words: build pytorch-2.66 -s clariden     # arguments of uenvtool, as in a shell; a list tests several commands
+      files: {recipes/a/recipe.yaml: "..."}     # files in the current directory; a value may be a list of lines
+      env: {NAME: value}                        # variables; null removes a variable
+      base: pythonpath                          # a stand-in for a loaded base (tests/support/bases.py), or none
+      has: [torch 2.6.0]                        # the packages of this base: NAME VERSION REQUIREMENT...
+      wheels: [light 1.0 torch>=2]              # the packages of an index, in the same form; with a base, only these
+      sources: [heavy 3.0 torch]                # its source packages: NAME VERSION MODULE, which the build imports
+      first: [build a --no-concretize]          # commands that must succeed before
+      code: 1                                   # as in `uenvtool --help`; the default is 2
+      says: ["unknown recipe", "hint: ..."]     # parts of stderr: position, name, the command of the hint
+      hides: ["..."]                            # text that stderr must not contain
 
-Whatever is refused, nothing is on stdout, and the current folder is as it was: nothing made, changed or half written.
-`small` stands for the recipe SMALL of conftest.py where a file has that word alone as its content, and SMALL as a line.
-What begins with `#!` is a program, and bin/ is first on PATH: a stand-in for a real one, or what an option names.
+After an error, stdout must be empty, and the current directory must be unchanged. A file with the content `small`
+contains the recipe SMALL of conftest.py, and a line SMALL is replaced by this recipe. A file that begins with `#!` is a
+program, which is a stand-in for a real program or the value of an option. bin/ is first on PATH.
 """
 
 from __future__ import annotations

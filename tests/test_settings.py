@@ -1,4 +1,4 @@
-"""One answer everywhere: activate, job, check, explain, doctor and container set the same for the same place."""
+"""Test that activate, job, check, explain, doctor and container use the same variables for the same place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9
 
 
 def wanted(system: str, runtime: str, recipe: str) -> dict[str, str]:
-    """The variables with one value, and those that are removed, as the settings themselves say."""
+    """Return the variables that the settings set to one value, and those that they remove."""
     held = settings_for(system, runtime=runtime, recipe=recipe).held(inside=runtime == "ce")
     return {setting.name: setting.value or "" for setting in held if setting.removes or setting.is_fixed}
 
@@ -105,7 +105,7 @@ def test_the_check_takes_what_is_set_and_nothing_else(cli: Cli, tmp_path: Path, 
     script = tmp_path / "job.sh"
 
     def flawed(changed: dict[str, str]) -> set[str]:
-        """The variables whose value the check does not take."""
+        """Return the variables whose values check rejects."""
         script.write_text("\n".join(["#!/bin/bash", sign, *(f"export {name}={changed[name]}" for name in changed)]))
         found = json.loads(cli("check", "--system", system, "--json", str(script)).stdout)
         return {entry["detail"].partition(" is ")[0] for entry in found if entry["rule"] == "tuning-value"}
@@ -130,7 +130,7 @@ def test_an_image_of_our_own_has_what_activate_sets_for_its_kind() -> None:
 
 
 def test_what_is_of_none_of_a_systems_node_types_is_not_set_there(cli: Cli) -> None:
-    answer = cli("activate", "--system", "beverin")  # which has nodes of two types
+    answer = cli("activate", "--system", "beverin")  # has two node types
 
     assert answer.code == 0
     assert "HSA_NO_SCRATCH_RECLAIM" in answer.stdout

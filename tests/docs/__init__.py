@@ -1,1 +1,1 @@
-"""Every code block of the README and of docs/ is run as it stands."""
+"""Tests of the documentation, which also run every code block of the README and docs/."""

@@ -1,4 +1,4 @@
-"""The code blocks of the README and of docs/."""
+"""Reads the code blocks of the README and docs/."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.project import ROOT
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A fenced block: its file, its language, the line where it begins, its text."""
+    """A fenced code block, with its file, language, first line and text."""
 
     file: str
     line: int
@@ -20,17 +20,17 @@ class Block:
 
     @property
     def name(self) -> str:
-        """File and first line of text: stays the same if other text moves."""
+        """Return the file and the first line of the block, which identify it even if other text moves."""
         return f"{self.file}: {self.text.splitlines()[0].partition(' #')[0].strip() if self.text else ''}"
 
     @property
     def is_job(self) -> bool:
-        """A batch script, or lines of one."""
+        """Return whether the block is a batch script or a part of one."""
         return self.language == "sh" and ("#SBATCH" in self.text or "srun " in self.text)
 
 
 def read_blocks() -> list[Block]:
-    """All blocks, in the order of the files."""
+    """Return all blocks in the order of the files."""
     paths = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     return [
         Block(file=str(path.relative_to(ROOT)), line=token.map[0] + 1, language=token.info.strip(), text=token.content)

@@ -1,4 +1,4 @@
-"""Every code block of the README and of docs/ runs as it stands, or its reason stands in a table here."""
+"""Test that every code block of the README and docs/ runs unchanged, or is in a table of exceptions with a reason."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ NOT_RUN = {
     "README.md: tools/test": "it runs these tests; .ci/run runs it as a newcomer does",
     "docs/images.md: sbatch -N 4 --exclusive --wrap \\": "hours",
 }
-"""Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
+"""The blocks that no test runs, with the reason, such as a GPU, a Cray system, the internet or hours of time."""
 
 NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name or "tools/install" in name}
-"""Blocks that install from the index that the person's own pip has."""
+"""The blocks that install packages from the index of the user's pip."""
 
 
 def marks(block: Block) -> list[pytest.MarkDecorator]:
-    """How this block is run: one of the README and a first job always, if it needs no index; others with --slow."""
+    """Return the marks of a block. Blocks of the README and a first job always run, and others only with --slow."""
     is_quick = block.file == "README.md" or block.name == "docs/network.md: #!/bin/bash"
     return [] if is_quick and block.name not in NEEDS_INDEX else [pytest.mark.slow]
 
 
 def named(*languages: str, jobs: bool = False) -> list[pytest.param]:  # type: ignore[valid-type]
-    """The blocks of these languages as parameters."""
+    """Return the blocks of some languages as parameters."""
     return [
         pytest.param(block, id=block.name, marks=marks(block))
         for block in BLOCKS
@@ -49,7 +49,7 @@ def test_every_block_that_is_not_run_is_there_and_has_a_reason() -> None:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"sh", "console", "yaml", "python", "text"}  # text: a picture, nothing to run
+    known = {"sh", "console", "yaml", "python", "text"}  # text: nothing to run
 
     assert [f"{block.file}:{block.line}" for block in BLOCKS if block.language not in known] == []
 
@@ -73,7 +73,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 
 @pytest.mark.real
-@pytest.mark.xdist_group("slurm")  # the mount points are one a machine
+@pytest.mark.xdist_group("slurm")  # a machine has only one set of mount points
 class TestShell:
     @pytest.mark.parametrize("block", named("sh"))
     def test_the_lines_run(self, world: World, block: Block) -> None:
@@ -126,9 +126,9 @@ KINDS = {
     "sources": "tuning",
     "fabric": "systems",
 }
-"""The folder of a file, by a key that only this kind has."""
+"""The directory of a file, by a key that only this kind of file has."""
 REST = {"recipes": {"extends": "pytorch-2.6", "description": "Mine."}, "tuning": {"description": "Mine."}}
-"""What a part of a file needs to be a whole one."""
+"""The text that completes a part of a file."""
 
 
 @pytest.mark.parametrize("block", named("yaml"))
@@ -150,14 +150,14 @@ def test_python_compiles(block: Block) -> None:
 
 
 def sessions(text: str) -> Iterator[tuple[str, str]]:
-    """The commands of a console block, each with the output that follows it."""
+    """Return the commands of a console block, each with its output."""
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, shown = part.partition("\n")
         yield command, shown
 
 
 def matches(shown: str, output: str) -> bool:
-    """If the output is what is shown; a line "..." stands for any lines, wrapped lines count as one."""
+    """Return whether the output matches the block, in which "..." is any lines and wrapped lines are one line."""
     pieces = re.split(r"^\.\.\.$", shown, flags=re.MULTILINE)
     pattern = r"[\s\S]*".join(r"\s+".join(re.escape(word) for word in piece.split()) for piece in pieces)
     return re.fullmatch(rf"\s*{pattern}\s*", output) is not None

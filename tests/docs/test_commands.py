@@ -1,4 +1,4 @@
-"""docs/commands.md: the result of a command with --json has the fields of its row and no others."""
+"""Test that the result of a command with --json has exactly the fields of its row in docs/commands.md."""
 
 from __future__ import annotations
 

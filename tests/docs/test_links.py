@@ -1,4 +1,4 @@
-"""Every link of the README and of docs/ leads to a page that is there, and every page can be found by its index."""
+"""Test that every link of the README and docs/ has a target, and that the index links to every page."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_link_leads_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub gives to a page's headings."""
+    """Return the anchors that GitHub creates for the headings of a page."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -1,4 +1,4 @@
-"""The man pages: one a command, made from what the commands are, read by the real programs without a complaint."""
+"""Test the man pages: one per command, generated from the commands, and valid for the real programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from uenvtool.cli import contexts
 
 pytestmark = pytest.mark.real
 COMPLAINTS = re.compile(r".*missing date.*\n")
-"""What is said of every page: a wheel of the same source is the same bytes, and so has no day."""
+"""The header of every page. It has no date, so that the same source gives the same wheel."""
 
 
 @pytest.fixture(scope="module")

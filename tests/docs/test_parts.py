@@ -1,4 +1,4 @@
-"""The generated parts of docs/ are up to date, and the Slingshot sections have every site and variable."""
+"""Test that the generated parts of docs/ are up to date and contain every Slingshot variable and site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hosting service, a package index and a reader of releases look for is as their schemas want it."""
+"""Test that the files for hosting services, package indexes and releases match their schemas."""
 
 from __future__ import annotations
 

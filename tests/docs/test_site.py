@@ -1,4 +1,4 @@
-"""The documentation as a site: built without a warning, complete, and without a network."""
+"""Test that the documentation site builds without warnings, is complete, and needs no network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("site"
 LOADED = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?https?:|<link\b(?=[^>]*stylesheet)[^>]*href=\"?https?:"
 )
-"""What a browser loads from a network when it shows a page."""
+"""Matches parts of a page that a browser would load from a network."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The world that the documents speak of: a cluster with Slurm and uenv, one image, and a user's files."""
+"""The environment of the code blocks: a cluster with Slurm and uenv, an image, and a user's files."""
 
 from __future__ import annotations
 
@@ -97,21 +97,21 @@ CRASH_LOG = (
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A user's project folder and home, and the variables of their shell."""
+    """A user's project and home directories, and the variables of the shell."""
 
     folder: Path
     home: Path
     environ: Mapping[str, str]
 
     def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run lines as a script that stops at the first failure; more: further variables."""
+        """Run lines as a script that stops at the first failure. more: additional variables."""
         return subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             cwd=self.folder, env={**self.environ, **more}, capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
 
     def type(self, lines: str) -> str:
-        """Type lines at a terminal, as `uenv start` wants it; gives what is shown, FAILED behind a line that failed."""
+        """Type lines in a terminal, which `uenv start` needs. Return the output, with FAILED after a failed line."""
         exits = "exit\n" * (1 + lines.count("uenv start"))
         done = subprocess.run(
             ["script", "-qec", "bash -i", "/dev/null"],
@@ -121,8 +121,8 @@ class World:
         return done.stdout
 
     def submit(self, slurm: Slurm, script: str) -> tuple[int, str]:
-        """Submit a batch script and wait; gives its exit code, and what it and sbatch wrote."""
-        if "myenv" in script and not (self.folder / "myenv.squashfs").exists():  # a page by itself
+        """Submit a batch script and wait. Return its exit code, and the output of the job and sbatch."""
+        if "myenv" in script and not (self.folder / "myenv.squashfs").exists():  # if only this page is tested
             made = self.run(f"uenvtool venv myenv einops --uenv {LABEL} --squash")
             assert made.returncode == 0, made.stderr
         job = self.folder / "block.sh"
@@ -133,7 +133,7 @@ class World:
 
 
 def made(folder: Path) -> World:
-    """A world below a folder; skips if the uenv client is not here."""
+    """Create a world in a directory, or skip the test if the uenv client is missing."""
     need("mksquashfs")
     need("script")
     programs = peers.uenv_programs()
@@ -162,12 +162,12 @@ def _environ(folder: Path, home: Path, programs: Path) -> dict[str, str]:
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(folder / "wheels"),
         "SLURM_NETWORK": "disable_rdzv_get",
-        "UENVTOOL_ROOT": str(folder / "nothing"),  # this machine may be a container itself
+        "UENVTOOL_ROOT": str(folder / "nothing"),  # this machine may be a container
     }
 
 
 def _checkout(folder: Path) -> Path:
-    """A copy of what git tracks or would track."""
+    """Copy the files that git tracks or would track."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
     for name in filter(None, names):

@@ -1,9 +1,10 @@
-"""Faults that the world has: kills, full disks, hostile servers, clocks, limits, sizes.
+"""Tests of faults: killed runs, full disks, hostile servers, clocks, limits and sizes.
 
-A default run does a few cases of each, UENVTOOL_TEST_FAULTS=300 so many; docs/security.md has what such a run found.
+A default run tests a few cases of each kind. UENVTOOL_TEST_FAULTS sets the number of cases. docs/security.md lists the
+results of large runs.
 """
 
 import os
 
 CASES = int(os.environ.get("UENVTOOL_TEST_FAULTS", "0"))
-"""How many cases of each class are wanted; 0: a few, which a default run has time for."""
+"""The number of cases of each kind, or 0 for the few cases of a default run."""

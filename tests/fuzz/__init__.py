@@ -1,1 +1,1 @@
-"""Hostile and damaged input of every kind: an answer each time, never a crash; bounded by counts, with fixed seeds."""
+"""Tests with hostile and damaged input, which must never cause a crash. Counts are limited, and seeds are fixed."""

@@ -1,4 +1,4 @@
-"""The real programs that tests drive: found, or the test says what is missing and how to get it."""
+"""Fixtures for real programs. If a program is missing, they skip the test and explain how to get it."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ OF_COMMIT = {
     "e79ba9fc76dd02568da737230bd5f570822fcbb9": peers.PACKAGES_OF_2_9,
     "1e8cf059e35d55c4fe1142fed41785bedf6c7246": peers.PACKAGES_OF_2_12,
 }
-"""The checkouts of Spack's packages that are not those of the release."""
+"""The checkouts of Spack's packages at other commits than the release."""
 
 
 def pytest_ignore_collect(config: pytest.Config) -> bool | None:
-    """Do not import these files for a run that leaves all their tests out."""
+    """Do not import files whose tests are all deselected."""
     named = config.getoption("markexpr") or ""
     return None if any(config.getoption(mark) or mark in named for mark in LEFT_OUT) else True
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Refuse a test without one of these marks: a run without options would never collect it."""
+    """Reject a test without one of these marks, because a run without options would never collect it."""
     if not any(item.get_closest_marker(mark) for mark in LEFT_OUT):
         raise pytest.UsageError(f"{item.nodeid} has none of the marks {', '.join(LEFT_OUT)}")
 
 
 @dataclass(frozen=True)
 class RealSpack:
-    """A Spack, its packages, and a site's, all from disk."""
+    """A Spack with its packages and the packages of a site, all on disk."""
 
     root: Path
     packages: Path
@@ -54,28 +54,28 @@ class RealSpack:
 
     @property
     def options(self) -> list[str]:
-        """What `uenvtool build` is told to use them."""
+        """Return the options of `uenvtool build` that select them."""
         return ["--spack", str(self.root), "--repo", f"builtin={self.packages}", "--repo", f"alps={self.alps}"]
 
     def checkout(self, recipe: Recipe) -> Path:
-        """The checkout of Spack's packages at the commit that the recipe pins."""
+        """Return the checkout of Spack's packages at the commit that the recipe pins."""
         own = OF_COMMIT.get(recipe.repos["builtin"].commit)
         return own.need() if own else self.packages
 
     def options_for(self, recipe: Recipe) -> list[str]:
-        """What `uenvtool build` is told to use them for a recipe."""
+        """Return the options of `uenvtool build` that select them for a recipe."""
         builtin = f"builtin={self.checkout(recipe)}"
         return ["--spack", str(self.root), "--repo", builtin, "--repo", f"alps={self.alps}"]
 
     def repositories(self, recipe: Recipe) -> dict[str, Path]:
-        """The package repositories on disk for a recipe's environment."""
+        """Return the package repositories on disk for a recipe's environment."""
         builtin = self.checkout(recipe) / "repos" / "spack_repo" / "builtin"
         return {"builtin": builtin, "alps": self.alps}
 
 
 @pytest.fixture
 def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
-    """The real Spack with its packages; skips if one is absent."""
+    """Returns the real Spack with its packages, or skips the test if one is missing."""
     if importlib.util.find_spec("clingo") is None:
         skip_without("clingo, Spack's solver", "pip install clingo")
     found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need(), peers.ALPS.need())
@@ -86,21 +86,21 @@ def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
 
 @pytest.fixture
 def spack_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give builds in this process the variables of real Spack."""
+    """Sets the variables of real Spack for builds in this process."""
     for name, value in spack_variables().items():
         monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """A Slurm of four nodes, for all tests of a module."""
+    """Starts a Slurm with four nodes for all tests of a module."""
     with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
         yield found
 
 
 @pytest.fixture
 def builder(tmp_path: Path) -> Iterator[Builder]:
-    """A buildah with a storage of its own."""
+    """Returns a buildah with its own storage."""
     made = Builder(storage(tmp_path / "buildah"))
     yield made
     made.close()

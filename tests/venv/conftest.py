@@ -1,4 +1,4 @@
-"""What overlay tests begin with: a base with a vendor's torch, and commands that have to succeed."""
+"""Fixtures of overlay tests: a base with a vendor's torch, and commands that must succeed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TORCH = "2.6.0a0+d883142"
 
 @pytest.fixture
 def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
-    """A base with a vendor's torch."""
+    """Returns a base with a vendor's torch."""
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", TORCH))
     return found
@@ -38,7 +38,7 @@ class Begun:
     copy: Path
 
     def emptied(self) -> Path:
-        """Return the directory without the files of the test before."""
+        """Return the directory after removing the files of the previous test."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         return self.folder
@@ -55,14 +55,14 @@ class Begun:
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Begun:
-    """The directory of all tests of a module that defines `tmp_path` by it."""
+    """Returns the directory of all tests of a module, which defines `tmp_path` with it."""
     folder = tmp_path_factory.mktemp("begun")
     return Begun(folder / "test", folder / "copy")
 
 
 @pytest.fixture
 def done(cli: Cli) -> Cli:
-    """Runs the command line, which has to succeed."""
+    """Runs the command line and asserts that it succeeds."""
 
     def call(*arguments: str | Path) -> Answer:
         answer = cli(*arguments)
@@ -73,5 +73,5 @@ def done(cli: Cli) -> Cli:
 
 
 def record(folder: str | Path) -> Any:
-    """The record of an overlay."""
+    """Return the record of an overlay."""
     return json.loads(Path(folder, ".uenvtool/uenvtool.json").read_text())
