@@ -1,4 +1,4 @@
-"""BuildKit of a Docker daemon that a test starts for itself, in a folder of its own, without a network of Docker's."""
+"""Runs BuildKit in a Docker daemon that a test starts in its own directory, without a Docker network."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tests.support.images import TRIED, Built
 from tests.support.needs import need, skip_without
 
 DRIVERS = ("overlay2", "vfs")
-"""How layers are stored: the second one copies all of an image for each, and works anywhere."""
+"""The storage drivers for layers. The second one copies the complete image for each layer, and works everywhere."""
 SECONDS = 60
 HOW = "apt-get install docker.io, and run as root where a daemon may mount"
 STEP = re.compile(r"^#\d+ [\d.]+ ", re.MULTILINE)
-"""What `--progress=plain` writes before a line of a step's output."""
+"""The prefix of `--progress=plain` before a line of a step's output."""
 
 
 class BuildKit:
     """Builds with `docker build`, as `tests.support.images.Builder` does with buildah."""
 
     def __init__(self, folder: Path) -> None:
-        """Skip the test if no daemon runs here, or if it may not build."""
+        """Skip the test if no daemon can run, or if it cannot build."""
         need("dockerd")
         self.folder, self.words, self.daemon = folder, ["docker"], None
         if os.geteuid() != 0:
@@ -49,7 +49,7 @@ class BuildKit:
         skip_without("dockerd that may run", HOW)
 
     def build(self, folder: Path, tag: str) -> Built:
-        """Build a folder's Containerfile with BuildKit and the cache of earlier builds."""
+        """Build the Containerfile of a directory with BuildKit and the cache of earlier builds."""
         options = ["--network=host", "--progress=plain", f"--tag={tag}", f"--file={folder}/Containerfile"]
         ran = subprocess.run(
             [*self.words, "build", *options, folder],
@@ -62,18 +62,18 @@ class BuildKit:
         return Built(ran.returncode, STEP.sub("", ran.stdout), tag)
 
     def run(self, image: str, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in a container of an image, as its entry point starts it."""
+        """Run a command in a container of an image, through the entry point."""
         words = [*self.words, "run", "--rm", "--network=none", image, *command]
         return subprocess.run(words, capture_output=True, text=True, check=False)
 
     def settings(self, image: str) -> dict[str, Any]:
-        """The configuration of an image."""
+        """Return the configuration of an image."""
         shown = subprocess.run([*self.words, "image", "inspect", image], capture_output=True, text=True, check=True)
         found: dict[str, Any] = json.loads(shown.stdout)[0]["Config"]
         return found
 
     def close(self) -> None:
-        """End the daemon, and remove what it stored."""
+        """Stop the daemon, and remove its storage."""
         if self.daemon is not None:
             self.daemon.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -119,28 +119,29 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class Meeting:
-    """Where steps of a build wait for each other, which those that run one after the other cannot.
+    """A server at which parallel build steps wait for each other. Sequential steps cannot meet.
 
-    port: on this machine. Each says its name in a line, and gets `met` when so many have, or `alone` after a minute.
+    port: on this machine. Each step sends its name in a line, and receives `met` when all have arrived, or `alone`
+    after a minute.
     """
 
     def __init__(self, port: int, server: _Server) -> None:
         self.port, self._server = port, server
 
     def expect(self, count: int) -> None:
-        """Let so many wait for each other from now on."""
+        """Set the number of steps that wait for each other."""
         self._server.barrier = threading.Barrier(count)  # type: ignore[attr-defined]
 
     @property
     def seen(self) -> list[tuple[str, str]]:
-        """Who came, and if the others were met."""
+        """Return the names of the steps, and whether they met the others."""
         found: list[tuple[str, str]] = self._server.seen  # type: ignore[attr-defined]
         return sorted(found)
 
 
 @contextlib.contextmanager
 def meeting() -> Iterator[Meeting]:
-    """A place to meet, while this lasts."""
+    """Start the server, and stop it at the end."""
     with _Server(("127.0.0.1", 0), _Meeting) as server:
         server.seen = []  # type: ignore[attr-defined]
         threading.Thread(target=server.serve_forever, daemon=True).start()

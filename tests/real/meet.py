@@ -1,4 +1,4 @@
-"""A training in small: each rank adds its number to those of all others, over sockets or by a real torch (gloo).
+"""A minimal training: the ranks compute the sum of their numbers, over sockets or with a real torch (gloo).
 
 Runs in any Python. Prints one line of JSON: the rank's environment and the sum.
 """
@@ -11,7 +11,8 @@ import time
 
 
 def by_socket(rank: int, size: int) -> int:
-    """Rank 0 listens on MASTER_ADDR and MASTER_PORT, as torch's env:// does, and tells each other rank the sum."""
+    """Let rank 0 listen on MASTER_ADDR and MASTER_PORT, as with env:// in torch, and send the sum to the other
+    ranks."""
     place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
     if rank == 0:
         server = socket.create_server(place)
@@ -34,7 +35,7 @@ def by_socket(rank: int, size: int) -> int:
 
 
 def by_torch() -> int:
-    """The same by an all-reduce of a real torch."""
+    """Compute the sum with an all-reduce of a real torch."""
     import torch
     import torch.distributed
 

@@ -1,6 +1,6 @@
-"""Run by `spack -e FOLDER python`: prints each preferred version that no package of the environment's has.
+"""Prints each preferred version that no package of the environment has. Run it with `spack -e DIRECTORY python`.
 
-Argument: the kind of CPU of the nodes, since packages may have other versions for each.
+Argument: the CPU target of the nodes, because the versions of a package can depend on it.
 """
 
 import platform

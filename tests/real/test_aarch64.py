@@ -1,6 +1,6 @@
-"""What commands do on aarch64, under user emulation: Debian's arm64 packages and wheels in a folder, by chroot.
+"""Test commands on aarch64 with user-mode emulation, in a chroot with Debian's arm64 packages and wheels.
 
-The emulator is registered in a user namespace (Linux 6.7 and newer) and is gone with it; no rights are needed.
+The emulator is registered only in a user namespace (Linux 6.7 or newer), so no root rights are needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OF_APT = """
 APT {{ Architecture "arm64"; Architectures:: "arm64"; Install-Recommends "false"; Sandbox::User ""; }};
 Dir {{ Etc::main "/dev/null"; Etc::parts "/dev/null"; Cache "{0}"; State "{0}/state"; State::status "/dev/null"; }};
 """
-"""Comes after the machine's own settings, which say where packages are and how to reach them."""
+"""The configuration after that of the machine, which selects the package mirror and proxy."""
 INSIDE = """
 mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
 cat "$1" >/proc/sys/fs/binfmt_misc/register
@@ -56,7 +56,7 @@ def run(words: Sequence[str | Path], **variables: str) -> Answer:
 
 
 def apt(conf: Path, *words: str) -> None:
-    """Run apt-get; skips the test if that says that it cannot fetch."""
+    """Run apt-get, or skip the test if apt-get cannot download."""
     answer = run(["apt-get", *words], APT_CONFIG=str(conf))
     if said := re.search(r"^[EW]: (Failed to fetch|Unable to fetch) .*", answer.stderr, re.MULTILINE):
         skip_without("Debian's packages for arm64", f"a network ({said[0]})")
@@ -65,7 +65,7 @@ def apt(conf: Path, *words: str) -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A Debian for aarch64 in a folder, and in it a folder to work in and one with the tool's packages."""
+    """A Debian for aarch64 in a directory, with a working directory and the packages of uenvtool."""
 
     root: Path
     work: Path

@@ -1,4 +1,4 @@
-"""The benchmarks run, and write what they found; how fast anything is, no test says."""
+"""Test that the benchmarks run and write their results. No test depends on speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real Spack resolves what we write: the recipes that ship, on every system they are committed for."""
+"""Test that real Spack resolves the shipped recipes on every system with a committed environment."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_committed_lock_for_rocm_is_of_one_rocm_and_without_cuda() -> None:
 
 
 def beside_the_published(committed: Path) -> list[Match]:
-    """Each published row with what a committed environment, RECIPE/SYSTEM-UARCH, has for it."""
+    """Return each row of the published table with the version in a committed environment (RECIPE/SYSTEM-UARCH)."""
     system, uarch = committed.name.rsplit("-", 1)
     environment = plan_environment(load_recipe(committed.parent.name), load_system(system), uarch)
     return compared(environment, lock_in(ROOT / "envs" / committed))

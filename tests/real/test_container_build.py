@@ -1,4 +1,4 @@
-"""Images really built by our Containerfile: a C library and a program that links it, on a small root."""
+"""Test real builds of a Containerfile, with a C library and a program that links it, on a small base image."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ image: alps
 components: {greet: 1.0, other: 1.0, shout: 1.0}
 """
 HOSTILE = "WORD=a'b \\\\\\\"c $(touch /hostile) `id` ; # <<EOF | && $HOME"
-"""An option of make, which only sets a variable, as YAML writes it between double quotes."""
+"""An option of make that only sets a variable, as a double-quoted YAML string."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
 
 
 class Project:
-    """A folder with components, sources and a recipe."""
+    """A directory with components, sources and a recipe."""
 
     def __init__(self, folder: Path, cli: Cli) -> None:
         self.folder, self.cli, self.sources = folder, cli, folder / "sources"
@@ -99,7 +99,7 @@ class Project:
         option: str = "CFLAGS=-O2",
         sha256: str = "",
     ) -> None:
-        """Write a component and its sources. sha256: a wrong checksum in place of the right one."""
+        """Write a component and its sources. sha256: a wrong checksum, if any."""
         right = archive(self.sources, f"{name}-1.0", files)
         path = self.folder / f"components/{name}.yaml"
         path.parent.mkdir(exist_ok=True)
@@ -110,13 +110,13 @@ class Project:
         )
 
     def write(self) -> Path:
-        """Run the command; the folder with the Containerfile."""
+        """Run the command, and return the directory of the Containerfile."""
         answer = self.cli("container", "greeting", "--system", "clariden", "--force")
         assert answer.code == 0, answer.stderr
         return self.folder / "containers/greeting"
 
     def built(self, builder: Builder, code: int = 0) -> Built:
-        """Build what the command writes; it ends so."""
+        """Build the output of the command, and return the result."""
         built = builder.build(self.write(), "greeting", sources=self.sources)
         assert (built.code != 0) == (code != 0), built.output
         return built

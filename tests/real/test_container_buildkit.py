@@ -1,4 +1,4 @@
-"""Our Containerfile in BuildKit: stages that do not need each other are built at the same time, and kept."""
+"""Test the Containerfile in BuildKit, which builds independent stages in parallel and caches them."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def place_to_meet() -> Iterator[Meeting]:
 
 
 def waiting(files: dict[str, str], name: str, port: int) -> dict[str, str]:
-    """A component's sources that wait for another one when they are built."""
+    """Return the sources of a component that waits for another one during its build."""
     ran = f"\t@echo 'ran: {name}'\n"
     assert ran in files["Makefile"]
     return {**files, "Makefile": files["Makefile"].replace(ran, ran + WAIT.format(port=port, name=name))}
 
 
 class Sources(Project):
-    """The same project, whose sources lie in the base: BuildKit mounts nothing into a build."""
+    """The same project with its sources in the base, because BuildKit cannot mount them."""
 
     def __init__(self, folder: Path, cli: Cli, port: int) -> None:
         super().__init__(folder, cli)
@@ -63,7 +63,7 @@ class Sources(Project):
         assert docker.build(self.folder, "localhost/with-sources:1").code == 0
 
     def recipe(self, shout: str) -> Path:
-        """Write the recipe with a version of shout; the folder to build."""
+        """Write the recipe with a version of shout, and return the directory to build."""
         text = RECIPE.replace("localhost/uenvtool-base", "localhost/with-sources").replace(
             "shout: 1.0", f"shout: {shout}"
         )

@@ -1,4 +1,4 @@
-"""A Dockerfile's ENV lines as a real builder reads them."""
+"""Test how a real builder reads the ENV lines of a Dockerfile."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("buildah")]
 
 @pytest.fixture(scope="module", autouse=True)
 def builder(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Skip where buildah may not build at all, as in some containers."""
+    """Skip the test if buildah cannot build, as in some containers."""
     try:
         built_environment(tmp_path_factory.mktemp("trial"), "ENV A=1")
     except subprocess.CalledProcessError as error:
@@ -30,7 +30,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def built_environment(folder: Path, lines: str) -> dict[str, str]:
-    """The environment of the image that a Dockerfile with those lines makes."""
+    """Return the environment of an image that is built from a Dockerfile with these lines."""
     (folder / "Dockerfile").write_text(f"FROM scratch\n{lines}\n", encoding="utf-8")
     storage = ["--root", str(folder / "root"), "--runroot", str(folder / "runroot"), "--storage-driver", "vfs"]
     made = ["buildah", *storage, "bud", "--isolation", "chroot", "--quiet", str(folder)]

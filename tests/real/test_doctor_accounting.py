@@ -1,4 +1,4 @@
-"""`uenvtool doctor --job` in a real Slurm whose accounting keeps scripts and environments."""
+"""Test `uenvtool doctor --job` in a real Slurm whose accounting stores scripts and environments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`uenvtool doctor --ranks` and `--job` in a real Slurm of four nodes."""
+"""Test `uenvtool doctor --ranks` and `--job` in a real Slurm with four nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ exec uenvtool doctor --ranks --wait 15 "$@"
 
 @pytest.fixture
 def environ(place: Path) -> dict[str, str]:
-    """The variables of a job on Clariden, with NCCL's plugin on the library path and uenvtool on PATH."""
+    """Return the variables of a job on Clariden, with NCCL's plugin on the library path and uenvtool on PATH."""
     program(place / "bin" / "uenvtool", f'PYTHONPATH={ROOT} exec {sys.executable} -m uenvtool "$@"')
     program(place / "rank.sh", RANK)
     program(place / "hanging" / "python", "exec sleep 600")
@@ -64,7 +64,7 @@ def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, enviro
 
 
 def doctor(slurm: Slurm, environ: dict[str, str], place: Path, job: str) -> tuple[int, Any]:
-    """The exit code of doctor on a job, outside of it, and its report; None if there is none."""
+    """Run doctor outside of a job, and return its exit code and its report, or None."""
     env = {name: environ[name] for name in ("PATH", "UENVTOOL_ROOT")}
     ran = slurm.run("uenvtool", "doctor", "--json", "--job", job, env=env, cwd=place)
     return ran.returncode, json.loads(ran.stdout) if ran.stdout else None

@@ -1,4 +1,4 @@
-"""What editors do with the interpreter that is named to them: a real debug adapter and a real type checker."""
+"""Test an overlay's interpreter as editors use it, with a real debug adapter and a real type checker."""
 
 from __future__ import annotations
 

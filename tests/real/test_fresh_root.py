@@ -1,4 +1,4 @@
-"""tools/fresh-root: a command on a machine on which nothing ran before."""
+"""Test tools/fresh-root, which runs a command in the state of a new machine."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ pytestmark = [
 
 
 def fresh(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command there; skips where it cannot have a root of its own."""
+    """Run a command with tools/fresh-root, or skip the test if it cannot mount."""
     done = subprocess.run([ROOT / "tools/fresh-root", *words], capture_output=True, text=True, check=False)
-    if "no root of its own" in done.stderr or "needs root, who may mount" in done.stderr:
+    if "mounts need root" in done.stderr:
         pytest.skip("needs root that may mount: run the tests as root, outside a restricted container")
     return done
 

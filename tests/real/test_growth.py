@@ -1,4 +1,4 @@
-"""A system, or a recipe of another version, is one file; and what ships prefers no version that Spack does not know."""
+"""Test that a system or a recipe for another version is one file, and that preferred versions exist in Spack."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def named(kind: Kind) -> list[str]:
 
 
 def shipped() -> list[tuple[str, str, str]]:
-    """Every recipe on every node type of every system that it says it supports."""
+    """Return every recipe with every system and node type that it supports."""
     return [
         (recipe, system, uarch)
         for recipe in named(RECIPE)
@@ -77,7 +77,7 @@ def test_no_version_is_preferred_that_spack_does_not_know(
 
 @pytest.fixture
 def growth(place: Path) -> Path:
-    """The files of tests/real/growth in the current folder, as a user's own."""
+    """Copies the files of tests/real/growth to the current directory, like a user's files."""
     shutil.copytree(GROWTH, place, dirs_exist_ok=True)
     return place
 

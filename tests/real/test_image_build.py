@@ -1,5 +1,5 @@
-"""The image of an environment that real Spack installed: mounted by the kernel, loaded by the real uenv client and
-its Slurm plugin, under a Python overlay, and as the upstream of a user's own Spack."""
+"""Test an image that real Spack built: mounted by the kernel, loaded by the real uenv client and its Slurm plugin, as
+the base of an overlay, and as the upstream of a user's own Spack."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LOOK = (
 )
 MOUNT = "/user-environment"
 OF_AN_INDEX = ("pip_", "uv_", "ssl_", "http_proxy", "https_proxy", "no_proxy")
-"""How the names of the variables begin that say how an index is reached."""
+"""The prefixes of variables that configure an index."""
 
 
 @pytest.fixture
 def image(place: Path, cli: Cli) -> Path:
-    """The image of `hello`."""
+    """Returns the image of `hello`."""
     store_of_hello(place / "store")
     answer = cli(*build_words("--store", place / "store", "-o", "hello.squashfs"))
     assert answer.code == 0, answer.stderr
@@ -41,25 +41,25 @@ def image(place: Path, cli: Cli) -> Path:
 
 
 def client_environ(**more: str) -> dict[str, str]:
-    """The variables of a shell that finds the real uenv client."""
+    """Return the variables of a shell with the real uenv client on PATH."""
     return {"PATH": f"{peers.uenv_programs()}:{os.environ['PATH']}", "HOME": os.environ["HOME"], **more}
 
 
 def run_loaded(images: str, view: str, *words: str | Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in images that the uenv client has loaded."""
+    """Run a command with images that the uenv client loads."""
     command = ["uenv", "run", images, f"--view={view}", "--", *map(str, words)]
     return subprocess.run(command, env=client_environ(**more), capture_output=True, text=True, check=False)
 
 
 def loaded(images: str, view: str, *words: str | Path, **more: str) -> str:
-    """What a command prints in images that the uenv client has loaded."""
+    """Return the output of a command with images that the uenv client loads."""
     done = run_loaded(images, view, *words, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def own_spack(image: str, views: str, place: Path) -> Callable[..., str]:
-    """Return what runs a Spack of one's own in an image that is loaded; what it prints comes back."""
+    """Return a function that runs the user's own Spack with a loaded image and returns its output."""
     scope = place / "scope"
     scope.mkdir()
     repository = peers.PACKAGES.need() / "repos" / "spack_repo" / "builtin"
@@ -139,7 +139,7 @@ def test_what_a_script_of_the_users_adds_is_loaded_with_the_view(image: Path, pl
 
 
 def image_with_modules(place: Path, cli: Cli, kind: str, name: str) -> Path:
-    """The image of `hello` with module files of one kind, of a store as an earlier run left it."""
+    """Build the image of `hello` with one kind of module files, from the store of an earlier run."""
     shutil.copytree(installed_hello().environment, place / f"environment-{name}")
     store_of_hello(place / name)
     core = ", core_compilers: [none@1]" if kind == "lmod" else ""
@@ -186,7 +186,7 @@ def test_environment_modules_load_a_package_by_its_module_file(place: Path, cli:
 
 
 def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: Path) -> None:
-    """The overlay is of einops as the index has it."""
+    """The overlay contains einops from the index."""
     index = {name: value for name, value in os.environ.items() if name.lower().startswith(OF_AN_INDEX)}
     script = place / "uenvtool"
     script.write_text(FROM_HERE)

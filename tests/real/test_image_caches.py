@@ -1,4 +1,4 @@
-"""Build caches and mirrors of real Spack: filled, taken from, absent, not trusted."""
+"""Test build caches and mirrors with real Spack: filled, used, missing and untrusted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [*MARKS, pytest.mark.xdist_group("spack")]
 
 @pytest.fixture
 def build(cli: Cli) -> Cli:
-    """Builds the image of `hello` with further words; it has to end well."""
+    """Builds the image of `hello` with additional arguments, and asserts success."""
 
     def call(*words: str | Path) -> Answer:
         answer = cli(*build_words("--json", *words))

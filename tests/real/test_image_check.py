@@ -1,4 +1,4 @@
-"""What a build needs, looked at before one by real Spack: mirrors on disk, on the web and in an object store, a key."""
+"""Test `image build --check` with real Spack: mirrors on disk, on the web and in an object store, and a key."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "a-secret-that-nobody-prints"
 
 
 class Bucket(Quiet):
-    """An object store with one bucket, which lists nothing; who signs with another id than this is refused."""
+    """An object store with one empty bucket, which rejects requests that are signed with another ID."""
 
     def do_GET(self) -> None:
         is_known = "Credential=known/" in self.headers.get("Authorization", "")
@@ -42,7 +42,7 @@ class Bucket(Quiet):
 
 @pytest.fixture
 def check(cli: Cli, mount_points: tuple[Path, ...]) -> Cli:
-    """Checks what a build of `hello` needs, with further words."""
+    """Checks the requirements of a build of `hello`, with additional arguments."""
     spack, packages = peers.SPACK.need(), peers.PACKAGES.need()
     need("mksquashfs")
     words = ("image", "build", "hello", "--check", "--spack", spack, "--repo", f"builtin={packages}")

@@ -1,4 +1,4 @@
-"""`uenvtool image`: what an image holds, whether it is right, and how two differ, on images of the real mksquashfs."""
+"""Test `uenvtool image show`, `verify` and `sbom` and `uenvtool diff` with images of the real mksquashfs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DATA_BYTES = 1_000_000
 
 
 def overlay(place: Path, version: str = "1.0") -> Path:
-    """A packed overlay with one package, whose files its RECORD lists."""
+    """Returns a packed overlay with one package, whose RECORD lists its files."""
     folder = place / f"v{version}"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     files = {
@@ -51,7 +51,7 @@ def uenv(
     installs: Mapping[str, object] | None = None,
     extra: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """An image as Spack makes one: a store with its database, a view of symlinks, metadata."""
+    """Returns an image like Spack's, with a store and its database, a view of symbolic links, and metadata."""
     source = place / "source"
     prefix = "linux-zen/zlib-ng-2.0-" + "a" * 32
     view = UenvView(
@@ -85,13 +85,13 @@ def uenv(
 
 
 def found_in(cli: Cli, verb: str, *words: str | Path) -> Any:
-    """What `image show` or `image verify` says of one image, as data."""
+    """Return the JSON of `image show` or `image verify` for one image."""
     [found] = json.loads(cli("image", verb, *words, "--json").stdout)
     return found
 
 
 def bill_of(cli: Cli, path: Path) -> Any:
-    """The bill of materials of an image or a lock, which is valid and the same each time."""
+    """Return the bill of materials of an image or a lock, after a test that it is valid and reproducible."""
     text = cli("image", "sbom", path).stdout
     assert cli("image", "sbom", path).stdout == text
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
@@ -100,7 +100,7 @@ def bill_of(cli: Cli, path: Path) -> Any:
 
 @pytest.fixture
 def libraries(place: Path) -> dict[str, bytes]:
-    """Two libraries by their names, of which the second needs the first."""
+    """Build two libraries, of which the second needs the first."""
     need("gcc")
     (place / "code.c").write_text("int f(void) { return 1; }\n")
     build = ["gcc", "-shared", "-fPIC", "code.c", "-o"]
@@ -131,7 +131,7 @@ def test_an_overlay_is_shown_with_its_package_view_and_variables(place: Path, cl
 
 
 def test_a_store_of_spacks_is_shown_by_its_database(place: Path, cli: Cli) -> None:
-    """A compiler that is built is there once more as the external that others are built with; it is one package."""
+    """A compiler that Spack built also appears as an external compiler, but counts as one package."""
     gcc = {"name": "gcc", "version": "13.4.0", "dependencies": []}
     more = {
         "c" * 32: {"spec": gcc, "path": "/u/compilers/gcc", "installed": True},
@@ -182,7 +182,7 @@ def test_a_view_that_does_not_exist_is_wrong(place: Path, cli: Cli) -> None:
 
 
 def test_a_folder_of_the_build_that_a_file_names_is_wrong(place: Path, cli: Cli) -> None:
-    """Also where it begins in one piece of a file and ends in the next."""
+    """The path may also begin in one chunk of a file and end in the next."""
     text = b"/scratch/me/spack-stage-zlib/src"
     extra = {f"config/{at}": b"a" * ((1 << 20) - at) + text for at in (0, 1, 13, 20, len(text))}
     image = uenv(place, extra={**extra, "y": b"/home/me2"})
@@ -246,7 +246,7 @@ def test_a_package_in_a_view_of_symlinks_counts_once(place: Path, cli: Cli) -> N
 
 
 def test_a_library_that_nobody_has_is_wrong_in_a_uenv(place: Path, cli: Cli, libraries: dict[str, bytes]) -> None:
-    """One that is only a symlink to nowhere is not there either."""
+    """A broken symbolic link counts as missing."""
     alone = found_in(cli, "verify", uenv(place, extra={"lib/libouter.so": libraries["libouter.so"]}))["problems"]
     (place / "source" / "lib" / "libinner.so").symlink_to("/u/gone/libinner.so")
     linked = found_in(cli, "verify", uenv(place))["problems"]
@@ -268,9 +268,10 @@ def test_the_sum_of_the_tree_does_not_depend_on_the_compression(place: Path, cli
 
 
 def test_links_attributes_and_odd_names_are_read_past(place: Path, cli: Cli) -> None:
-    """What stands in the list of an image beside a line for each name is not taken for a name.
+    """Only the lines for names in an image's listing are treated as names.
 
-    A symlink's target can have a line that looks as one of unsquashfs's own; what is behind it would be read as that.
+    The target of a symbolic link can contain a line that looks like a line of unsquashfs, and the rest would be
+    misread.
     """
     uenv(place, extra={"a\nb": b"1", "c d": b"2", "z": b"/dev/shm/uenvtool-1/x"})
     source = place / "source"

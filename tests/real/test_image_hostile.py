@@ -1,5 +1,5 @@
-"""Images of packages and caches that are not to be trusted, by real Spack: what a build may write, whose signature
-counts, a store that takes no writes."""
+"""Test untrusted packages and caches with real Spack: the paths that a build can write, trusted signatures, and a
+read-only store."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Build = Cli
 
 
 def resolved() -> Path:
-    """The environment of the recipe, resolved once; do not change it."""
+    """Return the environment of the recipe, which is resolved once. Do not change it."""
     spack, packages = peers.SPACK.need(), peers.PACKAGES.need()
     repos = json.dumps(yaml.safe_load((ROOT / "recipes" / "hello" / "recipe.yaml").read_text())["repos"])
 
@@ -81,7 +81,7 @@ def resolved() -> Path:
 
 @pytest.fixture
 def build(cli: Cli, place: Path) -> Build:
-    """Builds the image of one small package; `more` are lines of Python that end its installation."""
+    """Builds the image of one small package. more: lines of Python at the end of its installation."""
     shutil.copytree(resolved(), place / "small", symlinks=True)
     [package] = place.glob("small/**/greeting/package.py")
 
@@ -95,7 +95,7 @@ def build(cli: Cli, place: Path) -> Build:
 
 @pytest.fixture
 def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
-    """Makes Spack use the keys of one person, who has one of their own and trusts no other."""
+    """Makes Spack use the keys of a user who has one own key and trusts no other key."""
     gpg = need("gpg")
     folders = []
 

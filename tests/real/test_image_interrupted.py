@@ -1,4 +1,4 @@
-"""A build of an image that is killed, fails or has no space: the next run ends with the same image."""
+"""Test that an image build that was killed, failed or ran out of space continues and gives the same image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KILLS = 20
 
 @pytest.fixture
 def cache(cli: Cli, place: Path) -> Path:
-    """A build cache with the packages of `hello`; its image is whole.squashfs."""
+    """Returns a build cache with the packages of `hello`, whose image is whole.squashfs."""
     filled = store_of_hello(place / "filled")
     words = build_words("--store", filled, "-o", "whole.squashfs", "--push", place / "cache", "--unsigned")
     assert cli(*words).code == 0
@@ -44,7 +44,7 @@ def started(*words: str | Path) -> subprocess.Popen[str]:
 
 
 def registered(store: Path) -> Iterator[Path]:
-    """The prefixes of packages that Spack's database has, outside of the mount point."""
+    """Return the package prefixes in Spack's database that are outside of the mount point."""
     database = json.loads((store / ".spack-db" / "index.json").read_text())["database"]["installs"]
     for row in database.values():
         if row["installed"] and row["path"].startswith("/user-environment/"):
@@ -84,7 +84,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_image(cache: Path, place
 
 
 def test_a_package_that_does_not_build_is_named_with_the_end_of_its_log(place: Path) -> None:
-    """A compiler is killed in the middle, as the kernel does without memory; the next run goes on."""
+    """A compiler is killed, as by the kernel without memory, and the next run continues."""
     words = ("--store", place / "store", "-o", place / "image.squashfs")
     with started(*words) as run:
         while run.poll() is None and not killed("make", below=run.pid):
@@ -106,7 +106,7 @@ def test_a_package_that_does_not_build_is_named_with_the_end_of_its_log(place: P
 
 
 def killed(name: str, *, below: int) -> bool:
-    """Kill a process of this name among the descendants of a process, if there is one."""
+    """Kill a descendant of a process that has this name, if any."""
     parents, names = {}, {}
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:

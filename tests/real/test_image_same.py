@@ -1,4 +1,4 @@
-"""One lock gives one image: of a store that others used and of a fresh one, made by root and by an ordinary user."""
+"""Test that a lock always gives the same image, from a used or new store, and as root or an ordinary user."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from uenvtool.cli import run
 
 pytestmark = MARKS
 ROOTS = ("zlib-ng", "py-six")
-"""A library in C, and a package of Python, with what it takes to install it: pip, setuptools, wheel."""
+"""A C library, and a Python package with the packages that install it: pip, setuptools and wheel."""
 
 
 def small_environment(folder: Path) -> Path:
-    """The environment of `hello` cut down to ROOTS: another lock, whose packages are the same ones."""
+    """Return the environment of `hello` with only ROOTS, which is another lock with the same packages."""
     whole = installed_hello().environment
     folder.mkdir()
     lock = json.loads((whole / "spack.lock").read_text())
@@ -44,14 +44,14 @@ def small_environment(folder: Path) -> Path:
 
 
 def words(environment: Path, store: Path, image: Path, spack: Path) -> list[str]:
-    """The words behind `uenvtool` that build the image of an environment."""
+    """Return the arguments that build the image of an environment."""
     options = ["--spack", spack, "--repo", f"builtin={peers.PACKAGES.need()}", "--mirror", peers.SOURCES.need()]
     return [str(word) for word in ("image", "build", environment, *options, "--store", store, "-o", image)]
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that every user can enter."""
+    """Returns a directory that every user can enter."""
     with public_folder() as folder:
         yield folder
 

@@ -1,7 +1,7 @@
-"""Two environments and the compilers of one, in one image: resolved, built and loaded by the real programs.
+"""Test one image with two environments and the compilers of one of them, with real programs.
 
-GCC and LLVM take hours to build. So packages of their names install programs, compiled by the compiler that is to build
-them, which start the system's.
+GCC and LLVM take hours to build. Instead, packages of the same names install programs that start the system's
+compilers.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_each_view_of_one_image_has_its_environment_and_its_compilers_compile(
 
 
 def own_spack_builds_on(image: str, place: Path) -> None:
-    """Have a Spack of one's own see the compilers of an image, and build nothing that the image has of one."""
+    """Test that the user's own Spack finds the compilers of an image and builds no package that it contains."""
     run = own_spack(image, "spack", place)
     assert {"gcc@12.4.0", "llvm@14.0.6"} <= {word for word in run("compilers").split() if "@" in word}
     planned = run("spec", "--install-status", "zlib-ng@2.2.2 %llvm")

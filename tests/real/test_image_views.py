@@ -1,4 +1,4 @@
-"""An image with two builds of one package, which views tell apart: resolved, built and loaded by the real programs."""
+"""Test an image with two builds of one package in different views, with real programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real Spack installs a shipped recipe from our lock; what was installed is then looked at, file by file."""
+"""Test that real Spack installs a shipped recipe from its lock, and check each installed file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OF_GLIBC = re.compile(r"(ld-linux[\w-]*|libc|libm|libdl|librt|libpthread|libutil
 
 @dataclass(frozen=True, kw_only=True)
 class Elf:
-    """A compiled file. needed: names of libraries. run_paths: folders where the loader looks for them."""
+    """A compiled file. needed: names of libraries. run_paths: directories that the loader searches."""
 
     path: Path
     needed: tuple[str, ...]
@@ -39,7 +39,7 @@ class Elf:
 
 
 def elf_files(folder: Path) -> list[Elf]:
-    """Every dynamically linked file below a folder; symlinks are left out."""
+    """Yield every dynamically linked file in a directory, without symbolic links."""
     found = []
     for path in sorted(folder.rglob("*")):
         if path.is_symlink() or not path.is_file() or path.stat().st_size < 64:
@@ -64,7 +64,7 @@ def hello(monkeypatch: pytest.MonkeyPatch) -> Installed:
 
 
 def outside(path: str, store: Path) -> Path:
-    """Where a path below the mount point lies in the store."""
+    """Return the path in the store for a path below the mount point."""
     return store / Path(path).relative_to(MOUNT)
 
 
@@ -120,5 +120,5 @@ def test_the_programs_and_the_extension_run_at_the_mount_point(hello: Installed)
 
 
 def march(target: archspec.cpu.Microarchitecture) -> str:
-    """What GCC calls a target."""
+    """Return GCC's name of a CPU target."""
     return str(target.optimization_flags("gcc", "12.2.0")).split("-march=")[1].split()[0]

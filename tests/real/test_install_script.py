@@ -1,4 +1,4 @@
-"""tools/install: on an old Python, without a network, over a dead environment; everything undone leaves nothing."""
+"""Test tools/install with an old Python, without a network, and over a broken environment, and --uninstall."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shell beside a rank of a running job of a real Slurm: its node, variables and folder, its uenv."""
+"""Test `uenvtool attach` in a real Slurm: the node, variables, directory and uenv of a running rank."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture(scope="module")
 def job(world: World, slurm: Slurm) -> Iterator[str]:
-    """A job of two nodes of four ranks each in a uenv, all of which wait."""
+    """Starts a job with two nodes of four waiting ranks each, in a uenv."""
     ready = world.folder / "ready"
     ready.mkdir()
     (world.folder / "waits.py").write_text(WAITS)

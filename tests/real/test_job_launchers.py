@@ -1,4 +1,4 @@
-"""Training code as people write it, through the jobs of `uenvtool job` in a real Slurm: two nodes of four ranks.
+"""Test typical training code in jobs of `uenvtool job` in a real Slurm, with two nodes of four ranks.
 
 Each rank has a real torch (gloo) and a CUDA that counts its devices as the real one does.
 """
@@ -107,7 +107,7 @@ ARGS=(
 )
 torchrun ${ARGS[@]} train.py
 """
-"""As the examples of Megatron-LM have it."""
+"""The launch command in the examples of Megatron-LM."""
 FIRST = "set_device(LOCAL_RANK), DDP"
 RUN = {
     FIRST: (DDP, "python train.py", ()),
@@ -138,7 +138,7 @@ PACKAGES = {
 
 
 def run(site: Site, place: Path, case: str) -> tuple[int, str]:
-    """Submit the job of a case; its exit code and output."""
+    """Submit the job of a case, and return its exit code and output."""
     program, command, options = RUN[case]
     python = torch_python()
     for package in (package for word, package in PACKAGES.items() if word in case):

@@ -1,4 +1,4 @@
-"""The scripts of docs/jobs.md, as they stand there, in jobs of a real Slurm of four nodes."""
+"""Test the unchanged scripts of docs/jobs.md in jobs of a real Slurm with four nodes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ SCRIPTS = {
 
 
 def put(place: Path, **texts: str) -> None:
-    """Write scripts of the page by their names, and files by theirs."""
+    """Write scripts of the page, and other files, under their names."""
     for name, text in {**SCRIPTS, **{name.replace("_py", ".py"): text for name, text in texts.items()}}.items():
         (place / name).write_text(text)
 
 
 def beside_torch(name: str, how: str) -> Path:
-    """Return the folder of the test's torch, where a program lies too."""
+    """Return the directory of the test's torch, or skip the test if a program is missing there."""
     folder = Path(torch_python()).parent
     if not (folder / name).exists():
-        skip_without(f"{name} beside torch", how)
+        skip_without(f"{name} in the environment of torch", how)
     return folder
 
 
@@ -73,7 +73,7 @@ def test_a_snapshot_keeps_the_code_of_a_job_that_waits(site: Site, place: Path) 
 
 
 def attach(port: int) -> None:
-    """Do what an editor does that attaches to debugpy: the start of the Debug Adapter Protocol."""
+    """Attach to debugpy as an editor does, with the first messages of the Debug Adapter Protocol."""
     with socket.create_connection(("127.0.0.1", port), timeout=600) as peer, peer.makefile("rwb") as stream:
         for number, (name, awaited, arguments) in enumerate(
             [

@@ -1,4 +1,4 @@
-"""Jobs of `uenvtool job` through the real sbatch of a Slurm of four nodes: two nodes, four ranks on each."""
+"""Test jobs of `uenvtool job` in a real Slurm with four nodes, on two nodes with four ranks each."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ RANKS = 8
 
 
 class Site:
-    """A system whose jobs the test's Slurm takes: that of clariden, with Apptainer's place taken by `env`."""
+    """A system whose jobs the test's Slurm accepts: clariden, with `env` instead of Apptainer."""
 
     def __init__(self, slurm: Slurm, cli: Cli, place: Path) -> None:
         self.slurm, self.cli, self.place = slurm, cli, place
         self.place.chmod(0o755)
 
     def job(self, *words: str, options: tuple[str, ...] = ()) -> Path:
-        """A job of the launcher's own lines; without the uenv plugin, whose options sbatch does not know."""
+        """Return a job without the options of the uenv plugin, which the test's sbatch does not have."""
         answer = self.cli(
             "job", "--system", "clariden", "--account", "a", "--image", "mine/v1.0:v1", "--time", "30",
             "-o", "job.sh", *options, "--", *words,
@@ -46,7 +46,7 @@ class Site:
         return path
 
     def run(self, path: Path, *more: str, env: dict[str, str] | None = None) -> tuple[int, str]:
-        """Submit a job and wait for its end: the exit code and what its ranks wrote."""
+        """Submit a job, wait for its end, and return the exit code and the output of its ranks."""
         sent = self.slurm.submit(*more, str(path), cwd=self.place, env=env, timeout=1200)
         return sent.returncode, sent.stderr + self.written()
 
@@ -61,7 +61,7 @@ def site(slurm: Slurm, cli: Cli, place: Path) -> Site:
 
 
 def said(output: str) -> list[dict[str, str]]:
-    """What the ranks said of themselves, without the labels of `srun -l`."""
+    """Return the output of the ranks without the labels of `srun -l`."""
     lines = [line[line.index("{") :] for line in output.splitlines() if "{" in line and '"RANK"' in line]
     return sorted((json.loads(line) for line in lines), key=lambda env: int(env["RANK"]))
 
@@ -80,7 +80,7 @@ def test_the_ranks_of_srun_meet(site: Site) -> None:
 
 
 def on_frontier(site: Site, cli: Cli, *words: str) -> tuple[int, str]:
-    """Run a job for two nodes of Frontier, less what the test's Slurm lacks; nothing stays on a node's disk."""
+    """Run a job for two nodes of Frontier without unsupported options, and test that the nodes' disks are empty."""
     (site.place / "job.sh").write_text(of_frontier(cli, *words))
     code, output = site.run(site.place / "job.sh", env={"USER": "root"})
     assert left_on_disks(site) == ""
@@ -103,7 +103,7 @@ UNPACK = 'echo "unpacked on $SLURMD_NODENAME in $(dirname "$(dirname "$0")")"'
 
 
 def archive_of(place: Path, programs: dict[str, str]) -> None:
-    """Write env.tar.gz, an environment with these programs."""
+    """Write env.tar.gz, which is an environment with these programs."""
     for name, text in programs.items():
         program(place / "env" / "bin" / name, text)
     with tarfile.open(place / "env.tar.gz", "w:gz") as archive:
@@ -298,7 +298,7 @@ def runs(place: Path) -> int:
 
 
 def started(site: Site, number: str) -> int:
-    """How many runs a job has begun; one that is queued again begins now and not after Slurm's two minutes."""
+    """Return the number of runs of a job, after starting a requeued job without Slurm's delay of two minutes."""
     site.slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now")
     return runs(site.place)
 
@@ -309,7 +309,7 @@ def steps(place: Path) -> list[str]:
 
 @pytest.mark.parametrize("by", sampled(["srun by scancel", "torchrun by scancel", "srun by its limit"]))
 def test_a_training_that_is_told_of_its_end_is_done_after_three_runs(site: Site, place: Path, by: str) -> None:
-    """By its limit, Slurm itself sends the signal: two minutes later than it looks at it."""
+    """With "by its limit", Slurm itself sends the signal, which can take two minutes."""
     launcher = by.partition(" ")[0]
     (place / "train.py").write_text(STEPS)
     python = torch_python() if launcher == "torchrun" else sys.executable

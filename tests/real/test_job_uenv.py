@@ -1,4 +1,4 @@
-"""Jobs of `uenvtool job` with the real uenv client and its plugin in a real Slurm: base, overlay, staged images."""
+"""Test jobs with the real uenv client and its plugin in a real Slurm: base, overlay and staged images."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 
 def submitted(world: World, slurm: Slurm, command: str) -> tuple[int, str]:
-    """Write a job by a command line and run it through sbatch: its exit code, and what it and its ranks wrote."""
+    """Write a job, run it with sbatch, and return its exit code and the output of the job and its ranks."""
     wrote = world.run(command)
     assert wrote.returncode == 0, wrote.stderr
     return world.submit(slurm, (world.folder / "train.sh").read_text())

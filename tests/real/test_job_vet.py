@@ -1,4 +1,4 @@
-"""The nodes that `uenvtool job --vet --spare 1` looks at before training starts, in a real Slurm of four nodes."""
+"""Test the nodes that `uenvtool job --vet --spare 1` excludes, in a real Slurm with four nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ esac
 
 
 def run(site: Site, *options: str, python: str = "exit 3", **env: str) -> tuple[int, str]:
-    """Run a training on good nodes of n1 to n3, with stand-ins for nvidia-smi and the python of the network test."""
+    """Run a training on the good nodes of n1 to n3, with stand-ins for nvidia-smi and the network test's python."""
     program(site.place / "bin" / "python", python)
     folder = program(site.place / "bin" / "nvidia-smi", NVIDIA_SMI).parent
     path = site.job(sys.executable, str(MEET), options=(*options, "--option", "--nodelist=n[1-3]"))

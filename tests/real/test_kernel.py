@@ -1,4 +1,4 @@
-"""A notebook runs in a packed and a loose overlay, through a kernel that loads the base with the real uenv client."""
+"""Test notebooks in a packed and an unpacked overlay, with a kernel that loads the base with the real uenv client."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ print(notebook.cells[0].outputs[0]["text"])
 
 
 def get_ipykernel(folder: Path, version: str) -> None:
-    """Have the wheels of ipykernel for that Python in a folder; skips where NOTEBOOK or an index cannot be had."""
+    """Download the wheels of ipykernel for a Python, or skip the test without NOTEBOOK or an index."""
     if find_spec("nbclient") is None:
         skip_without("a client of notebooks", "pip install nbclient ipykernel")
     words = [sys.executable, "-m", "pip", "download", "-q", "-d", folder, "--python-version", version]
@@ -45,7 +45,7 @@ def get_ipykernel(folder: Path, version: str) -> None:
 
 @pytest.fixture
 def with_ipykernel(stack: Stack) -> Stack:
-    """The wheels of ipykernel are to be had, as from an index."""
+    """Provides the wheels of ipykernel like an index."""
     get_ipykernel(stack.wheels, newest())
     return stack
 

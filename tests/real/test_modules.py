@@ -1,4 +1,4 @@
-"""The lines of jobs that load the site's modules, run by a real Lmod or the Tcl modules."""
+"""Test the lines of jobs that load modules, with real Lmod or Tcl modules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def init() -> Path:
 
 
 def loading(cli: Cli, system: str, runtime: str) -> str:
-    """The lines of a job that load modules."""
+    """Return the lines of a job that load modules."""
     image = ("--image", "docker://nvcr.io/a:1") if runtime in ("apptainer", "singularity") else ()
     answer = cli(
         "job", "-s", system, "--runtime", runtime, "-A", "p", "--time", "9", *image, "--", "bin/python", "t.py"
@@ -42,7 +42,7 @@ def loading(cli: Cli, system: str, runtime: str) -> str:
 
 
 def site(lines: str, folder: Path) -> str:
-    """Make a site that has what the lines load, in one folder; gives the lines for it."""
+    """Create the modules that the lines load in one directory, and return the lines for it."""
     for name in re.findall(r"(?m)^module load (\S+)$", lines):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def site(lines: str, folder: Path) -> str:
 
 
 def run(init: Path, lines: str, folder: Path, default: str = "") -> subprocess.CompletedProcess[str]:
-    """Run lines at a site with that folder of modules; default: the module that its users have from login on."""
+    """Run lines with a directory of modules. default: the module that is loaded at login."""
     script = f'. {init}\nset -e\n{lines}echo "seen=$SEEN stale=$STALE"\n'
     bare = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "MODULEPATH": str(folder)}
     bare["__MODULES_LMINIT"] = f"module use --append {folder}" + (default and f":module load {default}")  # Tcl's

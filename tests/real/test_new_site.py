@@ -1,4 +1,4 @@
-"""docs/new-site.md, its part on images, word by word: real Spack resolves what stands there."""
+"""Test that real Spack resolves the examples on images in docs/new-site.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`uenvtool venv` and `kernel` in a real container: the image has no uenvtool, the folder with it is mounted.
+"""Test `uenvtool venv` and `kernel` in a real container that mounts the directory of uenvtool.
 
 buildah stands in for the Container Engine and, by a program of that name, for Apptainer.
 """
@@ -38,7 +38,7 @@ CELL = (
 
 @pytest.fixture
 def engine(builder: Builder, no_base: None, tmp_path: Path, place: Path) -> Iterator[Callable[..., Path]]:
-    """Makes a program that runs a command in a container whose Debian has a torch, with further variables.
+    """Returns a program that runs a command in a Debian container with torch, with additional variables.
 
     Packages come from the folder `wheels`, which has `tool` and a newer torch.
     """
@@ -61,7 +61,7 @@ def engine(builder: Builder, no_base: None, tmp_path: Path, place: Path) -> Iter
 
 
 def run(*words: str | Path, env: dict[str, str] | None = None) -> str:
-    """What a command prints that must not fail."""
+    """Return the output of a command that must succeed."""
     ran = subprocess.run(list(map(str, words)), env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.strip()

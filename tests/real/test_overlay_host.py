@@ -1,4 +1,4 @@
-"""Overlays on what the host has: an environment in conda's layout, and the Python of a module, to their end."""
+"""Test complete runs of overlays on a base with conda's layout and on the Python of a module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print("rank", os.environ.get("RANK"), tool.__version__, inbase.__version__, torc
 
 
 def fill(here: BaseHere, wheels: Path) -> None:
-    """Give a base torch as conda-forge numbers it, tool 1 and inbase 1; tool 2, which wants torch, can be installed."""
+    """Add torch with conda-forge's version, tool 1 and inbase 1 to a base, and provide tool 2, which needs torch."""
     look = [here.python, "-c", "import site; print(site.getsitepackages())"]
     if str(here.site) not in subprocess.run(look, capture_output=True, text=True, check=True).stdout:
         skip_without("a Python that looks into site-packages, as Debian's own does not", "`pyenv install 3.12`")

@@ -1,4 +1,4 @@
-"""A packed overlay, mounted for real: it wins over its base at any mount point, and comes from one command."""
+"""Test a mounted packed overlay, which has priority over its base at any mount point."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, *needs("mksquashfs")]
 
 @pytest.fixture
 def stack(loaded: Loaded, wheels: Path) -> Callable[..., BaseHere]:
-    """Loads a base with tool 1, inbase 1 and a torch that starts workers; tool 2 can be installed."""
+    """Loads a base with tool 1, inbase 1 and a torch that starts workers, and provides tool 2."""
 
     def load(layout: str, version: str | None = None) -> BaseHere:
         here = loaded(layout, version)

@@ -1,4 +1,4 @@
-"""Real packages on a base that holds a torch: what is installed, and that all of it fits, as pip sees it."""
+"""Test real packages on a base with torch, and whether `pip check` accepts the result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FORBIDDEN = re.compile(r"(torch|triton|pytorch_triton|nvidia_.*|cuda_.*)-[0-9]")
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> BaseHere:
-    """A base as a vendor ships it: numpy 1, libraries, and a stand-in torch with the real one's metadata."""
+    """Returns a base like a vendor's: numpy 1, libraries, and a stand-in for torch with the real metadata."""
     version = "3.12" if "3.12" in pythons() else newest()  # for 3.12 every package here has wheels
     folder = tmp_path_factory.mktemp("stack")
     here = base(folder, "pythonpath", pythons()[version], version)
@@ -60,7 +60,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> BaseHere:
 
 @pytest.fixture
 def of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Packages come from the index of whoever runs the tests; that nothing is written to their home, others test."""
+    """Uses the package index of the user who runs the tests."""
     for name, value in {**SETTINGS, "HOME": str(REAL_HOME)}.items():
         monkeypatch.setenv(name, value)
 
@@ -73,7 +73,7 @@ def loaded_stack(stack: BaseHere, of_the_user: None, monkeypatch: pytest.MonkeyP
 
 
 def installed(answer: Answer, place: Path) -> list[str]:
-    """What an answer has put into the overlay v; that brings no torch."""
+    """Return the packages that a command installed into the overlay v, after a test that torch is not among them."""
     if answer.code != 0:
         fail_or_skip_without_index(answer.stderr)
     found = [path.name for path in place.glob("v/lib/python3*/site-packages/*.dist-info")]
@@ -105,7 +105,7 @@ def test_a_real_set_fits_its_base_and_brings_no_second_torch(
 
 
 def unmet_by_pip(folder: Path, env: dict[str, str]) -> list[str]:
-    """What `pip check` of the base's Python says through the overlay, less what is of the vendor's torch."""
+    """Return the output of `pip check` in the overlay, without the lines on the vendor's torch."""
     pip = next(iter(Path(sys.prefix).glob("lib/python3*/site-packages/pip")), None)
     if pip is None:
         skip_without("pip", "python -m ensurepip")

@@ -1,4 +1,4 @@
-"""Real Spack resolves for a node that this machine is not: as it would there, and as any user."""
+"""Test that real Spack resolves for a node on another machine as it would on the node, and as any user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lock_in(folder: Path | str) -> Lock:
 
 
 def resolved_by_spack_alone(real_spack: RealSpack) -> Lock:
-    """The lock of `hello` for this machine as Spack makes it, which asks the machine and its compiler."""
+    """Return the lock of `hello` that Spack itself creates for this machine and its compiler."""
     recipe = load_recipe("hello")
     choice = choose(recipe, "local", None)
     environment = plan_environment(recipe, choice.system, choice.uarch)

@@ -1,4 +1,4 @@
-"""uenvtool.pyz: built from an index, run where nothing is: an empty home, no network, a /tmp that takes nothing."""
+"""Test uenvtool.pyz in an empty home directory, without a network, and with a read-only /tmp."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.samples import sampled
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("single-file"), *needs("unshare", "mount")]
 WHEELS = CACHE / "wheels-of-single-file"
-"""Those of an earlier run are not downloaded again."""
+"""The wheels of an earlier run, which are not downloaded again."""
 BARE = "mount -t tmpfs -o ro,noexec tmpfs /tmp 2>/dev/null && exec setpriv --bounding-set=-all -- "
 
 
@@ -50,13 +50,13 @@ def run(words: list[str | Path], **env: str) -> subprocess.CompletedProcess[str]
 
 @dataclass(frozen=True)
 class Bare:
-    """The file in an empty home, which is outside of /tmp."""
+    """The file in an empty home directory outside of /tmp."""
 
     home: Path
     file: Path
 
     def run(self, *words: str | Path, python: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run it with an empty environment, without a network, with a read-only /tmp that runs nothing."""
+        """Run the file with an empty environment, without a network, and with a read-only noexec /tmp."""
         inside = ["unshare", "--mount", "--net", "--map-root-user", "bash", "-c", f'{BARE} "$@"', "bash"]
         first = f"{python.parent}:" if python else ""
         return run([*inside, self.file, *words], HOME=str(self.home), PATH=f"{first}/usr/bin:/bin")

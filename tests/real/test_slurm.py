@@ -1,4 +1,4 @@
-"""Activation in the jobs and steps of a real Slurm."""
+"""Test activation scripts in jobs and steps of a real Slurm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""
 SCRIPT = ROOT / "activate" / "clariden.sh"
 UENV = {"UENV_VIEW": "/nowhere:pytorch:default", "UENVTOOL_ROOT": "/nowhere"}
-"""A loaded uenv; this machine may be a container itself."""
+"""The variables of a loaded uenv, even if this machine is a container."""
 
 BATCH = """\
 #!{shell}

@@ -1,4 +1,4 @@
-"""Our reading of specs and versions agrees with real Spack's."""
+"""Test that uenvtool parses specs and versions like real Spack."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPECS = [
     *["hdf5 x= y=z", "hdf5@2:1", "hdf5@1:2:3", "hdf5 %[colour=red]gcc", "hdf5 /a /b"],
     "hdf5 cflags='-O2' cflags='-g'",
 ]
-"""Specs that once were read another way than Spack reads them, beside usual ones."""
+"""Usual specs, and specs that uenvtool once parsed differently from Spack."""
 ODD = {
     *["hdf5 os=sles15 target=neoverse_v2", "hdf5 cflags='-O2' cflags='-g'", "hdf5/abcdef", "hdf5 /a /b"],
     *["builtin.hdf5", ""],
@@ -68,7 +68,7 @@ json.dump(answer, open(sys.argv[2], "w"))
 def ask_spack(
     spack: RealSpack, place: Path, versions: list[str], constraints: list[str], specs: list[str]
 ) -> dict[str, Any]:
-    """What Spack's own classes answer; a spec that it refuses is None."""
+    """Return the results of Spack's own classes, with None for an invalid spec."""
     (place / "ask.py").write_text(ASK)
     (place / "asked.json").write_text(json.dumps([versions, constraints, specs]))
     (place / "spack.yaml").write_text(f"spack: {{specs: [], repos: {{builtin: {spack.builtin}}}}}\n")
@@ -115,7 +115,7 @@ KEYS = ["api", "cuda_arch", "target", "os", "arch", "cflags", "namespace", "when
 
 
 def generated(count: int, seed: int = 11) -> list[str]:
-    """Specs and near-specs: pieces of the grammar in any order, and one character more or less in some."""
+    """Return random specs from parts of the grammar, some of them with one character added or removed."""
     chance = random.Random(seed)
     pick = chance.choice
 
@@ -161,7 +161,7 @@ def test_no_spec_that_spack_takes_is_refused(real_spack: RealSpack, place: Path)
 
 
 def _ours(text: str) -> list[object] | None:
-    """The package and the variants; None if it is no spec."""
+    """Return the package and the variants, or None for an invalid spec."""
     try:
         spec = parse_spec(text)
     except SpecSyntaxError:

@@ -1,4 +1,4 @@
-"""Images by the real squashfs-tools: the same bytes each time, mounted and run, read back, never half written."""
+"""Test images of the real squashfs-tools: reproducible, mounted, read back and never incomplete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RECORD = {
 
 
 def environment(folder: Path) -> Path:
-    """A virtual environment with a package, as another tool would have made it: nothing is compiled."""
+    """Returns a virtual environment of another tool with a package and without bytecode."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python3.*/site-packages"))
     modules = {
@@ -68,7 +68,7 @@ def sha256(path: Path) -> str:
 
 
 def strays(folder: Path) -> list[str]:
-    """What a run has left beside its target."""
+    """Return the files that a run has left next to its target."""
     return [path.name for path in folder.iterdir() if path.name.endswith(WORK_SUFFIX)]
 
 
@@ -118,7 +118,7 @@ def test_the_image_is_a_uenv_with_its_records_and_says_what_it_is(image: Path) -
 
 
 def test_the_same_content_gives_the_same_bytes(venv: Path, image: Path, tmp_path: Path) -> None:
-    """Two folders, two runs, other times, another umask, loosely compiled before, another number of workers."""
+    """The runs differ in directory, time, umask, existing bytecode and number of workers."""
     other = environment(tmp_path / "somewhere else" / "myenv")
     bytecode.compile_tree(other / "bin" / "python", other, checked=True)
     for path in other.rglob("*"):
@@ -196,7 +196,7 @@ def test_only_environments_are_packed_and_not_into_themselves(venv: Path, tmp_pa
 def test_an_image_that_is_not_the_folder_never_gets_its_name(
     venv: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder changes when mksquashfs has read it: what is read back is no longer what is there."""
+    """The directory changes after mksquashfs has read it, so the comparison must fail."""
     before = sha256(image)
     changed = next(venv.glob("lib/python3.*/site-packages/tool/large.bin"))
     packing = f'{shutil.which("mksquashfs")} "$@" && sed -i s/f0123/F0123/ {changed}'

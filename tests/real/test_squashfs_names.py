@@ -1,4 +1,4 @@
-"""Names and links of every kind, through the real mksquashfs and unsquashfs: nothing else comes of them."""
+"""Test names and links of every kind with the real mksquashfs and unsquashfs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An extension of a real torch is built on the base's torch, and one that was built for another is refused."""
+"""Test that a torch extension is built against the base's torch, and that one for another torch is rejected."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def python() -> str:
 
 @pytest.fixture
 def source(wheels: Path) -> Path:
-    """The extension as a source archive on the index."""
+    """Returns the extension as a source archive in the index."""
     texts = {"setup.py": SETUP, "tinyop.cpp": CODE, "PKG-INFO": "Metadata-Version: 2.1\nName: tinyop\nVersion: 1.0\n"}
     path = wheels / "tinyop-1.0.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
@@ -73,7 +73,7 @@ def test_an_extension_is_built_on_the_bases_torch_and_made_again(
 def test_a_module_that_a_real_torch_cannot_load_is_a_conflict(
     no_base: None, cli: Cli, wheels: Path, place: Path, python: str
 ) -> None:
-    """A function that torch 2.13 does not have; the module is linked with its real libraries."""
+    """The module uses a function that torch 2.13 does not have, and is linked with the real libraries."""
     found = run([python, "-c", "import torch; print(torch.__path__[0])"], clean_environment())
     torch_lib = Path(found.stdout.strip(), "lib")
     module = place / "_C.so"

@@ -1,4 +1,4 @@
-"""A packed overlay beside its base in the real uenv client, and in its Slurm plugin."""
+"""Test a packed overlay with its base in the real uenv client and in its Slurm plugin."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOOK = (
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """A base image and where it is mounted; wheels; where an overlay will be; the uenv client's folder."""
+    """A base image with its mount point, wheels, the path of an overlay, and the directory of the uenv client."""
 
     image: Path
     mount: Path
@@ -56,22 +56,22 @@ class Stack:
         return subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120, check=False)
 
     def done(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run what ends well."""
+        """Run a command that must succeed."""
         ran = self.run(*words)
         assert ran.returncode == 0, ran.stderr
         return ran
 
     def loaded(self, images: str | Path, views: str, *words: str | Path) -> list[str | Path]:
-        """The words that run others with images loaded."""
+        """Return the arguments that run a command with loaded images."""
         return ["uenv", "run", images, f"--view={views}", "--", *words]
 
     def pack(self, base: str | Path, uenvtool: list[str]) -> str:
-        """Make and pack an overlay with tool 2 inside of a loaded base; what was said."""
+        """Create and pack an overlay with tool 2 in a loaded base, and return the output."""
         words = [*uenvtool, "venv", "mine", "tool==2.0", "--squash", "--mount", self.tools]
         return self.done(*self.loaded(base, "default", *words)).stderr
 
     def over_base(self, overlay: Path) -> str:
-        """The images that are loaded together."""
+        """Return the images to load together."""
         return f"{self.image},{overlay}"
 
 
@@ -101,7 +101,7 @@ def uenvtool(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def overlay(stack: Stack, uenvtool: list[str], place: Path) -> Path:
-    """An overlay with tool 2, made and packed inside of the loaded base."""
+    """Returns an overlay with tool 2 that was created and packed in the loaded base."""
     said = stack.pack(stack.image, uenvtool)
     started = next(line for line in said.splitlines() if line.strip().startswith("uenv start"))
     assert started.split()[2:] == [f"{stack.image},{place}/mine.squashfs", f"--view={BOTH}"]

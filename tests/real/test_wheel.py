@@ -1,4 +1,4 @@
-"""The wheel works outside a checkout: installed into an empty environment, run from another folder."""
+"""Test that the wheel works outside of a checkout, in a new environment and another directory."""
 
 from __future__ import annotations
 

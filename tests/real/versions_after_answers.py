@@ -1,4 +1,4 @@
-"""Run by `spack -e FOLDER python`: prints the versions of cray-pals before and after a node of another kind answers.
+"""Prints the versions of cray-pals before and after another kind of node answers. Run by `spack -e DIRECTORY python`.
 
 Arguments: the script that answers, and the node's target.
 """
