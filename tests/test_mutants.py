@@ -1,4 +1,4 @@
-"""tools/mutants.py finds the change that no test notices, and leaves the program as it was."""
+"""Test that tools/mutants.py finds changes that no test notices, and restores the program."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_change_that_no_test_notices_is_told_with_its_place(write: Write, pl
 
     *survivors, score = ran.stdout.splitlines()
     assert survivors == ["uenvtool/room/shape.py:3: height > width  ->  (height >= width)"], ran.stderr
-    assert score == "1 of 2 changes were noticed"
+    assert score == "the tests noticed 1 of 2 changes"
     assert (shape.read_text(), shape.stat().st_mtime_ns) == (SHAPE, before.st_mtime_ns)
 
 

@@ -1,4 +1,4 @@
-"""tools/environment.py and tools/programs, with stand-ins for uv, pip and apt-get."""
+"""Test tools/environment.py and tools/programs, with stand-ins for uv, pip and apt-get."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.programs import program
 
 
 def environment(place: Path, uv: str, *words: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """Run it over an environment of stand-ins; gives what it said, and what uv and pip were called with."""
+    """Run tools/environment.py with stand-ins, and return its result and the calls of uv and pip."""
     calls = place / "calls"
     program(place / "venv/bin/uv", f'echo "uv in $PWD: $*" >>{calls}\necho " + package==1" >&2\n{uv}')
     program(place / "venv/bin/python", f'echo "python $*" >>{calls}')
@@ -39,8 +39,8 @@ def test_uv_gets_what_pip_is_configured_with_and_no_configuration_of_a_folder_ab
     assert call.endswith(f"--find-links {place} --editable /clone[dev]")
     assert ran.returncode == 0, ran.stderr
     assert [line.partition(" s  ")[2] for line in ran.stdout.splitlines()] == [
-        "uv gets the packages and places them",
-        f"{place}/venv is made",
+        "install the packages with uv",
+        f"{place}/venv is ready",
     ]
 
 
@@ -54,7 +54,7 @@ def test_pip_tries_where_uv_fails(place: Path) -> None:
     ran, calls = environment(place, "exit 1", "venv", "/clone")
 
     assert calls[1] == "python -m pip install --disable-pip-version-check /clone"
-    assert "uv could not: pip tries, which takes longer" in ran.stdout
+    assert "uv failed; install the packages with pip, which takes longer" in ran.stdout
     assert ran.returncode == 0
 
 
@@ -91,7 +91,7 @@ def test_programs_are_shown_first_and_start_no_service_and_what_a_release_lacks_
     assert update == "update -qq"
     assert "libfmt9 libspdlog1.10 " in looked
     assert "NEW packages" in ran.stdout
-    assert "no package libfmt9 here: the tests that need it will skip" in ran.stderr
+    assert "the package libfmt9 does not exist here; the tests that need it are skipped" in ran.stderr
     assert "libfmt9" not in shown + installed
     assert installed.startswith("install --no-install-recommends --quiet --yes ")
     assert installed.endswith(" libsqlite3-0 libcurl4 libmount1")

@@ -1,4 +1,4 @@
-"""A virtual environment that the script is told of: activated, its base kept behind it, and left again."""
+"""Test activation scripts with UENVTOOL_VENV: the environment comes before its base, and can be deactivated."""
 
 from __future__ import annotations
 

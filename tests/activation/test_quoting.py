@@ -1,4 +1,4 @@
-"""A value is data in every shell and format: what reads it gives it back."""
+"""Test that each shell and format reads back the values that are written."""
 
 from __future__ import annotations
 

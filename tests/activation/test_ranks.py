@@ -1,4 +1,4 @@
-"""The line that starts training: each task of srun gets what torch.distributed reads, or ends."""
+"""Test the line that starts training: each srun task gets the variables of torch.distributed, or ends."""
 
 from __future__ import annotations
 

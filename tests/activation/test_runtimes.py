@@ -1,4 +1,4 @@
-"""A runtime is one file: the scripts, forms and messages know it from there."""
+"""Test that a runtime needs only one file, which scripts, formats and messages use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uenvtool_deactivate brings any environment back, byte for byte."""
+"""Test that uenvtool_deactivate restores any environment, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`uenvtool check`: the problems that it finds in batch scripts and EDFs."""
+"""Test the problems that `uenvtool check` finds in batch scripts and EDFs."""
 
 from __future__ import annotations
 

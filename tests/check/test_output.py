@@ -1,4 +1,4 @@
-"""The output of `uenvtool check` on a terminal and in a pipe, its exit code, and the edits of --fix."""
+"""Test the output of `uenvtool check` on a terminal and in a pipe, its exit code, and the edits of --fix."""
 
 from __future__ import annotations
 

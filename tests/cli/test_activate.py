@@ -1,4 +1,4 @@
-"""`uenvtool activate` and `uenvtool explain`, as a user calls them."""
+"""Test `uenvtool activate` and `uenvtool explain` on the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input of all kinds: exit code 2 (or 1, 3, 4 if that is the answer), what is wrong, and what to do."""
+"""Test bad input of all kinds: exit code 2 (or 1, 3 or 4), the error, and the hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a new user meets: `uenvtool` alone, --help, completion in the shell."""
+"""Test the first steps of a new user: `uenvtool` without arguments, --help, and completion in the shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""list, show, diff, schema, version: what a user reads."""
+"""Test the output of list, show, diff, schema and --version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands whose query a program does not answer: each ends, and reports the program."""
+"""Test commands that query a program which does not answer: each command ends and reports the program."""
 
 from __future__ import annotations
 

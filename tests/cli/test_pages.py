@@ -1,4 +1,4 @@
-"""Messages lead to the page of what they name, where a site publishes the documentation, and nowhere else."""
+"""Test that messages link to documentation pages if a site publishes the documentation, and only then."""
 
 from __future__ import annotations
 

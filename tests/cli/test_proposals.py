@@ -1,4 +1,4 @@
-"""What knowledge proposes to type is a command line of this program."""
+"""Test that the commands in knowledge texts are valid commands of uenvtool."""
 
 from __future__ import annotations
 

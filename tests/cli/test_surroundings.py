@@ -1,4 +1,4 @@
-"""Commands that need no home and no current folder work without; what does need one says so."""
+"""Test commands without a home or current directory: they work, or report the missing directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of `uenvtool venv`, --squash with or without a file; `uenvtool show` of what it makes."""
+"""Test the arguments of `uenvtool venv`, --squash with and without a file, and `uenvtool show` of the result."""
 
 from __future__ import annotations
 

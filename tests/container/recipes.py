@@ -1,4 +1,4 @@
-"""Small components and recipes that tests write, and what a Containerfile says."""
+"""Small components and recipes for tests, and functions that inspect a Containerfile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files in containers/ are what their inputs give, and checking says so when they are not."""
+"""Test that the files in containers/ match their inputs, and that --check reports differences."""
 
 from __future__ import annotations
 

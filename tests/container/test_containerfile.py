@@ -1,4 +1,4 @@
-"""The Containerfile: what runs in which order, and that no text of a recipe becomes anything else."""
+"""Test the order of commands in a Containerfile, and that text of a recipe never becomes a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The name of an image carries the hash of everything that goes in, and of nothing else."""
+"""Test that the image name contains a hash of all inputs and nothing else."""
 
 from __future__ import annotations
 

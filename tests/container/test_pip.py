@@ -1,4 +1,4 @@
-"""Packages on top of an image's Python: `scripts/packages.py`, with real pip, in a Python that has a torch."""
+"""Test packages on an image's Python: `scripts/packages.py`, with real pip, in a Python that has torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipelines of images, as GitLab's own schema has them; check-jsonschema carries it."""
+"""Test the pipelines of images against GitLab's own schema, which check-jsonschema contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts beside a Containerfile, run against stand-ins of podman, skopeo and srun, and read by their checkers."""
+"""Test the scripts next to a Containerfile, with stand-ins for podman, skopeo and srun, and with linters."""
 
 from __future__ import annotations
 

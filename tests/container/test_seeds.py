@@ -1,4 +1,4 @@
-"""Our images beside the documents that the project was created from: all is there, or a reason is on record."""
+"""Compare the images with the documents on which the project is based. Each difference has a recorded reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, with whose permissions, and who waits for whom."""
+"""Test that files are written completely or not at all, with their permissions, and that writers take turns."""
 
 from __future__ import annotations
 

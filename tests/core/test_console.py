@@ -1,4 +1,4 @@
-"""The door to the terminal: what goes where, what a terminal would obey, outputs that take nothing."""
+"""Test the console: output streams, control characters, and outputs that cannot be written to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What libraries need, beside what readelf says of this machine's own."""
+"""Compare the dependencies of libraries with the output of readelf on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of names that nobody knows."""
+"""Test the messages for unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filling the marks of a script: one pass, and nothing that is wrong is left out in silence."""
+"""Test filling the placeholders of a script in one pass, with an error for every wrong placeholder."""
 
 from __future__ import annotations
 

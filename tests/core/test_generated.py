@@ -1,4 +1,4 @@
-"""A folder of generated files: what is not the tool's is never touched, and a killed run is completed by the next."""
+"""Test directories of generated files: other files are never changed, and the next run completes a killed run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`core/options.py`: what a request's fields say is what the command takes, and the request is what comes of it."""
+"""Test `core/options.py`: the fields of a request define the options of a command, which fill the request."""
 
 from __future__ import annotations
 

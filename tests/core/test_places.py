@@ -1,4 +1,4 @@
-"""Folders to work in are a run's own, whatever other runs do at that moment."""
+"""Test that each run has its own working directories, even if other runs start at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs end with their starter: a signal ends both, whenever it comes; what was ignored stays ignored."""
+"""Test that programs end together with uenvtool on any signal, and that ignored signals stay ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words of languages that no program of the tests reads: taken apart as their manuals say."""
+"""Test quoting for languages whose programs are not available in tests, according to their manuals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How ranks meet is said once: a job and an activation script give a task the same."""
+"""Test that a job and an activation script give a task the same rendezvous."""
 
 from __future__ import annotations
 

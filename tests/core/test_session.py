@@ -1,4 +1,4 @@
-"""What is loaded in a shell: read from what the uenv client, the container runtimes and schedulers set."""
+"""Test reading the loaded environment from the variables of the uenv client, container runtimes and schedulers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written where a user's own may lie: theirs stay, pipes are pipes, several files belong together."""
+"""Test files that are written next to a user's files: user files stay, pipes work, and groups are complete."""
 
 from __future__ import annotations
 

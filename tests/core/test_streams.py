@@ -1,4 +1,4 @@
-"""Outputs that are closed, full, or of another encoding: the work is done or not begun, and the exit code tells it."""
+"""Test output streams that are closed, full, or have another encoding, and the exit codes."""
 
 from __future__ import annotations
 

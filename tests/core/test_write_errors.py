@@ -1,4 +1,4 @@
-"""What is said where a write fails: the disk that is full, the file that could not be read."""
+"""Test the messages for failed writes, which name the full disk or the unreadable file."""
 
 from __future__ import annotations
 

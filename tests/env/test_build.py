@@ -1,4 +1,4 @@
-"""Building into a folder: what is kept, what is refused, what a failing Spack leaves; with a stand-in Spack."""
+"""Test `uenvtool build` with a stand-in for Spack: kept and rejected files, and failures of Spack."""
 
 from __future__ import annotations
 

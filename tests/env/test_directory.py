@@ -1,4 +1,4 @@
-"""The inputs that decide a lock: which changes make it out of date, and which do not."""
+"""Test the inputs that determine a lock: the changes that make it out of date, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`uenvtool new` and `uenvtool edit`: what is asked for changes, and nothing else in the file."""
+"""Test that `uenvtool new` and `uenvtool edit` change only the requested parts of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rendering: what stands in spack.yaml, and that it depends on the inputs alone."""
+"""Test the content of spack.yaml, and that it depends only on the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installing: what Spack sees at the mount point, and what a failure says; with stand-ins for Spack."""
+"""Test the store that Spack sees at the mount point, and the messages for failures, with stand-ins for Spack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `spack install` prints is followed, in lines of Spack v1.1.0 and v1.2.0: done, cached, built, worked on."""
+"""Test parsing the output of `spack install` of Spack v1.1.0 and v1.2.0: done, cached, built and in progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment needs to reach its system's network, and whose MPI it has."""
+"""Test the requirements of a system's network on an environment, and its MPI."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running Spack: what an earlier run left half done does not stop the next one."""
+"""Test that incomplete files of an earlier run do not stop the next run of Spack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recipe of Stackinator: what the recipe knows of how a site names, serves and tests the image."""
+"""Test Stackinator recipes: the image's name, deployment and tests at a site."""
 
 from __future__ import annotations
 

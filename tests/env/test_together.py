@@ -1,4 +1,4 @@
-"""Several environments in one image: what keeps them apart is said at its place, and the rest lies side by side."""
+"""Test several environments in one image: conflicts are reported with their position."""
 
 from __future__ import annotations
 

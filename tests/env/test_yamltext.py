@@ -1,4 +1,4 @@
-"""What the YAML writer writes is read back as what went in."""
+"""Test that YAML output is read back unchanged."""
 
 from __future__ import annotations
 

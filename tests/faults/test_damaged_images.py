@@ -1,4 +1,4 @@
-"""Images damaged on the way, and mounted all the same, by the kernel or by squashfuse: an end, and words for it."""
+"""Test damaged images that are mounted by the kernel or by squashfuse: commands end with a clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that serves what breaks out: wheels, sources and locks; nothing of it lands beside the overlay."""
+"""Test a hostile index with wheels, sources and locks: nothing is written outside of the overlay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that write, killed at their steps and between them: files are whole, and the next run ends as ever."""
+"""Test commands that are killed at and between their steps: files are complete, and the next run succeeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that somebody will have: 200,000 files in an overlay, two builds at once."""
+"""Test large inputs: an overlay with 200,000 files, and two builds at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spent quota, a network that loses answers, clocks that jump, little memory, few files, a /tmp full of enemies."""
+"""Test exhausted quotas, lost network replies, clocks that jump, low limits, and a hostile /tmp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the code of a build tries, to write where it may not: as an ordinary user, whom the kernel keeps in."""
+"""Test build code that tries to write outside of its directories, as an ordinary user."""
 
 from __future__ import annotations
 

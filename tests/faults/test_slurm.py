@@ -1,4 +1,4 @@
-"""Real Slurm takes each generated job: its options, its names, its numbers."""
+"""Test that real Slurm accepts the options and values of each generated job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bill of materials of a lock that somebody else wrote: a valid one with its words as data, or bad input."""
+"""Test bills of materials of hostile locks: a valid bill that contains the text as data, or an input error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines and environments that nobody means to give."""
+"""Test random command lines and environments."""
 
 from __future__ import annotations
 

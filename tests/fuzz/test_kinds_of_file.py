@@ -1,4 +1,4 @@
-"""Pipes, devices and folders in place of files: told at once, for every command that reads one."""
+"""Test pipes, devices and directories instead of files: every command rejects them immediately."""
 
 from __future__ import annotations
 

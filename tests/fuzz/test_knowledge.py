@@ -1,4 +1,4 @@
-"""Recipes, systems, tunings, ...: files of every kind of knowledge, damaged."""
+"""Test damaged knowledge files of every kind."""
 
 from __future__ import annotations
 

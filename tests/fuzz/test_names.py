@@ -1,4 +1,4 @@
-"""Names with line ends and shell syntax: refused where they are read, and never code in what is written."""
+"""Test names with newlines and shell syntax: they are rejected, and never become code in output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records, locks and metadata that were damaged, or written by somebody hostile."""
+"""Test damaged and hostile records, locks and metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each numbered promise of docs/security.md has a test, in this file or where the table at the end names it."""
+"""Test each numbered promise of docs/security.md, here or in the tests that the table at the end names."""
 
 from __future__ import annotations
 

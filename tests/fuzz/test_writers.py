@@ -1,4 +1,4 @@
-"""Free text cannot end the comment or the text that it is written into: every writer, with every free text hostile."""
+"""Test that hostile free text cannot end the comment or string that contains it, for every writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every answer of the command line must be like, whatever the input was."""
+"""The requirements on every result of the command line for any input."""
 
 from __future__ import annotations
 

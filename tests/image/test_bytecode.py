@@ -1,4 +1,4 @@
-"""Bytecode: the same bytes in every process and folder, right for its source, and only where there is Python."""
+"""Test that bytecode is reproducible, matches its source, and exists only for Python files."""
 
 from __future__ import annotations
 

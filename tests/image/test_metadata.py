@@ -1,4 +1,4 @@
-"""env.json as the uenv client reads it."""
+"""Test env.json as the uenv client reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script and metadata of the user's in an image: what the script may do, and what is packed."""
+"""Test a user's script and metadata in an image: the paths that the script can write, and the packed files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding squashfs-tools: on PATH, in a uenv's view, and what is said where they are not."""
+"""Test the search for squashfs-tools on PATH and in a uenv's view, and the message if they are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pseudo files: what is written is read as it was meant, whatever the names, and fits where it has to."""
+"""Test that pseudo files are read back as written, with any names, and within the limits of their size."""
 
 from __future__ import annotations
 

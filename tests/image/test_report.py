@@ -1,4 +1,4 @@
-"""The report and the log that lie beside an image that was built."""
+"""Test the report and the log next to an image."""
 
 from __future__ import annotations
 

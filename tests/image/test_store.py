@@ -1,4 +1,4 @@
-"""What of a store gets into an image: the lock's packages alone, valid bytecode, the same bytes of any store."""
+"""Test the part of a store that is packed: only the lock's packages, with valid bytecode and reproducible bytes."""
 
 from __future__ import annotations
 

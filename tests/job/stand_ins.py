@@ -1,4 +1,4 @@
-"""Stand-ins: programs that record the exact words they are started with, and an overlay as `venv --squash` packs it."""
+"""Stand-ins that record their arguments, and an overlay like that of `venv --squash`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`decide.py` makes all decisions about a job, the plan holds them, and the checks only compare them."""
+"""Test that `decide.py` makes all decisions about a job, and that other modules only use them."""
 
 from __future__ import annotations
 

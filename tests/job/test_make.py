@@ -1,4 +1,4 @@
-"""`uenvtool job`: what is written for each runtime, and what is refused."""
+"""Test the files that `uenvtool job` writes for each runtime, and its errors."""
 
 from __future__ import annotations
 

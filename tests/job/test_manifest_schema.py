@@ -1,4 +1,4 @@
-"""The manifest of a PyTorchJob against the published schemas: Kubernetes' own, and the training operator's types."""
+"""Test PyTorchJob manifests against the schemas of Kubernetes and the training operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each option of `job` declares the jobs that have it: the other jobs refuse it, and no job ignores it."""
+"""Test that each option of `job` declares the jobs that support it, and that all other jobs reject it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/benchmarks.md says of a job script."""
+"""Test the statements of docs/benchmarks.md about a job script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our jobs beside the scripts of the seeds: each setting there is here, or its absence has a reason."""
+"""Compare jobs with the published scripts: each setting is present, or has a recorded reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of the systems that are files alone: what each site's own pages ask for stands in them."""
+"""Test jobs of the systems in knowledge/systems against the requirements on their sites' pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are hostile, or a mistake, are refused with their place, before they take time or end the process."""
+"""Test that hostile or wrong files are rejected with their position before they use much time or memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`new system --here`: what programs print on real machines, and what a new system makes of it."""
+"""Test `new system --here` with the output of programs on real machines."""
 
 from __future__ import annotations
 

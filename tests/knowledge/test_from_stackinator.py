@@ -1,4 +1,4 @@
-"""Recipes of Stackinator read as ours: what they say is said, and what cannot be said is told at its place."""
+"""Test the conversion of Stackinator recipes. Settings that cannot be expressed become comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of kinds: each kind of file is known everywhere by its one row."""
+"""Test the table of kinds: each kind of file needs only one row."""
 
 from __future__ import annotations
 

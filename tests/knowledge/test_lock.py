@@ -1,4 +1,4 @@
-"""Reading locks: dependencies, and versions without the rest of the lock."""
+"""Test reading dependencies and versions from locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine as a node: what is taken from it for the system `local`."""
+"""Test this machine as a node of the system `local`."""
 
 from __future__ import annotations
 

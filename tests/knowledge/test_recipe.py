@@ -1,4 +1,4 @@
-"""Recipes and systems: what extends, what is refused, with the place and a hint."""
+"""Test recipes and systems: extending, and errors with a position and a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only its owner may know is hidden in each form that people have it in: an example, or a few, of each pattern."""
+"""Test that secrets of each known form are hidden, with examples of each pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check that the sources' files still say what tuning/ lets them say."""
+"""Test the check that the files of sources still contain the recorded values."""
 
 from __future__ import annotations
 

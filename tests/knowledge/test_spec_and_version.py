@@ -1,4 +1,4 @@
-"""Spec syntax, versions and conditions."""
+"""Test spec syntax, versions and conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine is recognised by the signs in a system's own file."""
+"""Test that this machine is recognized by the signs in a system file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning: what is known is whole and consistent, and what is wrong in a file is said where it is."""
+"""Test that the tuning files are complete and consistent, and that errors in a file have a position."""
 
 from __future__ import annotations
 

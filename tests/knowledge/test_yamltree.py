@@ -1,4 +1,4 @@
-"""Reading YAML: positions are right, and everything that could surprise is refused."""
+"""Test reading YAML with positions, and rejecting surprising YAML."""
 
 from __future__ import annotations
 

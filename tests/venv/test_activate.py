@@ -1,4 +1,4 @@
-"""bin/activate of an overlay takes its own folder or refuses, and takes out of PATH what it put there alone."""
+"""Test that bin/activate uses its own directory or fails, and that deactivation removes only its own PATH entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is taken for the base: the loaded view, the container, a named Python, or nothing."""
+"""Test the detection of the base: a loaded view, a container, a named Python, or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An extension of torch is built from its source with the base's torch, and so it is made again."""
+"""Test that a torch extension is built from source with the base's torch, also in later runs."""
 
 from __future__ import annotations
 

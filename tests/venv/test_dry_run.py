@@ -1,4 +1,4 @@
-"""A dry run goes by the metadata of wheels: it builds nothing, and names what a run would build."""
+"""Test that a dry run uses the metadata of wheels, builds nothing, and lists the packages to build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--hash and --require-hashes are kept to as pip keeps to them, in the lock and when an overlay is made again too."""
+"""Test that --hash and --require-hashes work as in pip, also from a lock and in later runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An overlay's image: whether it is older than its overlay, what it needs beside it, who may write it."""
+"""Test an overlay's image: whether it is out of date, the base that it needs, and its permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is killed, refused by the disk, or not alone: the old overlay stays, and nothing is left over."""
+"""Test runs that are killed, fail on the disk, or run in parallel: the old overlay stays, and no files are left."""
 
 from __future__ import annotations
 

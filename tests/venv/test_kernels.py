@@ -1,4 +1,4 @@
-"""Kernels of Jupyter: made for an overlay; another tool's stay."""
+"""Test Jupyter kernels for overlays, and that kernels of other tools stay."""
 
 from __future__ import annotations
 

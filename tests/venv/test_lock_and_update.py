@@ -1,4 +1,4 @@
-"""An overlay is made again from its lock or its record, and the old one is kept for going back."""
+"""Test creating an overlay again from its lock or record, and keeping the old overlay."""
 
 from __future__ import annotations
 

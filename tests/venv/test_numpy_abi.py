@@ -1,4 +1,4 @@
-"""A compiled module that was built for numpy 1 is not put beside numpy 2."""
+"""Test that a compiled module for numpy 1 is not installed with numpy 2."""
 
 from __future__ import annotations
 

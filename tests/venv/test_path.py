@@ -1,4 +1,4 @@
-"""Where an overlay lies: a path of any letters; what lies there already is not replaced."""
+"""Test overlays at paths with any characters, and that existing files at the path are not replaced."""
 
 from __future__ import annotations
 

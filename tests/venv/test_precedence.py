@@ -1,4 +1,4 @@
-"""An overlay's packages win over its base's, however Python is started, and wherever the overlay lies."""
+"""Test that an overlay's packages have priority over its base's, for every way to start Python and every path."""
 
 from __future__ import annotations
 

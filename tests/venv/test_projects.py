@@ -1,4 +1,4 @@
-"""What a project's own files say it needs is laid over the base: pyproject.toml, uv.lock, environment.yml."""
+"""Test the requirements of project files on a base: pyproject.toml, uv.lock and environment.yml."""
 
 from __future__ import annotations
 

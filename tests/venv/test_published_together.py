@@ -1,4 +1,4 @@
-"""An overlay and its image get their names together; whatever fails, both are what they were."""
+"""Test that an overlay and its image are published together, and that both are unchanged after a failure."""
 
 from __future__ import annotations
 

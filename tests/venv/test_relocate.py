@@ -1,4 +1,4 @@
-"""The build folder does not come along: scripts, lists and settings of an environment made elsewhere."""
+"""Test that scripts, lists and settings of an environment do not contain the path of its build directory."""
 
 from __future__ import annotations
 

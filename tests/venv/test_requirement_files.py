@@ -1,4 +1,4 @@
-"""Requirement files as pip and uv read them: streams, paths in them, files that name each other."""
+"""Test that requirement files work as in pip and uv: streams, relative paths, and nested files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirement files that are named by their URL are read as others are: hashes, options, places of what is wrong."""
+"""Test requirement files with a URL: hashes, options, and the positions of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the base has is used, what is missing is installed, what conflicts is told; torch stays."""
+"""Test resolution: packages of the base are used, missing ones are installed, conflicts are reported, torch stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where packages come from is what the user has told pip and uv."""
+"""Test that packages come from the sources in the settings of pip and uv."""
 
 from __future__ import annotations
 

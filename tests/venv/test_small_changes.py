@@ -1,4 +1,4 @@
-"""A small change of an overlay: what stays is taken over from the old one, with its bytecode."""
+"""Test small changes of an overlay, which keep the unchanged files and their bytecode."""
 
 from __future__ import annotations
 

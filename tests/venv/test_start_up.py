@@ -1,4 +1,4 @@
-"""The start-up hook and the activation scripts: what they set, what they survive, what they cost."""
+"""Test the start-up hook and the activation scripts: variables, failures and costs."""
 
 from __future__ import annotations
 

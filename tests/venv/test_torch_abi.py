@@ -1,4 +1,4 @@
-"""What was compiled for another torch, or another CUDA, does not come onto the base's."""
+"""Test that modules compiled for another torch or CUDA are rejected."""
 
 from __future__ import annotations
 

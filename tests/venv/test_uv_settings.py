@@ -1,4 +1,4 @@
-"""Where packages come from is what the user has set and named: nothing that lies in a folder above."""
+"""Test that packages come only from the user's settings, and not from files in parent directories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a base's version satisfies a requirement, and how requirement files are read."""
+"""Test when a base's version satisfies a requirement, and how requirement files are read."""
 
 from __future__ import annotations
 

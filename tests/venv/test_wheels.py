@@ -1,4 +1,4 @@
-"""A hostile wheel writes nothing outside of its overlay, replaces no part of it, and runs nothing."""
+"""Test that a hostile wheel writes nothing outside of its overlay, replaces no part of it, and runs nothing."""
 
 from __future__ import annotations
 
