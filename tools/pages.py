@@ -49,7 +49,8 @@ def commands() -> Iterator[str]:
         for path, context in known.items():
             if path.partition(" ")[0] in named and not getattr(context.command, "commands", None):
                 words = " ".join([path, *context.command.collect_usage_pieces(context)[1:]])
-                yield _row([f"`uenvtool {words}`", context.command.get_short_help_str(limit=200)])
+                about = context.command.get_short_help_str(limit=200).removesuffix(".")
+                yield _row([f"`uenvtool {words}`", about])
         yield ""
 
 
