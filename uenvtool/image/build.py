@@ -162,9 +162,8 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     outcome = build_environment(environment, usual_directory(environment), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
-        steps = indent("\n".join(outcome.next_steps), "  ")
-        raise kind(f"{outcome.folder} is {outcome.state}", hint=f"run:\n{steps}")
-    return read_installable(outcome.folder)
+        raise kind(f"{outcome.directory} is {outcome.state}", hint=f"run:\n{indent(outcome.next_step, '  ')}")
+    return read_installable(outcome.directory)
 
 
 def _user_texts(request: ImageRequest) -> dict[str, str]:
