@@ -62,7 +62,7 @@ def render_to_resolve(environment: Environment, local: Local) -> dict[str, str]:
 
 def _compilers(environment: Environment, local: Local, *, resolving: bool = False) -> dict[str, str]:
     return {
-        f"{compiler.folder}/{MANIFEST}": render_compiler(
+        f"{compiler.directory}/{MANIFEST}": render_compiler(
             environment, compiler, compiler.built_by, local, resolving=resolving
         )
         for compiler in environment.compilers
@@ -149,7 +149,7 @@ def render_compiler(
         name=builder.name, externals=builder.externals, buildable=builder.buildable, reason=builder.reason
     )
     lines += indented(list(_package(settings, environment.architecture, only_these=True)), 4)
-    to_top = "../" * len(Path(compiler.folder).parts)
+    to_top = "../" * len(Path(compiler.directory).parts)
     return "\n".join([*lines, *indented(_repos(environment, local, to_top), 2), "  view: false"]) + "\n"
 
 
@@ -360,7 +360,7 @@ def linked(view: View | FurtherView) -> list[str]:
 def _env_vars(environment: Environment) -> list[str]:
     built = [compiler for compiler in environment.compilers if compiler.built_by]
     compilers_on_path = built if environment.recipe.view.add_compilers else []
-    programs = tuple(directory for compiler in compilers_on_path for directory in compiler.folders)
+    programs = tuple(directory for compiler in compilers_on_path for directory in compiler.program_directories)
     prepended = {**environment.prepended}
     if programs:
         prepended["PATH"] = (*prepended.get("PATH", ()), *programs)

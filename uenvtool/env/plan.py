@@ -143,7 +143,8 @@ def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Const
         if fitting := having(compilers, language):
             is_only = len(fitting) == 1
             first, *others = (compiler.root.spec.text if is_only else compiler.plain for compiler in fitting)
-            reason = f"{fitting[0].root.reason or fitting[0].plain}: {OF_SEVERAL}" if others else fitting[0].reason
+            known = fitting[0].root.reason
+            reason = f"{known or fitting[0].plain}: {OF_SEVERAL}" if others else known or "one compiler for everything"
             constraints[language] = Constraint(first, reason, tuple(others))
     return constraints
 
@@ -189,7 +190,7 @@ def _of_compiler(compiler: Compiler) -> SystemPackage:
         position=compiler.root.position,
         externals=(compiler.external,),
         buildable=False,
-        reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "provided by the system",
+        reason=f"built first, see {compiler.directory}/spack.yaml" if compiler.built_by else "provided by the system",
     )
 
 
