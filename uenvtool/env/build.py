@@ -17,7 +17,7 @@ from uenvtool.env.directory import LOG, MANIFEST, TABLE, build_again, usual_dire
 from uenvtool.env.environment import Environment, Root
 from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
-from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repository_folders, spack_is_missing
+from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repository_directories, spack_is_missing
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
@@ -170,7 +170,7 @@ def _answer(environment: Environment, directory: Path, request: BuildRequest, pr
 def build_environment(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Outcome:
     """Write an environment and, if its lock does not match it and Spack is installed, resolve it."""
     texts = render(environment)
-    repos = repository_folders(request.repos, environment.pins)
+    repos = repository_directories(request.repos, environment.pins)
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, directory)

@@ -30,7 +30,7 @@ from uenvtool.env.install import (
 )
 from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest, together
 from uenvtool.env.plan import named_environment
-from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
+from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_directories, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.runner import require_key
 from uenvtool.image.metadata import PACKED
@@ -197,7 +197,7 @@ def install_options(request: ImageRequest) -> InstallOptions:
     """
     return InstallOptions(
         jobs=request.jobs,
-        repos=repository_folders(request.repos, pins(request)),
+        repos=repository_directories(request.repos, pins(request)),
         mirrors=tuple(map(as_url, request.mirror)),
         caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
