@@ -13,7 +13,7 @@ from typing import TypeVar
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
-from uenvtool.env.install import OWN, require_mount, usual_stores
+from uenvtool.env.install import MIRROR_PREFIX, require_mount, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of, read_manifest
 from uenvtool.env.plan import named_environment
 from uenvtool.env.program import Spack, find_spack, repository_directory
@@ -23,7 +23,7 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.request import ImageRequest
 
 T = TypeVar("T")
-PUSH = f"{OWN}push"
+PUSH = f"{MIRROR_PREFIX}push"
 """The name of the cache that the build pushes to, among the mirrors."""
 
 
