@@ -47,7 +47,7 @@ class Constraint:
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Preference:
     """Versions that Spack uses if no requirement excludes them. origin: the position in the file that names them."""
 
