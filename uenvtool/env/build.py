@@ -162,7 +162,7 @@ def _answer(environment: Environment, directory: Path, request: BuildRequest, pr
         texts = render(environment)
         return Result(data={"folder": str(directory), "files": texts}, file=texts[MANIFEST])
     if request.check:
-        check_environment(environment, directory)
+        _check_environment(environment, directory)
         return _unchanged(directory)
     return build_environment(environment, directory, request, progress).result(verbose=request.verbose)
 
@@ -304,8 +304,7 @@ def _unchanged(directory: Path) -> Result:
     return Result(data={"folder": str(directory), "drift": None}, notes=(f"{directory} is up to date",))
 
 
-def check_environment(environment: Environment, directory: Path) -> None:
-    """Raise AnswerIsNo, with the diff, if an environment on disk is out of date."""
+def _check_environment(environment: Environment, directory: Path) -> None:
     expected, lock, again = render(environment), directory / LOCK, build_again(environment, directory)
     table = {TABLE: render_table(environment, read_lock(lock))} if lock.is_file() else {}
     files.check_generated(

@@ -46,7 +46,7 @@ def edit(request: EditRequest) -> Result:
         raise BadInput("no change is requested: --add, --remove and --pin are missing", hint=hint)
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
-    if is_built_in(location):
+    if _is_built_in(location):
         path = Path(RECIPE.file(PREFIX + location.name))
         notes = (f"{location.name} is built in and is not changed; {path} extends it",)
         start = "\n".join([OWNED, *extending(RECIPE, location.name)]) + "\n"
@@ -69,9 +69,9 @@ def edit(request: EditRequest) -> Result:
     )
 
 
-def is_built_in(location: Location) -> bool:
-    """Return whether a recipe is part of uenvtool, so that an update of uenvtool would overwrite changes to it."""
+def _is_built_in(location: Location) -> bool:
     path = location.path.resolve()
+    # An update of uenvtool would overwrite changes to a built-in recipe.
     return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
 
 

@@ -229,14 +229,13 @@ def _install(
         completed = runner.run("install", *arguments, on_line=handle)
         if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
             break
-    raise_if_failed(completed, runner.spack, environment, store)
+    _raise_if_failed(completed, runner.spack, environment, store)
     (store / WORK / LOG).unlink(missing_ok=True)
     log = f"$ {completed.command}\n{completed.stdout}{completed.stderr}"
     return Installed(tuple(output.cached), tuple(output.built), log)
 
 
-def raise_if_failed(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
-    """Raise ToolFailed if Spack failed, and write Spack's complete output to a file in the store."""
+def _raise_if_failed(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
     if completed.code != 0:
         output = _logged_output(completed, environment, store)
         raise explain_failed_install(spack, code=completed.code, output=output, log=store / WORK / LOG)
@@ -307,7 +306,7 @@ def _make_modules(spack: Spack, environment: Installable, store: Path, options: 
     write_scope(work / MODULE_FILES, sections)
     runner = sandboxed(spack, environment, store, work, staged_directory(environment, work), options)
     done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
-    raise_if_failed(done, spack, environment, store)
+    _raise_if_failed(done, spack, environment, store)
 
 
 def run_post_install(environment: Installable, store: Path) -> None:

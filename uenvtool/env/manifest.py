@@ -188,11 +188,9 @@ def _concretizer(environment: Environment) -> list[str]:
     return [
         "concretizer:",
         f"  unify: {unify}  # {reason}",
-        *indented(
-            with_comment("reuse: false", "the same inputs give the same versions, whatever is already installed"), 2
-        ),
+        *with_comment("  reuse: false", "the same inputs give the same versions, whatever is already installed"),
         "  targets:",
-        *indented(with_comment("host_compatible: false", "the CPU of the nodes may differ from this machine's"), 4),
+        *with_comment("    host_compatible: false", "the CPU of the nodes may differ from this machine's"),
     ]
 
 

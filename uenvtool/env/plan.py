@@ -22,7 +22,7 @@ from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
-from uenvtool.knowledge.version import Version, Versions, versions
+from uenvtool.knowledge.version import Version, versions
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 UENV = "uenv"
@@ -76,8 +76,10 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         prepended=_prepended(recipe, system, facts),
-        cves=tuple(cve for cve in recipe.cves if _is_one_of(pinned.get(cve.package), cve.versions)),
-        yanked=tuple(back for back in recipe.yanked if _is_one_of(pinned.get(back.package), back.versions)),
+        cves=tuple(cve for cve in recipe.cves if (known := pinned.get(cve.package)) and cve.versions.contains(known)),
+        yanked=tuple(
+            row for row in recipe.yanked if (known := pinned.get(row.package)) and row.versions.contains(known)
+        ),
         additions=recipe.additions,
     )
 
@@ -89,10 +91,6 @@ def _pinned_versions(
     constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
     constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
     return {name: constraint.single for name, constraint in constraints.items() if constraint.single}
-
-
-def _is_one_of(version: Version | None, affected: Versions) -> bool:
-    return version is not None and affected.contains(version)
 
 
 def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
@@ -172,7 +170,9 @@ def _packages(
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
         require += _reasoned(package.require, package.reason)
-        require += _reasoned(_requirements(pin), pin.reason) if pin else []
+        if pin:
+            version = f"@{pin.version}" if pin.version else ""
+            require += _reasoned([text for text in (version, pin.variants, pin.provider) if text], pin.reason)
         variants, strongly = preferred.get(name, ("", ()))
         settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
@@ -196,11 +196,6 @@ def _of_compiler(compiler: Compiler) -> SystemPackage:
         buildable=False,
         reason=f"built first, see {compiler.directory}/spack.yaml" if compiler.built_by else "provided by the system",
     )
-
-
-def _requirements(pin: Pin) -> list[str]:
-    version = f"@{pin.version}" if pin.version else ""
-    return [text for text in (version, pin.variants, pin.provider) if text]
 
 
 def _reasoned(texts: Sequence[str], reason: str) -> list[Constraint]:

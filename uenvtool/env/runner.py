@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -161,10 +161,7 @@ def mirror_answers(
     mirrors: the value of Spack's configuration key `mirrors`. filled: the name of the mirror to push packages to.
     scope: a directory of Spack configuration with more mirrors to check. Raises ToolFailed if Spack fails.
     """
-    with scratch_folder() as configuration:
-        write_scope(configuration, {"mirrors:": dict(mirrors), "repos:": {}})
-        scopes = [configuration, *([scope] if scope else [])]
-        done = _run_without_packages(spack, scopes, "python", REACH, filled)
+    done = _run_without_packages(spack, mirrors, scope, "python", REACH, filled)
     if done.code != 0:
         hint = f"run it yourself to see the cause: {done.command}"
         raise ToolFailed(f"Spack cannot check the mirrors: {done.reason}", hint=hint)
@@ -174,13 +171,15 @@ def mirror_answers(
 
 def require_key(spack: Spack) -> None:
     """Raise ToolFailed if Spack has no key to sign packages with."""
-    with scratch_folder() as configuration:
-        write_scope(configuration, {"mirrors:": {}, "repos:": {}})
-        listed = _run_without_packages(spack, [configuration], "gpg", "list", "--signing")
+    listed = _run_without_packages(spack, {}, None, "gpg", "list", "--signing")
     if listed.code == 0 and "sec" not in listed.stdout.split():
         raise no_key(spack)
 
 
-def _run_without_packages(spack: Spack, scopes: Sequence[Path], *arguments: str | Path) -> processes.Completed:
-    options = [argument for scope in scopes for argument in ("-C", scope)]
-    return processes.run([spack.program, "--color", "never", *options, *arguments], env=spack_variables({}))
+def _run_without_packages(
+    spack: Spack, mirrors: Mapping[str, object], scope: Path | None, *arguments: str | Path
+) -> processes.Completed:
+    with scratch_folder() as configuration:
+        write_scope(configuration, {"mirrors:": dict(mirrors), "repos:": {}})  # without repositories to fetch
+        options = [option for each in (configuration, scope) if each for option in ("-C", each)]
+        return processes.run([spack.program, "--color", "never", *options, *arguments], env=spack_variables({}))

@@ -13,7 +13,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
 from uenvtool.env.compilers import LANGUAGES
 from uenvtool.env.directory import EXTRA
-from uenvtool.env.environment import Environment, PackageSettings, RootGroup
+from uenvtool.env.environment import Environment, RootGroup
 from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.request import STACKINATOR
@@ -172,24 +172,17 @@ def _with_pin(environment: Environment, package: str, text: str) -> str:
 def _packages(environment: Environment) -> list[str]:
     compilers = (compiler.name for compiler in environment.compilers)
     left = {*compilers, *LEFT_TO_STACKINATOR, "mpi", *LANGUAGES}
-    lines = [
-        line
-        for settings in environment.packages
-        if settings.name not in left
-        for line in indented(list(_settings(settings)), 2)
-    ]
+    lines: list[str] = []
+    for settings in environment.packages:
+        if settings.name in left or settings.externals:
+            continue
+        if settings.require:
+            lines += [f"  {settings.name}:", "    require:"]
+            for pin in settings.require:
+                lines += indented(with_comment(f"- {scalar(pin.text)}", pin.reason), 4)
+        elif settings.preferred:
+            lines.append(f"  {settings.name}: {{version: {flow(settings.preferred.versions)}}}")
     return ["packages:", *lines] if lines else []
-
-
-def _settings(settings: PackageSettings) -> Iterator[str]:
-    pins = [pin for pin in settings.require if not settings.externals]
-    if pins:
-        yield f"{settings.name}:"
-        yield "  require:"
-        for pin in pins:
-            yield from indented(with_comment(f"- {scalar(pin.text)}", pin.reason), 2)
-    elif settings.preferred and not settings.externals:
-        yield f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
 
 
 def _views(environment: Environment) -> list[str]:
