@@ -34,9 +34,6 @@ from uenvtool.knowledge.lock import (
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.version import Version
 
-OF_STACKINATOR_7 = Version("1.2")
-"""The oldest Spack version that can read the spec groups in the files that Stackinator 7 generates."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
@@ -259,7 +256,7 @@ def _new_lock(
 ) -> tuple[Lock, str, tuple[str, ...]]:
     from uenvtool.env.resolve import parse_resolved_lock, resolve
 
-    deviating = deviations(spack, environment.recipe.spack, repos, environment.pins)
+    seen, unseen = deviations(spack, environment.recipe.spack, repos, environment.pins)
     log, made, locks = directory / LOG, {}, {}
     for part in parts:
         with progress(f"concretizing {f'{part} of ' if part else ''}{environment.purpose}") as on_step:
@@ -273,9 +270,9 @@ def _new_lock(
         render_table(environment, lock),
         contents=texts,
         spack=spack.version,
-        deviations=deviating.seen,
+        deviations=seen,
     )
-    return lock, f"resolved by Spack {spack.version} ({spack.found_by})", deviating.unseen
+    return lock, f"resolved by Spack {spack.version} ({spack.found_by})", unseen
 
 
 def _stackinator_recipe(environment: Environment, directory: Path, request: BuildRequest) -> Result:
@@ -293,9 +290,9 @@ def _stackinator_recipe(environment: Environment, directory: Path, request: Buil
             env_directory.refuse_foreign(directory, texts, purpose=purpose, force=request.force)
             env_directory.write_environment(directory, texts, purpose=purpose)
     paths = [str(directory / name) for name in texts]
-    pin = environment.recipe.spack
+    pin = environment.recipe.spack  # Stackinator 7 writes groups of specs, which Spack 1.1 cannot read
     newer = f"Stackinator 7 needs Spack 1.2, but the recipe pins {pin.revision}; see docs/stackinator.md"
-    is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= OF_STACKINATOR_7)
+    is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= Version("1.2"))
     data = {"folder": str(directory), "version": version, "files": paths}
     return Result(data=data, text="\n".join(paths), warnings=(newer,) if is_old else ())
 

@@ -76,10 +76,6 @@ class Compiler:
         return COMPILER if self.name == BUILDER else f"{COMPILER}/{self.name}"
 
     @property
-    def plain(self) -> str:
-        return plain(self.external)
-
-    @property
     def program_directories(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path.rpartition("/")[0] for path in self.external.compilers.values()))
 

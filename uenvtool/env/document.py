@@ -73,6 +73,13 @@ class Document:
         indent = " " * mapping.start_mark.column
         return self._with_lines(self._end(mapping), [indent + line for line in _block(name, value)])
 
+    def with_path(self, names: Names, value: Value) -> Document:
+        """Add the value of a key, and the mappings above the key that do not exist yet."""
+        known = next(depth for depth in reversed(range(len(names))) if self.at(*names[:depth]) is not None)
+        for name in reversed(names[known + 1 :]):
+            value = {name: value}
+        return self.with_key(self.at(*names[:known]), names[known], value)
+
     def without_item(self, names: Names, index: int) -> Document:
         """Remove an item from the list at a path of keys, but not the comments around the item."""
         sequence = self.at(*names)

@@ -182,17 +182,12 @@ def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, s
             return document.replaced(known, item)
         document = document.replaced(_spec_of(known), scalar(spec))
         return _reasoned(document, document.at("groups", group, "specs").value[index], reason)
-    groups = document.at("groups")
-    names = [key.value for key, _ in pairs(groups)]
-    name = inherited.get(package) or (names[0] if len(names) == 1 else ADDED)
-    if groups is None:
-        return document.with_key(document.top, "groups", {name: {"specs": [item]}})
-    if name not in names:
-        return document.with_key(groups, name, {"specs": [item]})
-    specs = document.at("groups", name, "specs")
-    if specs is None or not isinstance(specs.value, list):
-        return document.with_key(document.at("groups", name), "specs", [item])
-    return document.with_item(specs, item)
+    groups = [key.value for key, _ in pairs(document.at("groups"))]
+    names = ("groups", inherited.get(package) or (groups[0] if len(groups) == 1 else ADDED), "specs")
+    specs = document.at(*names)
+    if specs is not None and isinstance(specs.value, list):
+        return document.with_item(specs, item)
+    return document.with_path(names, [item])
 
 
 def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
@@ -222,11 +217,7 @@ def _pinned(document: Document, pin: str, names: Names, reason: str, inherited: 
     value = _with_reason(key, shown_version, reason)
     known = document.at(*names)
     if known is None:
-        *above, name = names
-        mapping = document.at(*above)
-        if mapping is None:
-            return document.with_key(document.top, above[0], {name: value})
-        return document.with_key(mapping, name, value)
+        return document.with_path(names, value)
     if not pairs(known):
         return document.with_value(names, value)
     has_key = document.at(*names, key) is not None

@@ -125,7 +125,7 @@ def install(
         view = False if options.shared else _views(environment)
         for name in environment.views if view else ():
             _remove_unfinished_views(store / "env" / name)
-        directory = staged_directory(environment, work)
+        directory = _staged_directory(environment, work)
         write_all(directory, environment.staged_texts(view, options.repos).items())
         runner = sandboxed(spack, environment, store, work, directory, options)
         installed = Installed()
@@ -154,8 +154,7 @@ def require_mount(mount: str) -> None:
         raise ToolMissing(f"cannot mount at {mount}: {done.stderr.strip()}", hint=hint)
 
 
-def staged_directory(environment: Installable, work: Path) -> Path:
-    """Return the directory for the copy of an environment that Spack installs. work: the directory WORK of a store."""
+def _staged_directory(environment: Installable, work: Path) -> Path:
     return work / "environment" / environment.place
 
 
@@ -169,7 +168,7 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, options:
     directory = directory_of(url)
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
-    staged = staged_directory(environment, work)
+    staged = _staged_directory(environment, work)
     runner = sandboxed(spack, environment, store, work, staged, options, [directory] if directory else ())
     signing = ["--unsigned"] if options.unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
@@ -304,7 +303,7 @@ def _make_modules(spack: Spack, environment: Installable, store: Path, options: 
     default |= {"enable": [kind], "roots": {kind: directory}, "arch_folder": False}
     sections = {**configuration(environment, options), "modules": {**modules, "default:": default}}
     write_scope(work / MODULE_FILES, sections)
-    runner = sandboxed(spack, environment, store, work, staged_directory(environment, work), options)
+    runner = sandboxed(spack, environment, store, work, _staged_directory(environment, work), options)
     done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
     _raise_if_failed(done, spack, environment, store)
 

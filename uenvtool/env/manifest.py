@@ -96,11 +96,11 @@ def render_manifest(environment: Environment, local: Local | None = None, *, res
 def _compiler(
     environment: Environment, compiler: Compiler, builder: SystemPackage, local: Local | None, *, resolving: bool
 ) -> str:
-    node, by = environment.node, builder.externals[0]
+    node, built, by = environment.node, plain(compiler.external), builder.externals[0]
     lines = [
         *commented_header(environment),
         "#",
-        *comment(f"{compiler.plain}, built with {plain(by)}. Install it before the environment that contains it."),
+        *comment(f"{built}, built with {plain(by)}. Install it before the environment that contains it."),
         "spack:",
         *(["  include:: []"] if resolving else []),
         "  definitions:",
@@ -116,9 +116,7 @@ def _compiler(
         "    install_tree:",
         f"      root: {scalar(environment.system.mount)}",
         "      projections:",
-        *with_comment(
-            f"        {compiler.plain}: compilers/{{name}}-{{version}}", "the main environment uses this path"
-        ),
+        *with_comment(f"        {built}: compilers/{{name}}-{{version}}", "the main environment uses this path"),
         "        all: '{architecture.platform}-{architecture.target}/{name}-{version}-{hash}'",
         "  packages:",
         "    all:",
@@ -317,29 +315,21 @@ def linked(view: View | FurtherView) -> list[str]:
 
 
 def _env_vars(environment: Environment) -> list[str]:
-    built = [compiler for compiler in environment.compilers if compiler.built_by]
-    compilers_on_path = built if environment.recipe.view.add_compilers else []
-    programs = tuple(directory for compiler in compilers_on_path for directory in compiler.program_directories)
+    compilers = environment.compilers if environment.recipe.view.add_compilers else ()
+    programs = tuple(path for compiler in compilers if compiler.built_by for path in compiler.program_directories)
     prepended = {**environment.prepended}
     if programs:
         prepended["PATH"] = (*prepended.get("PATH", ()), *programs)
-    if not environment.variables and not prepended:
-        return []
+    sections: dict[str, list[str]] = {"set": [], "unset": [], "prepend_path": []}
+    for variable in environment.variables:
+        if variable.value is None:
+            sections["unset"] += indented(with_comment(f"- {variable.name}", variable.reason), 2)
+        else:
+            line = f"{variable.name}: {quoted(variable.value)}"
+            sections["set"] += indented(with_comment(line, variable.reason), 4)
+    for name, directories in prepended.items():
+        reason = "the compilers in the image" if directories == programs else ""
+        sections["prepend_path"] += with_comment(f"    {name}: {quoted(':'.join(directories))}", reason)
+    lines = [line for name, section in sections.items() if section for line in (f"  {name}:", *section)]
     note = "A view cannot see existing values, so loading it replaces them. Set your own values after you load it."
-    lines = [*comment(note), "env_vars:"]
-    to_set = [variable for variable in environment.variables if variable.value is not None]
-    to_unset = [variable for variable in environment.variables if variable.value is None]
-    if to_set:
-        lines.append("  set:")
-        for variable in to_set:
-            lines += indented(with_comment(f"{variable.name}: {quoted(variable.value or '')}", variable.reason), 4)
-    if to_unset:
-        lines.append("  unset:")
-        for variable in to_unset:
-            lines += indented(with_comment(f"- {variable.name}", variable.reason), 2)
-    if prepended:
-        lines.append("  prepend_path:")
-        for name, directories in prepended.items():
-            reason = "the compilers in the image" if directories == programs else ""
-            lines += with_comment(f"    {name}: {quoted(':'.join(directories))}", reason)
-    return lines
+    return [*comment(note), "env_vars:", *lines] if lines else []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
+from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
 from uenvtool.knowledge.checks import coupled_pins, hard_requests, load_recipe, load_tuning, unbuildable
 from uenvtool.knowledge.condition import Facts
@@ -59,7 +59,12 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
-    variants = tuple(_global_variants(recipe, facts))
+    variants = tuple(
+        Constraint(_filled(value, facts, group.position), group.reason)
+        for group in (recipe.variants[name] for name in recipe.global_variants)
+        if group.when.holds(facts)
+        for value in group.values
+    )
     roots = {root.package: root for group in groups for root in group.roots}
     preferred = {
         name: _preferences(package, variants, roots.get(name), hard.get(name))
@@ -91,12 +96,6 @@ def _pinned_versions(
     constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
     constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
     return {name: constraint.single for name, constraint in constraints.items() if constraint.single}
-
-
-def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
-    for group in (recipe.variants[name] for name in recipe.global_variants):
-        if group.when.holds(facts):
-            yield from (Constraint(_filled(value, facts, group.position), group.reason) for value in group.values)
 
 
 def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
@@ -144,9 +143,13 @@ def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Const
     for language in LANGUAGES if recipe.compiler else ():
         if fitting := having(compilers, language):
             is_only = len(fitting) == 1
-            first, *others = (compiler.root.spec.text if is_only else compiler.plain for compiler in fitting)
+            first, *others = (compiler.root.spec.text if is_only else plain(compiler.external) for compiler in fitting)
             known = fitting[0].root.reason
-            reason = f"{known or fitting[0].plain}: {OF_SEVERAL}" if others else known or "one compiler for everything"
+            reason = (
+                f"{known or plain(fitting[0].external)}: {OF_SEVERAL}"
+                if others
+                else known or "one compiler for everything"
+            )
             constraints[language] = Constraint(first, reason, tuple(others))
     return constraints
 

@@ -95,16 +95,13 @@ def repository_directories(named: Mapping[str, Path], pins: Mapping[str, GitPin]
     return {name: repository_directory(name, path, pins.get(name)) for name, path in named.items()}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deviations:
-    """Deviations from the pins. unseen: a sentence for each repository that could not be compared with its pin."""
+def deviations(
+    spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins: Mapping[str, GitPin]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return how Spack and the package repositories on disk deviate from their pins, and which could not be compared.
 
-    seen: tuple[str, ...] = ()
-    unseen: tuple[str, ...] = ()
-
-
-def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins: Mapping[str, GitPin]) -> Deviations:
-    """Return how the Spack in use and the package repositories on disk differ from their pins."""
+    Both values have one sentence per deviation or repository.
+    """
     seen, unseen = [], []
     if spack and pin.tag and pin.tag.removeprefix("v") != spack.version:
         seen.append(f"Spack {spack.version} is used instead of the pinned {pin.revision}")
@@ -121,7 +118,7 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
         elif head != pinned:
             commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
             seen.append(f"{name} is at commit {head[:12]} instead of the pinned {repo_pin.revision} {commit}")
-    return Deviations(seen=tuple(seen), unseen=tuple(unseen))
+    return tuple(seen), tuple(unseen)
 
 
 def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:

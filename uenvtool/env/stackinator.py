@@ -119,10 +119,8 @@ def _compilers(environment: Environment, version: int) -> list[str]:
         compiler_version = str(spec.versions).lstrip("=") if spec.versions else ""
         variants = " ".join(spec.words.values())
         lost = f"Stackinator 6 does not support the variants {variants}" if variants and version == 2 else ""
-        lines += [
-            *with_comment(f"{compiler.name}:", compiler.root.reason),
-            *with_comment(f"  version: '{compiler_version}'", lost),
-        ]
+        lines += with_comment(f"{compiler.name}:", compiler.root.reason)
+        lines += with_comment(f"  version: '{compiler_version}'", lost)
         lines += [f"  spec: {scalar(variants)}"] if variants and version > 2 else []
     return lines
 

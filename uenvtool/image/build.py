@@ -101,19 +101,19 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
-    used = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
+    deviating, _ = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
     report = report_of(
         plan.environments,
         packed,
         installed,
         spack=plan.spack,
         repos=plan.options.repos,
-        not_as_pinned=used.seen,
+        not_as_pinned=deviating,
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
     notes = _push(plan, as_url(request.push), progress) if request.push else ()
-    warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
+    warnings = (*deviating, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
 

@@ -80,8 +80,9 @@ def _make_others_read_only(libc: ctypes.CDLL, writable: list[str], read_only: tu
     home = os.path.expanduser("~")
     above = [directory for directory in writable if home.startswith(f"{directory}/")]
     directories = [*above, home, *(directory for directory in writable if directory not in above)]
+    flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
     kept = [
-        (directory, _set_aside(libc, directory))
+        (directory, int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(directory), flags)))  # -1 on old kernels
         for directory in directories
         if os.path.isdir(directory) and directory != "/"
     ]
@@ -98,11 +99,6 @@ def _make_others_read_only(libc: ctypes.CDLL, writable: list[str], read_only: tu
             os.close(tree)
     with contextlib.suppress(OSError):  # enter the current directory again, through the new mounts
         os.chdir(os.getcwd())
-
-
-def _set_aside(libc: ctypes.CDLL, directory: str) -> int:
-    flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
-    return int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(directory), flags))
 
 
 def _set_read_only(libc: ctypes.CDLL, descriptor: int, path: bytes) -> bool:
