@@ -67,7 +67,6 @@ class Outcome:
         )
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a row for each root package: name, version, the file and line that set it, and the reason."""
         versions = self.lock.versions() if self.lock else {}
         rows = []
         for root in self.environment.roots:
@@ -77,7 +76,6 @@ class Outcome:
         return rows
 
     def warnings(self) -> list[str]:
-        """Return warnings about vulnerable and yanked pinned versions, and about each deviation of the lock."""
         deviating = env_directory.deviations_of_locks(self.directory) if self.lock else ()
         return [
             *self._vulnerabilities(),

@@ -204,11 +204,10 @@ def _config(environment: Environment) -> list[str]:
     lines, mount = [], environment.system.mount
     if environment.cves:
         listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
-        reason = (
+        known = (
             "Spack deprecates versions with known vulnerabilities and old patch releases, and rejects them without "
-            "this setting"
+            f"this setting. The recipe (`cves`) lists only these for the pinned versions: {listed}"
         )
-        known = f"{reason}. The recipe (`cves`) lists only these for the pinned versions: {listed}"
         lines += [*comment(known, 2), "  deprecated: true"]
     if mount:
         reason = f"the mount point of the image on {environment.system.name}"

@@ -23,10 +23,7 @@ MAX_CLASH_LINES = 9
 MAX_CAUSE_LINES = 3
 MAX_LINE_WIDTH = 160
 SIGNALLED = 128
-"""The exit code of a program that a signal killed is this offset plus the signal's number.
-
-Shells and scripts/with_mount.py use this convention.
-"""
+"""The exit code of a killed program is SIGNALLED plus the signal's number, in shells and in scripts/with_mount.py."""
 _CAUSE_INDENT = 8
 _BUILD_LOG = re.compile(r"^(?:See \w+ log for details:\n\s+|\[x\] \S+ \S+ failed: )(/\S+)", re.MULTILINE)
 """The log of a failed build. Spack 1.1 prints its path at the end, Spack 1.2 in the line of the package."""

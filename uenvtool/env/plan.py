@@ -70,6 +70,11 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         name: _preferences(package, variants, roots.get(name), hard.get(name))
         for name, package in node_packages.items()
     }
+    known, position = _facts_with_paths(recipe, system, facts), recipe.tree.position
+    prepended = {
+        name: tuple(_filled(path, known, position) for path in paths)
+        for name, paths in recipe.view.prepend_path.items()
+    }
     return Environment(
         recipe=recipe,
         system=system,
@@ -80,10 +85,12 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         needs={name: need.require for name, need in needs.items() if need.require},
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
-        prepended=_prepended(recipe, system, facts),
-        cves=tuple(cve for cve in recipe.cves if (known := pinned.get(cve.package)) and cve.versions.contains(known)),
+        prepended=prepended,
+        cves=tuple(
+            cve for cve in recipe.cves if (version := pinned.get(cve.package)) and cve.versions.contains(version)
+        ),
         yanked=tuple(
-            row for row in recipe.yanked if (known := pinned.get(row.package)) and row.versions.contains(known)
+            row for row in recipe.yanked if (version := pinned.get(row.package)) and row.versions.contains(version)
         ),
         additions=recipe.additions,
     )
@@ -142,15 +149,13 @@ def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Const
     constraints = {}
     for language in LANGUAGES if recipe.compiler else ():
         if fitting := having(compilers, language):
-            is_only = len(fitting) == 1
-            first, *others = (compiler.root.spec.text if is_only else plain(compiler.external) for compiler in fitting)
-            known = fitting[0].root.reason
-            reason = (
-                f"{known or plain(fitting[0].external)}: {OF_SEVERAL}"
-                if others
-                else known or "one compiler for everything"
-            )
-            constraints[language] = Constraint(first, reason, tuple(others))
+            reason = fitting[0].root.reason
+            first, *others = (plain(compiler.external) for compiler in fitting)
+            if others:
+                constraints[language] = Constraint(first, f"{reason or first}: {OF_SEVERAL}", tuple(others))
+            else:
+                spec = fitting[0].root.spec.text
+                constraints[language] = Constraint(spec, reason or "one compiler for everything")
     return constraints
 
 
@@ -246,12 +251,6 @@ def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variabl
         if variable.when.holds(facts):
             value = variable.value
             yield replace(variable, value=value and _filled(value, facts_with_paths, variable.position))
-
-
-def _prepended(recipe: Recipe, system: System, facts: Facts) -> dict[str, tuple[str, ...]]:
-    with_paths, position = _facts_with_paths(recipe, system, facts), recipe.tree.position
-    named = recipe.view.prepend_path.items()
-    return {name: tuple(_filled(path, with_paths, position) for path in paths) for name, paths in named}
 
 
 def _facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:

@@ -68,16 +68,13 @@ def repository_directory(name: str, path: Path, pin: GitPin | None = None) -> Pa
     Raises BadInput if no directory has a repo.yaml, or if Spack would ignore the repository.
     """
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
-    for candidate in (path, *(path / directory for directory in inside)):
-        if (candidate / "repo.yaml").is_file():
-            return _checked_directory(name, candidate.resolve())
-    raise BadInput(
-        f"--repo: '{path}' is not a Spack package repository: it has no repo.yaml",
-        hint=f"name a checkout, or the directory that contains repo.yaml: --repo {name}=PATH",
-    )
-
-
-def _checked_directory(name: str, directory: Path) -> Path:
+    candidates = (path, *(path / relative for relative in inside))
+    directory = next((each.resolve() for each in candidates if (each / "repo.yaml").is_file()), None)
+    if directory is None:
+        raise BadInput(
+            f"--repo: '{path}' is not a Spack package repository: it has no repo.yaml",
+            hint=f"name a checkout, or the directory that contains repo.yaml: --repo {name}=PATH",
+        )
     file = directory / "repo.yaml"
     api = text(read(file, str(file)).get("repo"), "api")
     if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in directory.parts[:-1]:
@@ -109,7 +106,9 @@ def deviations(
     if spack and (pin.commit or pin.branch) and not pin.tag:
         checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
     for name, (directory, file, repo_pin) in checkouts.items():
-        head = _commit(directory, file, "HEAD") if _is_at(directory, repo_pin.paths) else ""
+        paths = repo_pin.paths  # a copied directory has another path in another git repository
+        is_at_path = not paths or _git(directory, "rev-parse", "--show-prefix").rstrip("/") in paths
+        head = _commit(directory, file, "HEAD") if is_at_path else ""
         pinned = repo_pin.commit or _commit(directory, file, repo_pin.revision)
         if not head:
             unseen.append(
@@ -119,13 +118,6 @@ def deviations(
             commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
             seen.append(f"{name} is at commit {head[:12]} instead of the pinned {repo_pin.revision} {commit}")
     return tuple(seen), tuple(unseen)
-
-
-def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
-    if not paths:
-        return True
-    prefix = _git(directory, "rev-parse", "--show-prefix")  # another path if the directory is a copy
-    return prefix.rstrip("/") in paths
 
 
 def _commit(directory: Path, file: str, revision: str) -> str:

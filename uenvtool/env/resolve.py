@@ -43,6 +43,11 @@ def resolve(
     lacks facts about the nodes. If Spack fails or finds no solution, writes Spack's complete output to the file `log`
     and raises ToolFailed.
     """
+
+    def handle(line: str) -> None:
+        if on_step and line.startswith("==>") and not line.startswith("==> Error"):
+            on_step(line.removeprefix("==>").strip())
+
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         directory, scope = scratch / "environment", scratch / "configuration"
@@ -51,7 +56,7 @@ def resolve(
         write(scratch / ANSWERS, json.dumps(answers))
         answers_file = [scratch / ANSWERS] if FITTING.match(spack.version) else []  # without it, for this machine
         runner = Runner(spack=spack, directory=directory / part, scope=scope)
-        completed = runner.run("python", SCRIPT, *answers_file, on_step=on_step)
+        completed = runner.run("python", SCRIPT, *answers_file, on_line=handle)
         lock = runner.directory / LOCK
         if completed.code == 0 and lock.is_file():
             return sorted_lock(lock.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Runs Spack without the user's configuration, and reports the steps that Spack prints."""
+"""Runs Spack without the user's configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Any
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import remove_tree, scratch_folder, write, write_all
-from uenvtool.core.result import Step
 from uenvtool.env.output import no_key
 from uenvtool.env.program import Spack
 from uenvtool.knowledge.system import GitPin
@@ -54,17 +53,13 @@ class Runner:
         options = ["--color", "never", *user_scope, "-C", self.scope, "-e", self.directory]
         return list(map(str, [*self.prefix, self.spack.program, *options, *arguments]))
 
-    def run(
-        self, *arguments: str | Path, on_step: Step | None = None, on_line: processes.LineHandler | None = None
-    ) -> processes.Completed:
+    def run(self, *arguments: str | Path, on_line: processes.LineHandler | None = None) -> processes.Completed:
         """Run a Spack command and return the completed process, even if the command failed.
 
-        on_step: called for each line in which Spack reports a step. on_line: called for every line. Raises ToolFailed
-        if Spack does not start.
+        on_line: called for each line of Spack's output. Raises ToolFailed if Spack does not start.
         """
         remove_half_made_clones()
-        environ, handler = spack_variables(self.variables), on_line or _steps(on_step)
-        return processes.run(self.command(*arguments), env=environ, on_line=handler)
+        return processes.run(self.command(*arguments), env=spack_variables(self.variables), on_line=on_line)
 
 
 def without_foreign() -> dict[str, str]:
@@ -140,17 +135,6 @@ def _is_incomplete(directory: Path) -> bool:
     with contextlib.suppress(OSError):  # not a directory, or another run has removed it
         return os.listdir(directory) == [".git"]
     return False
-
-
-def _steps(on_step: Step | None) -> processes.LineHandler | None:
-    if on_step is None:
-        return None
-
-    def handle(line: str) -> None:
-        if line.startswith("==>") and not line.startswith("==> Error"):
-            on_step(line.removeprefix("==>").strip())
-
-    return handle
 
 
 def mirror_answers(

@@ -22,10 +22,7 @@ from uenvtool.knowledge.spec import parse_spec
 NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
 """Packages that Stackinator resolves together with MPI."""
 DEPLOYMENT = "deployment.yaml"
-"""The file with the lines to add to the `config.yaml` of the site's recipes (eth-cscs/alps-uenv).
-
-Stackinator does not read this file.
-"""
+"""The lines to add to the `config.yaml` of the site's recipes (eth-cscs/alps-uenv). Stackinator ignores this file."""
 LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "glibc")
 """Packages that the cluster configuration provides, or that are dependencies of MPI or the compiler."""
 

@@ -92,15 +92,10 @@ def forget_packages() -> None:
     replace(spack.repo, "PATH", spack.repo.create_and_enable(spack.config.CONFIG))
 
 
-def load_solver() -> None:
-    """Load clingo, or let Spack fetch it. Call this before `answer_as_node`, since clingo must run on this machine."""
-    with spack.bootstrap.ensure_bootstrap_configuration():
-        spack.bootstrap.ensure_clingo_importable_or_raise()
-
-
 def main() -> None:
     """Resolve the active environment and write its lock, without regenerating its view."""
-    load_solver()
+    with spack.bootstrap.ensure_bootstrap_configuration():  # clingo must run on this machine, so load it first
+        spack.bootstrap.ensure_clingo_importable_or_raise()
     if len(sys.argv) > 1:
         answer_as_node(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     environment = spack.environment.active_environment()
