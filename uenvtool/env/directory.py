@@ -24,7 +24,7 @@ from uenvtool.knowledge.lock import LOCK
 PURPOSE = "for"
 """The key in the record for the recipe, system and node type of the environment."""
 EXTRA = "extra"
-"""The directory of metadata for the image, such as the features for a site's tests. No version depends on it."""
+"""The directory of image metadata, such as the features for a site's tests. No version depends on these files."""
 MODULES = "modules.yaml"
 """The file with Spack's configuration of module files. No package version depends on this file."""
 MANIFEST = "spack.yaml"

@@ -1,4 +1,4 @@
-"""The planned Spack environment of a recipe on a system. plan.py plans it, and manifest.py renders its files."""
+"""The Spack environment of a recipe on a system, which plan.py plans and manifest.py renders as files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """Versions that Spack uses if no requirement excludes them. origin: the position in the file that names them."""
+    """Versions that Spack uses if no requirement excludes them. origin: the position of the versions in their file."""
 
     versions: tuple[str, ...]
     reason: str

@@ -152,7 +152,7 @@ def read_installable(directory: Path) -> Installable:
 
 
 def read_manifest(directory: Path) -> Mapping[str, Any] | None:
-    """Return the `spack:` section of the spack.yaml in a directory, or None without this file. May raise BadInput."""
+    """Return the `spack:` section of a directory's spack.yaml, or None if absent. Raises BadInput if it is invalid."""
     path = directory / MANIFEST
     return _manifest(path.read_text(encoding="utf-8", errors="replace"), path) if path.is_file() else None
 

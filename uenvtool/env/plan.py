@@ -263,7 +263,7 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     outside = dict.fromkeys(("container", "image", "overlay"))
     known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}
     for setting in holding(load_tuning(system.tuning).settings, known):
-        if not setting.from_ and setting.policy != EXPECTED:  # `from` is computed when a job starts
+        if not setting.from_ and setting.policy != EXPECTED:  # uenvtool computes `from` at run time
             yield Variable(
                 name=setting.name,
                 value=setting.value,

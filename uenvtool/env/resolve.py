@@ -54,7 +54,7 @@ def resolve(
         write_all(directory, {**files, **render_to_resolve(environment, repos)}.items())
         write_scope(scope, {"config": config_section(environment, scratch)})
         write(scratch / ANSWERS, json.dumps(answers))
-        answers_file = [scratch / ANSWERS] if FITTING.match(spack.version) else []  # without it, for this machine
+        answers_file = [scratch / ANSWERS] if FITTING.match(spack.version) else []  # without a file: this machine
         runner = Runner(spack=spack, directory=directory / part, scope=scope)
         completed = runner.run("python", SCRIPT, *answers_file, on_line=handle)
         lock = runner.directory / LOCK
