@@ -17,7 +17,7 @@ from uenvtool.env.install import InstallOptions, configuration
 from uenvtool.env.installable import pins_of, read_installable
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.plan import plan_environment
-from uenvtool.env.resolve import places
+from uenvtool.env.resolve import config_section
 from uenvtool.env.stackinator import render_recipe
 from uenvtool.env.table import compared
 from uenvtool.image.build import install_options
@@ -380,7 +380,7 @@ def test_an_image_searches_it_there(write: Write, place: Path, source: str) -> N
 
 
 def test_resolving_and_installing_share_the_index_of_spacks_packages(tmp_path: Path) -> None:
-    for_node = places(planned("hello", "clariden", "gh200"), tmp_path)["misc_cache"]
+    for_node = config_section(planned("hello", "clariden", "gh200"), tmp_path)["misc_cache"]
     on_node = configuration(read_installable(Path(HELLO)), InstallOptions())["config"]
 
     assert str(for_node).endswith("/cache-aarch64-v2026.06.0")

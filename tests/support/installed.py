@@ -15,7 +15,7 @@ from tests.support.project import CACHE, ROOT
 from uenvtool.cli import run
 from uenvtool.env.install import InstallOptions, install
 from uenvtool.env.installable import read_installable
-from uenvtool.env.program import find_spack, repository_folder
+from uenvtool.env.program import find_spack, repository_directory
 
 COMPILER = CACHE / "late-compiler"
 """The directory of the compiler. It does not exist while Spack resolves, only when it installs."""
@@ -61,7 +61,7 @@ def installed_hello() -> Installed:
         found = find_spack(spack)
         assert found is not None
         order = InstallOptions(
-            jobs=2, repos={"builtin": repository_folder("builtin", packages)}, mirrors=(f"file://{sources}",)
+            jobs=2, repos={"builtin": repository_directory("builtin", packages)}, mirrors=(f"file://{sources}",)
         )
         install(found, read_installable(folder / "environment"), folder / "store", order)
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from uenvtool.core import processes
 from uenvtool.env.install import MOUNTING, InstallOptions, install
 from uenvtool.env.installable import read_installable
-from uenvtool.env.program import find_spack, repository_folder
+from uenvtool.env.program import find_spack, repository_directory
 
 BUDGET = 0.05
 
@@ -40,7 +40,7 @@ def main() -> None:
     own, namespaces, lines = [], [], []
     for _ in range(rounds):
         start = time.perf_counter()
-        options = InstallOptions(repos={"builtin": repository_folder("builtin", packages)})
+        options = InstallOptions(repos={"builtin": repository_directory("builtin", packages)})
         with SpackTime() as of_spack:
             install(found, read_installable(environment), store, options)
         own.append(time.perf_counter() - start - of_spack.seconds)

@@ -17,15 +17,7 @@ from uenvtool.env.directory import LOG, MANIFEST, TABLE, build_again, usual_dire
 from uenvtool.env.environment import Environment, Root
 from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
-from uenvtool.env.program import (
-    Deviations,
-    Spack,
-    deviations,
-    find_spack,
-    how_to_get,
-    repository_folders,
-    spack_is_missing,
-)
+from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repository_directories, spack_is_missing
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
@@ -42,49 +34,39 @@ from uenvtool.knowledge.lock import (
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.version import Version
 
-HEADINGS = ("package", "version", "set in", "why")
-OF_STACKINATOR_7 = Version("1.2")
-"""The oldest Spack that reads the groups of specs that Stackinator 7 generates."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """The result of a build.
 
-    lock: the lock, or None if the environment is not resolved yet. state: why there is no lock, or how it was made.
-    unseen: the sources that could not be compared with their pins.
+    lock: the lock, or None if the environment is not resolved yet. state: how the lock was made, or why there is none.
+    next_step: the command to run next. unseen: a sentence for each source that could not be compared with its pin.
     """
 
     environment: Environment
-    folder: Path
+    directory: Path
     lock: Lock | None
     state: str
-    next_steps: tuple[str, ...]
+    next_step: str
     unseen: tuple[str, ...] = ()
 
     def result(self, *, verbose: bool = False) -> Result:
         """Return the result that the command prints. verbose: add a table with one row per root package."""
+        rows = self.rows()
+        text = f"{self.directory / MANIFEST}: {counted(len(rows), 'root package')}; --verbose lists them"
+        if self.lock:
+            packages = counted(len(self.lock.packages), "package")
+            text += f"\n{self.directory / LOCK}: {packages}; {TABLE} next to it lists them"
         return Result(
             data=self.data(),
-            text=self._summary(),
-            tables=(Table(headings=HEADINGS, rows=self.rows()),) if verbose else (),
+            text=text,
+            tables=(Table(headings=("package", "version", "set in", "why"), rows=rows),) if verbose else (),
             warnings=tuple(self.warnings()),
             notes=(self.state, *self.unseen),
-            next=self.next_steps,
+            next=(self.next_step,),
         )
 
-    def _summary(self) -> str:
-        lines = [
-            f"{self.folder / MANIFEST}: {counted(len(self.environment.roots), 'root package')}; --verbose lists them"
-        ]
-        if self.lock:
-            lines.append(
-                f"{self.folder / LOCK}: {counted(len(self.lock.packages), 'package')}; {TABLE} next to it lists them"
-            )
-        return "\n".join(lines)
-
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a row for each root package: name, version, the file and line that set it, and the reason."""
         versions = self.lock.versions() if self.lock else {}
         rows = []
         for root in self.environment.roots:
@@ -94,16 +76,14 @@ class Outcome:
         return rows
 
     def warnings(self) -> list[str]:
-        """Return a warning for each pinned version that is vulnerable or yanked, and for each deviation of the lock."""
-        yanked_versions = [
-            f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
-            for yanked in self.environment.yanked
-        ]
-        not_as_pinned = env_directory.deviations_of_locks(self.folder) if self.lock else ()
+        deviating = env_directory.deviations_of_locks(self.directory) if self.lock else ()
         return [
             *self._vulnerabilities(),
-            *yanked_versions,
-            *(f"the lock deviates from the recipe: {sentence}" for sentence in not_as_pinned),
+            *(
+                f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
+                for yanked in self.environment.yanked
+            ),
+            *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 
     def _vulnerabilities(self) -> list[str]:
@@ -119,12 +99,11 @@ class Outcome:
         ]
 
     def data(self) -> dict[str, Any]:
-        """Return the result for --json."""
         return {
             "recipe": self.environment.recipe.name,
             "system": self.environment.system.name,
             "uarch": self.environment.node.uarch,
-            "folder": str(self.folder),
+            "folder": str(self.directory),
             "state": self.state,
             "roots": [dict(zip(("package", "version", "from", "reason"), row, strict=True)) for row in self.rows()],
             "packages": self.lock.versions() if self.lock else None,
@@ -136,7 +115,7 @@ class Outcome:
                 {"package": yanked.package, "versions": str(yanked.versions), "reason": yanked.reason}
                 for yanked in self.environment.yanked
             ],
-            "next": "\n".join(self.next_steps),
+            "next": self.next_step,
         }
 
     def _requested_version(self, root: Root) -> tuple[str, str]:
@@ -153,11 +132,11 @@ class Outcome:
 
 
 def build(request: BuildRequest, progress: Progress = silent) -> Result:
-    """Write and resolve the environment of a recipe for a system, or only check or print it.
+    """Write and resolve the environment of a recipe for a system, or only check or print the environment.
 
     Raises BadInput if the recipe, the system or the target directory is not usable, AnswerIsNo if --check finds
     differences, ToolMissing if --concretize is given and Spack is not installed, and ToolFailed if Spack or the disk
-    fails. After an error, the old lock is unchanged.
+    fails. If Spack fails, the old lock stays unchanged.
     """
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)
@@ -178,7 +157,7 @@ def _answer(environment: Environment, directory: Path, request: BuildRequest, pr
         texts = render(environment)
         return Result(data={"folder": str(directory), "files": texts}, file=texts[MANIFEST])
     if request.check:
-        check_environment(environment, directory)
+        _check_environment(environment, directory)
         return _unchanged(directory)
     return build_environment(environment, directory, request, progress).result(verbose=request.verbose)
 
@@ -186,12 +165,12 @@ def _answer(environment: Environment, directory: Path, request: BuildRequest, pr
 def build_environment(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Outcome:
     """Write an environment and, if its lock does not match it and Spack is installed, resolve it."""
     texts = render(environment)
-    repos = repository_folders(request.repos, environment.pins)
+    repos = repository_directories(request.repos, environment.pins)
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, directory)
         raise spack_is_missing(environment.recipe.spack, again)
-    deviating = Deviations()
+    unseen: tuple[str, ...] = ()
     with files.locked(directory):
         env_directory.refuse_foreign(directory, texts, purpose=environment.purpose, force=request.force)
         env_directory.write_environment(directory, texts, purpose=environment.purpose)
@@ -206,41 +185,28 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
         elif resolver is None:
             lock, state = _unresolved(environment, directory, stale, spack, request)
         else:
-            deviating = deviations(resolver, environment.recipe.spack, repos, environment.pins)
-            lock, state = _new_lock(
-                environment,
-                directory,
-                texts,
-                stale,
-                spack=resolver,
-                repos=repos,
-                progress=progress,
-                deviations=deviating.seen,
+            lock, state, unseen = _new_lock(
+                environment, directory, texts, stale, spack=resolver, repos=repos, progress=progress
             )
     return Outcome(
         environment=environment,
-        folder=directory,
+        directory=directory,
         lock=lock,
         state=state,
-        next_steps=next_steps(environment, directory, spack=spack, resolved=lock is not None, repos=repos),
-        unseen=deviating.unseen,
+        next_step=_next_step(environment, directory, spack=spack, resolved=lock is not None, repos=repos),
+        unseen=unseen,
     )
 
 
 def _has_usable_lock(
     environment: Environment, directory: Path, texts: Mapping[str, str], part: str, spack: Spack | None
 ) -> bool:
-    """Return whether the lock of a part matches these inputs and is usable.
-
-    Without Spack, an unusable lock also counts, since it cannot be replaced. The caller reports it later.
-    """
     if env_directory.why_outdated(directory, texts, part):
         return False
-    return spack is None or not any(_unusable(environment, directory, part))
+    return spack is None or not any(_why_unusable(environment, directory, part))  # without Spack, keep any lock
 
 
 def _usable_resolver(spack: Spack | None, environment: Environment) -> Spack | None:
-    """Return the Spack if it can resolve for the node type: by its version, or because this machine is such a node."""
     if spack is None:
         return None
     from uenvtool.env.resolve import FITTING, is_this_machine
@@ -263,7 +229,6 @@ def _kept_lock(environment: Environment, directory: Path, texts: Mapping[str, st
 def _unresolved(
     environment: Environment, directory: Path, parts: Sequence[str], spack: Spack | None, request: BuildRequest
 ) -> tuple[Lock | None, str]:
-    """Return why there is no lock. Raises ToolFailed if --concretize is given and this Spack cannot resolve here."""
     if spack is not None:
         pinned = environment.recipe.spack.revision
         why = f"Spack {spack.version} can make this lock only on a node of {environment.system.name}"
@@ -286,11 +251,10 @@ def _new_lock(
     spack: Spack,
     repos: Mapping[str, Path],
     progress: Progress,
-    deviations: Sequence[str],
-) -> tuple[Lock | None, str]:
-    """Resolve the parts whose locks are out of date, and keep the other locks."""
+) -> tuple[Lock, str, tuple[str, ...]]:
     from uenvtool.env.resolve import parse_resolved_lock, resolve
 
+    seen, unseen = deviations(spack, environment.recipe.spack, repos, environment.pins)
     log, made, locks = directory / LOG, {}, {}
     for part in parts:
         with progress(f"concretizing {f'{part} of ' if part else ''}{environment.purpose}") as on_step:
@@ -304,31 +268,38 @@ def _new_lock(
         render_table(environment, lock),
         contents=texts,
         spack=spack.version,
-        deviations=deviations,
+        deviations=seen,
     )
-    return lock, f"resolved by Spack {spack.version} ({spack.found_by})"
+    return lock, f"resolved by Spack {spack.version} ({spack.found_by})", unseen
 
 
 def _stackinator_recipe(environment: Environment, directory: Path, request: BuildRequest) -> Result:
-    from uenvtool.env.stackinator import check_recipe, write_recipe
+    from uenvtool.env.stackinator import render_recipe
 
     version = STACKINATOR[request.format]
+    texts = render_recipe(environment, version)
     if request.check:
-        check_recipe(environment, version, directory)
+        again = build_again(environment, directory, "--format", request.format, kind="stackinator")
+        files.check_generated(directory, texts, again=again)
         return _unchanged(directory)
-    written = write_recipe(environment, version, directory, force=request.force, dry_run=request.dry_run)
-    pin = environment.recipe.spack
+    if not request.dry_run:
+        purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
+        with files.locked(directory):
+            env_directory.refuse_foreign(directory, texts, purpose=purpose, force=request.force)
+            env_directory.write_environment(directory, texts, purpose=purpose)
+    paths = [str(directory / name) for name in texts]
+    pin = environment.recipe.spack  # Stackinator 7 writes groups of specs, which Spack 1.1 cannot read
     newer = f"Stackinator 7 needs Spack 1.2, but the recipe pins {pin.revision}; see docs/stackinator.md"
-    is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= OF_STACKINATOR_7)
-    return Result(data=written, text="\n".join(written["files"]), warnings=(newer,) if is_old else ())
+    is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= Version("1.2"))
+    data = {"folder": str(directory), "version": version, "files": paths}
+    return Result(data=data, text="\n".join(paths), warnings=(newer,) if is_old else ())
 
 
 def _unchanged(directory: Path) -> Result:
     return Result(data={"folder": str(directory), "drift": None}, notes=(f"{directory} is up to date",))
 
 
-def check_environment(environment: Environment, directory: Path) -> None:
-    """Raise AnswerIsNo, with the diff, if an environment on disk is out of date."""
+def _check_environment(environment: Environment, directory: Path) -> None:
     expected, lock, again = render(environment), directory / LOCK, build_again(environment, directory)
     table = {TABLE: render_table(environment, read_lock(lock))} if lock.is_file() else {}
     files.check_generated(
@@ -348,11 +319,10 @@ def _remarks_on_locks(environment: Environment, directory: Path, texts: Mapping[
             continue
         if why := env_directory.why_outdated(directory, texts, part):
             yield f"{path} {why}; run `{again}`"
-        yield from _unusable(environment, directory, part)
+        yield from _why_unusable(environment, directory, part)
 
 
-def _unusable(environment: Environment, directory: Path, part: str) -> Iterator[str]:
-    """Yield each reason why software installed from the lock of a part would not work."""
+def _why_unusable(environment: Environment, directory: Path, part: str) -> Iterator[str]:
     path = directory / env_directory.lock_of(part)
     lock = read_lock(path)
     if unwrapped := without_wrapper(lock):
@@ -365,23 +335,17 @@ def _file_and_line(position: Position) -> str:
     return f"{position.file}:{position.line}".removeprefix(f"{data_root()}/")
 
 
-def next_steps(
+def _next_step(
     environment: Environment, directory: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
-) -> tuple[str, ...]:
-    """Return the next command: it makes the lock if there is none, and otherwise builds the image on a node."""
-    command = build_again(environment, directory)
+) -> str:
     from_disk = "".join(f" --repo {shlex.quote(f'{name}={path}')}" for name, path in repos.items())
-    if not resolved and spack is None:
-        return (how_to_get(environment.recipe.spack, command + from_disk),)
-    if not resolved:
-        return (f"{command}{from_disk} --concretize  # on a node of {environment.system.name}",)
-    return (f"{build_image(directory, spack=spack, repos=repos)}  # on a node of {environment.system.name}",)
-
-
-def build_image(directory: Path, *, spack: Spack | None, repos: Mapping[str, Path]) -> str:
-    """Return the command that builds the image with the same --spack and --repo options."""
-    is_named = spack is not None and spack.found_by == "--spack"
-    arguments = ["uenvtool", "image", "build", os.fspath(directory)]
-    arguments += ["--spack", str(spack.program.parent.parent)] if spack and is_named else []
-    arguments += [argument for name, path in repos.items() for argument in ("--repo", f"{name}={path}")]
-    return shlex.join(arguments)
+    command = build_again(environment, directory) + from_disk
+    if resolved:
+        arguments = ["uenvtool", "image", "build", os.fspath(directory)]
+        arguments += ["--spack", str(spack.program.parent.parent)] if spack and spack.found_by == "--spack" else []
+        command = shlex.join(arguments) + from_disk
+    elif spack is None:
+        return how_to_get(environment.recipe.spack, command)
+    else:
+        command += " --concretize"
+    return f"{command}  # on a node of {environment.system.name}"

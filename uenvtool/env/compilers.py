@@ -14,17 +14,17 @@ from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
 
 LANGUAGES = ("c", "cxx", "fortran")
 COMPILER = "compiler"
-"""The directory of the environment that builds the compiler first, if the system does not have it."""
+"""The directory of the environment that builds a compiler, if the system does not have this compiler."""
 BUILDER = "gcc"
-"""The compiler that is built with the system's compiler and then builds the other compilers, as in Stackinator."""
+"""The package that Spack builds with the system's gcc and that then builds the other compilers, as in Stackinator."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Buildable:
     """A compiler that Spack can build.
 
-    programs: the paths of its programs below its prefix, by language. variants: those used if the recipe names none.
-    fortran: the variant that adds Fortran, or "" if no variant is needed.
+    programs: the paths of the compiler's programs below its prefix, by language. variants: the variants for recipes
+    that name none. fortran: the variant that adds Fortran, or "" if no variant is needed.
     """
 
     programs: Mapping[str, str]
@@ -45,15 +45,18 @@ BUILDABLE = {
         variants="~blas~lapack~mpi",
     ),
 }
-"""Source: these packages in spack-packages v2026.06.0. The variants are those of Stackinator 7 (docs/recipes.md)."""
+"""The compilers that uenvtool can build, by package.
+
+Sources: their packages in spack-packages v2026.06.0, and the variants in Stackinator 7 (docs/recipes.md).
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
-    """A compiler of an environment. built_by: the compiler that builds it, or None if the system provides it.
+    """A compiler of an environment. built_by: the package that builds the compiler, or None if the system provides it.
 
-    An environment with one version of each package cannot build a compiler and also build the other packages with it.
-    Therefore such a compiler is built first, in a separate environment, and is an external of the main environment.
+    An environment with one version of each package cannot build a compiler and then use it for the other packages.
+    Therefore uenvtool builds the compiler in a separate environment. It is an external of the main environment.
     """
 
     root: RootSpec
@@ -62,30 +65,18 @@ class Compiler:
 
     @property
     def name(self) -> str:
-        """The name of the compiler's package."""
         return self.root.spec.package
 
     @property
-    def folder(self) -> str:
+    def directory(self) -> str:
         """The directory of the environment that builds the compiler.
 
-        The directories of the other compilers are inside BUILDER's directory, since BUILDER builds them.
+        BUILDER's directory contains the directories of the other compilers, since BUILDER builds them.
         """
         return COMPILER if self.name == BUILDER else f"{COMPILER}/{self.name}"
 
     @property
-    def plain(self) -> str:
-        """The package and version, without variants."""
-        return plain(self.external)
-
-    @property
-    def reason(self) -> str:
-        """Why the environment uses this compiler."""
-        return self.root.reason or "one compiler for everything"
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The directories of the compiler's programs."""
+    def program_directories(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path.rpartition("/")[0] for path in self.external.compilers.values()))
 
 
@@ -98,11 +89,11 @@ def plain(external: External) -> str:
 def plan_compilers(
     recipe: Recipe, system: System, node: NodeType, node_packages: Mapping[str, SystemPackage], facts: Facts
 ) -> tuple[Compiler, ...]:
-    """Return the recipe's compilers, or () if it names none. Packages use the first compiler unless they name another.
+    """Return the recipe's compilers. Packages use the first compiler unless they name another.
 
-    A compiler of the system is used if it has the requested version. Otherwise the compiler is built first: BUILDER
-    with the system's BUILDER, and the others with the recipe's BUILDER, or with the system's if the recipe has none.
-    Raises BadInput if the system does not have a compiler and it cannot be built.
+    uenvtool uses a compiler of the system if its version matches the recipe, and builds any other compiler. The
+    system's BUILDER builds the recipe's BUILDER. The recipe's BUILDER, or else the system's, builds the other
+    compilers. Raises BadInput if the system does not have a compiler and uenvtool cannot build it.
     """
     roots = [recipe.compiler] if recipe.compiler else []
     roots += [_root(pin) for pin in recipe.compilers.values() if pin.when.holds(facts)]
@@ -131,16 +122,12 @@ def _root(pin: Pin) -> RootSpec:
 
 
 def _provided_by_system(root: RootSpec, system: System, package: SystemPackage | None) -> Compiler | None:
-    """Return the system's compiler of the requested version with any variants, or None if it must be built.
-
-    Raises BadInput if the system does not have the compiler and the recipe does not name one version to build.
-    """
     requested = root.spec.versions
     for external in package.externals if package else ():
         known = external.spec.versions
         if requested is None or (known and known.single and requested.contains(known.single)):
-            named = parse_spec(f"{root.spec.package}@{requested}" if requested else root.spec.package)
-            return Compiler(root=replace(root, spec=named), external=external)
+            spec = parse_spec(f"{root.spec.package}@{requested}" if requested else root.spec.package)
+            return Compiler(root=replace(root, spec=spec), external=external)  # whatever its variants are
     if requested is None or requested.single is None:
         raise BadInput(
             f"{system.name} has no compiler {root.spec}, and the recipe does not name one version to build",

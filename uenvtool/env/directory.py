@@ -1,7 +1,7 @@
 """The directory of an environment: its default path, its generated files, and the command that regenerates them.
 
-The record in the directory (see core/files/generated.py) also contains the purpose of the environment and the
-digests of the inputs that each lock was made from.
+uenvtool stores a record in the directory (see core/files/generated.py). The record also contains the purpose of the
+environment and, for each lock, the digests of the inputs that Spack resolved.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.lock import LOCK
 
 PURPOSE = "for"
-"""The key in the record for the recipe, system and node type of a directory."""
+"""The key in the record for the recipe, system and node type of the environment."""
 EXTRA = "extra"
-"""The directory of metadata for the image, such as the features that a site's tests check. No version depends on it."""
+"""The directory of image metadata, such as the features for a site's tests. No version depends on these files."""
 MODULES = "modules.yaml"
-"""Spack's configuration of module files. No version depends on it."""
+"""The file with Spack's configuration of module files. No package version depends on this file."""
 MANIFEST = "spack.yaml"
 TABLE = "packages.md"
 LOG = ".uenvtool-concretize.log"
 TOLERATED = {*files.TOLERATED, ".spack-env", LOG}
-"""Names of Spack, git and uenvtool that may be in a directory that uenvtool writes."""
+"""The names of files by Spack, git and uenvtool that may already be in a directory that uenvtool writes."""
 
 DECIDING = {
     "definitions": "`specs` refers to these lists of specs",
@@ -47,21 +47,21 @@ DECIDING = {
     "concretizer.targets": "it decides which CPU targets Spack considers",
     "concretizer.duplicates": "it limits how many versions of a build tool or compiler one package can use",
     "concretizer.compiler_mixing": "false forces all packages of a root spec to use the same compiler",
-    "concretizer.os_compatible": "packages for these other operating systems can be used",
+    "concretizer.os_compatible": "Spack can use packages for these other operating systems",
     "concretizer.splice": "it replaces dependencies of packages that are already built",
     "concretizer.externals": "it decides whether external packages get default variants",
-    "concretizer.error_on_timeout": "false accepts the best answer that was found before the timeout",
+    "concretizer.error_on_timeout": "with false, Spack accepts the best answer that it has at the timeout",
 }
-"""The keys of spack.yaml that decide which versions and variants Spack chooses, with the reason for each.
+"""The keys of spack.yaml that decide which versions and variants Spack chooses, with the reason for each key.
 
 A lock stays valid if any other key changes. For example, `static_analysis` and `timeout` of `concretizer` only change
-how long Spack takes, and `view` and `config.install_tree` only matter after it. Source of the keys of `concretizer`:
-etc/spack/defaults/base/concretizer.yaml in Spack's repository at commit 0cdc4e5.
+how long Spack takes, and Spack reads `view` and `config.install_tree` only after it has resolved the environment.
+Source of the keys of `concretizer`: etc/spack/defaults/base/concretizer.yaml in Spack's repository at commit 0cdc4e5.
 """
 
 
 def usual_directory(environment: Environment, kind: str = "envs") -> Path:
-    """Return the default directory of an environment: one per recipe, system and node type."""
+    """Return the default directory of an environment, which depends on its recipe, system and node type."""
     return Path(kind) / environment.recipe.name / f"{environment.system.name}-{environment.node.uarch}"
 
 
@@ -73,9 +73,9 @@ def build_again(environment: Environment, directory: Path, *options: str, kind: 
 
 
 def again(environment: Environment, *options: str) -> str:
-    """Return the command that regenerates the environment."""
+    """Return the command that regenerates an environment."""
     recipe, system = environment.recipe.chain[0], environment.system.chain[0]
-    arguments = ["uenvtool", "build", _argument(recipe), "--system", _argument(system)]
+    arguments = ["uenvtool", "build", _name_or_path(recipe), "--system", _name_or_path(system)]
     if len(environment.system.nodes) > 1:
         arguments += ["--uarch", environment.node.uarch]
     if environment.output:
@@ -83,14 +83,13 @@ def again(environment: Environment, *options: str) -> str:
     return " ".join([*map(quoting.sh_word, arguments), *options])
 
 
-def _argument(location: Location) -> str:
-    """Return the name of a recipe or system, or its path relative to the current directory."""
+def _name_or_path(location: Location) -> str:
     path = location.path
     return location.name if path.is_absolute() or path.as_posix() == location.logical else path.as_posix()
 
 
 def parts_of(contents: Iterable[str]) -> list[str]:
-    """Return the parts of an environment that are resolved separately: "", and the directories of its compilers."""
+    """Return the parts of an environment that Spack resolves separately: "", and the directories of its compilers."""
     manifests = [name for name in contents if name == MANIFEST or is_within(name, COMPILER)]
     return sorted(os.path.dirname(name) for name in manifests if os.path.basename(name) == MANIFEST)
 
@@ -101,20 +100,24 @@ def lock_of(part: str) -> str:
 
 
 def resolved_names(contents: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the files that depend on Spack's result: the locks of the parts, and the table."""
+    """Return the names of the files that Spack's result determines: the locks of all parts, and the table."""
     return (*map(lock_of, parts_of(contents)), TABLE)
 
 
 def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
-    """Return the digest of each input of a part's lock, which are the keys in `DECIDING` and the package additions.
+    """Return the digest of each input of a part's lock. The inputs are the keys in `DECIDING` and the additions.
 
-    The digests of YAML files are made from their data, so comments do not matter.
+    The digest of a YAML file covers its data, so changed comments do not change the digest.
     """
     sections = _data(contents[os.path.join(part, MANIFEST)])["spack"]
-    values = {key: _value(sections, *key.split(".")) for key in DECIDING}
-    additions = {name: text for name, text in contents.items() if is_within(name, REPOSITORY)}
+    values = {}
+    for key in DECIDING:
+        section, _, name = key.partition(".")
+        values[key] = sections.get(section, {}).get(name) if name else sections.get(section)
     values[REPOSITORY] = {
-        name: _data(text) if name.endswith(".yaml") else files.digest(text) for name, text in additions.items()
+        name: _data(text) if name.endswith(".yaml") else files.digest(text)
+        for name, text in contents.items()
+        if is_within(name, REPOSITORY)
     }
     return {
         key: files.digest(json.dumps(value, sort_keys=True, default=str))
@@ -130,14 +133,11 @@ def _data(text: str) -> Any:
     return yaml.load(readable, Loader=yaml.CSafeLoader)
 
 
-def _value(sections: Mapping[str, Any], section: str, key: str = "") -> object:
-    return sections.get(section, {}).get(key) if key else sections.get(section)
-
-
 def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
-    """Raise BadInput if files would be replaced that uenvtool did not write, are for another system, or were edited.
+    """Raise BadInput if uenvtool may not replace the files in a directory.
 
-    With `force`, edited files that uenvtool wrote are replaced. Other files are never replaced.
+    This is the case for files that uenvtool did not write, that belong to another environment, or that the user edited.
+    With `force`, uenvtool replaces edited files, but no others.
     """
     recorded = files.read_record(directory).more.get(PURPOSE)
     if recorded and recorded != purpose:
@@ -149,35 +149,34 @@ def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str
 
 
 def why_outdated(directory: Path, contents: Mapping[str, str], part: str) -> str:
-    """Return why the lock of a part cannot be kept, or "" if it was made from these inputs and was not edited."""
+    """Return why the lock of a part cannot be kept, or "" if Spack made it from these inputs and nobody edited it."""
     record, name, inputs = files.read_record(directory), lock_of(part), inputs_of(contents, part)
-    lock_record = _lock_records(record.more).get(part)
-    recorded = lock_record.get("of") if isinstance(lock_record, dict) else None
-    recorded = recorded if isinstance(recorded, dict) else {}
-    changed = [key for key in (*DECIDING, REPOSITORY) if recorded.get(key) != inputs.get(key)]
+    recorded = _lock_records(record.more).get(part, {}).get("of")
+    digests = recorded if isinstance(recorded, dict) else {}
+    changed = [key for key in (*DECIDING, REPOSITORY) if digests.get(key) != inputs.get(key)]
     if changed:
         return f"is out of date, because these inputs changed: {', '.join(changed)}"
     content = files.content_inside(directory, name)
     return "" if content is not None and record.files.get(name) == files.digest(content) else "was edited"
 
 
-def _lock_records(recorded: Mapping[str, Any]) -> dict[str, Any]:
+def _lock_records(recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     compilers = recorded.get("compilers")
-    return {"": recorded.get("lock"), **(compilers if isinstance(compilers, dict) else {})}
+    records = {"": recorded.get("lock"), **(compilers if isinstance(compilers, dict) else {})}
+    return {part: record for part, record in records.items() if isinstance(record, dict)}
 
 
 def deviations_of_locks(directory: Path) -> tuple[str, ...]:
-    """Return a sentence for each input that differed from its pin when the locks were made."""
+    """Return a sentence for each deviation from a pin when Spack made the locks."""
     records = _lock_records(files.read_record(directory).more).values()
-    recorded = [record.get("deviations") for record in records if isinstance(record, dict)]
-    lists = [sentences for sentences in recorded if isinstance(sentences, list)]
+    lists = [sentences for record in records if isinstance(sentences := record.get("deviations"), list)]
     return tuple(dict.fromkeys(str(sentence) for sentences in lists for sentence in sentences))
 
 
 def write_environment(directory: Path, contents: Mapping[str, str], *, purpose: str) -> None:
-    """Write an environment's files and the record, and remove the files that an earlier recipe left.
+    """Write an environment's files and the record, and remove files that only an earlier version of the recipe had.
 
-    A lock that is out of date stays until a new one replaces it.
+    A lock that is out of date stays until a new lock replaces it.
     """
     more = {**files.read_record(directory).more, PURPOSE: purpose}
     files.write_generated(directory, contents, keep=resolved_names(contents), more=more)
@@ -192,10 +191,10 @@ def write_locks(
     spack: str,
     deviations: Sequence[str] = (),
 ) -> None:
-    """Write the locks of parts and the table. Record each lock's inputs, Spack version, and deviations from pins."""
+    """Write locks, by part, and the table. Record each lock's inputs, Spack version and deviations from pins."""
     record = files.read_record(directory)
     made = {part: {"of": inputs_of(contents, part), "spack": spack, "deviations": list(deviations)} for part in locks}
-    main, *compilers = sorted({**_lock_records(record.more), **made}.items())
-    more = {**record.more, "lock": main[1], **({"compilers": dict(compilers)} if compilers else {})}
+    records = dict(sorted({**_lock_records(record.more), **made}.items()))
+    more = {**record.more, "lock": records.pop("", None), **({"compilers": records} if records else {})}
     texts = {lock_of(part): text for part, text in locks.items()}
     files.write_generated(directory, {**texts, TABLE: table}, keep=record.names, more=more)

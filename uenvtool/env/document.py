@@ -1,7 +1,7 @@
-"""Edits YAML text in place: an edit changes only the characters of the edited value.
+"""Edits YAML text. An edit changes only the characters of the edited value.
 
-ruamel.yaml gives the position of each value, but does not write the text. Its writer would also reformat lines that an
-edit does not touch: spaces around values and in `[ ... ]`, the indentation of lists, folded text, and CRLF.
+ruamel.yaml finds the position of each value, but this module writes the text. ruamel.yaml's writer would also reformat
+unrelated lines: spaces around values and in `[ ... ]`, the indentation of lists, folded text, and CRLF.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COMMA = re.compile(r"(?:\s|#[^\n]*\n)*,")
 Names = tuple[str, ...]
 """The keys from the top of a file to a value."""
 Value = str | list[str] | dict[str, "Value"]
-"""A value to write: the YAML text of a scalar, a list of such texts, or a mapping of names to values."""
+"""A value to write: the YAML text of a scalar, a list of such texts, or a mapping from keys to values."""
 
 
 def pairs(node: Any) -> list[tuple[Any, Any]]:
@@ -52,7 +52,7 @@ class Document:
         return self._with(start, end, text)
 
     def with_value(self, names: Names, text: str) -> Document:
-        """Replace the value of a key, or add one if the key has no value."""
+        """Set the value of an existing key, which may be empty."""
         node = self.at(*names)
         if node.start_mark.index < node.end_mark.index:
             return self.replaced(node, text)
@@ -61,22 +61,27 @@ class Document:
         return self._with(after_colon, after_colon, f" {text}")
 
     def with_item(self, sequence: Any, item: str) -> Document:
-        """Append an item of one line to a list."""
         items = sequence.value
         if sequence.flow_style:
             return self._with_flow(sequence, items[-1] if items else None, item)
         return self._with_lines(self._end(items[-1]), [f"{' ' * sequence.start_mark.column}- {item}"])
 
-    def with_entry(self, mapping: Any, name: str, value: Value) -> Document:
-        """Append a key and its value to a mapping."""
+    def with_key(self, mapping: Any, name: str, value: Value) -> Document:
         if mapping.flow_style:
             last = mapping.value[-1][1] if mapping.value else None
             return self._with_flow(mapping, last, f"{scalar(name)}: {_flow(value)}")
         indent = " " * mapping.start_mark.column
         return self._with_lines(self._end(mapping), [indent + line for line in _block(name, value)])
 
+    def with_path(self, names: Names, value: Value) -> Document:
+        """Add the value of a key, and the mappings above the key that do not exist yet."""
+        known = next(depth for depth in reversed(range(len(names))) if self.at(*names[:depth]) is not None)
+        for name in reversed(names[known + 1 :]):
+            value = {name: value}
+        return self.with_key(self.at(*names[:known]), names[known], value)
+
     def without_item(self, names: Names, index: int) -> Document:
-        """Remove an item from the list at a path of keys, and keep the comments around it."""
+        """Remove an item from the list at a path of keys, but not the comments around the item."""
         sequence = self.at(*names)
         item = sequence.value[index]
         if sequence.flow_style:
@@ -87,8 +92,8 @@ class Document:
         shorter = self._with(start, self._line_end(self._end(item)), "")
         return shorter if len(sequence.value) > 1 else shorter.with_value(names, "[]")
 
-    def with_remark(self, node: Any, text: str) -> Document:
-        """Add a comment to the last line of a value. Raises BadInput if more text follows the value on that line."""
+    def with_comment(self, node: Any, text: str) -> Document:
+        """Add a comment to the last line of a value. Raises BadInput if other text follows the value on that line."""
         end = self._end(node)
         rest = self.text[end : self._line_end(end)].rstrip("\r\n")
         if rest.strip() and not rest.lstrip().startswith("#"):
@@ -97,8 +102,7 @@ class Document:
             )
         return self._with(end + len(rest), end + len(rest), remark(text))
 
-    def _end(self, node: Any) -> int:
-        """Return the index after the last character of a value, before any comments and line breaks."""
+    def _end(self, node: Any) -> int:  # without the comments and line breaks that follow the value
         if hasattr(node, "flow_style") and not node.flow_style and isinstance(node.value, list) and node.value:
             last = node.value[-1]
             if isinstance(last, tuple):  # an empty value ends with the colon
@@ -143,8 +147,8 @@ def _flow(value: Value) -> str:
 
 def _block(name: str, value: Value) -> list[str]:
     if isinstance(value, dict):
-        inner = [line for key, further in value.items() for line in _block(key, further)]
-        return [f"{scalar(name)}:", *(f"  {line}" for line in inner)]
+        lines = [line for key, inner in value.items() for line in _block(key, inner)]
+        return [f"{scalar(name)}:", *(f"  {line}" for line in lines)]
     if isinstance(value, list):
         return [f"{scalar(name)}:", *(f"- {item}" for item in value)]
     return [f"{scalar(name)}: {value}"]

@@ -1,6 +1,6 @@
 """`uenvtool edit`: adds, removes and pins packages in a recipe file.
 
-A built-in recipe is not changed: the command writes a recipe of the user that extends it.
+For a built-in recipe, the command writes a new recipe that extends the built-in one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from uenvtool.core import files
@@ -31,49 +32,51 @@ from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Versions
 from uenvtool.knowledge.yamltree import content, decoded
 
-OWN = "my-"
-"""The prefix of a recipe that extends a built-in recipe: `my-NAME`."""
+PREFIX = "my-"
+"""The prefix in the name of a recipe that extends a built-in recipe: `my-NAME`."""
 ADDED = "added"
-"""The group for new specs if the recipe has several groups."""
+"""The name of the group for new specs if the recipe has several groups."""
 
 
 def edit(request: EditRequest) -> Result:
-    """Change a recipe file. Raises BadInput, without a change, if `validate` would reject the result."""
+    """Change a recipe file. Raises BadInput and leaves the file unchanged if `validate` would reject the result."""
     dry_run, repos = request.dry_run, named_paths(request.repo)
     if not (request.add or request.remove or request.pin):
         hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
         raise BadInput("no change is requested: --add, --remove and --pin are missing", hint=hint)
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
-    if is_built_in(location):
-        extension = Path(RECIPE.file(OWN + location.name))
-        notes = (f"{location.name} is built in and is not changed; {extension} extends it",)
-        path, start = extension, "\n".join([OWNED, *extending(RECIPE, location.name)]) + "\n"
+    if _is_built_in(location):
+        path = Path(RECIPE.file(PREFIX + location.name))
+        notes = (f"{location.name} is built in and is not changed; {path} extends it",)
+        start = "\n".join([OWNED, *extending(RECIPE, location.name)]) + "\n"
     else:
         path, start = location.path.resolve(), ""
+    name = shown(path)
     with contextlib.nullcontext() if dry_run else files.locked(path.parent, wait=True, below=False):
-        was = _text(path) if path.is_file() else ""
-        before = was or start
-        after = edited(before, request, _inherited(path, before), _places(path, before, request.pin))
+        before = _text(path) if path.is_file() else ""
+        base = before or start
+        after = edited(base, request, _inherited(path, base), _keys_of_pins(path, base, request.pin))
         changed = load_recipe(str(path.absolute()), after.encode())
         if not dry_run:
             files.write(path, after)
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
-        file=_diff(was, after, path),
-        notes=(*notes, *_coupled(changed, request.pin), f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
-        next=() if dry_run else (_build(path, request.spack, repos),),
+        file="".join(difflib.unified_diff(old, new, name if before else "/dev/null", name)),
+        notes=(*notes, *_coupled(changed, request.pin), f"{'would change' if dry_run else 'wrote'} {name}"),
+        next=() if dry_run else (_build_command(path, request.spack, repos),),
     )
 
 
-def is_built_in(location: Location) -> bool:
-    """Return whether a recipe is part of uenvtool. An update of uenvtool would overwrite changes to such a recipe."""
+def _is_built_in(location: Location) -> bool:
     path = location.path.resolve()
+    # An update of uenvtool would overwrite changes to a built-in recipe.
     return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
 
 
 def _inherited(path: Path, text: str) -> dict[str, str]:
-    """Return the packages that a recipe inherits, each with its group, or with "" if the package is only pinned."""
+    """Return the group of each package that a recipe inherits. The group is "" for a package that is only pinned."""
     tree = load_extended(Location(RECIPE.name_of(path), path, "", text.encode()), RECIPE).tree
     this_file = shown(path)
     groups_by_package: dict[str, str] = {}
@@ -82,29 +85,29 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
     groups = tree.get("groups")
     for name, group in groups.value.items() if groups else ():
         specs = group.get("specs")
-        inherited = [entry for entry in (specs.value if specs else ()) if entry.position.file != this_file]
-        groups_by_package |= {package_of(entry): name for entry in inherited}
+        inherited = [spec for spec in (specs.value if specs else ()) if spec.position.file != this_file]
+        groups_by_package |= {package_of(spec): name for spec in inherited}
     return groups_by_package
 
 
-def _places(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]]:
+def _keys_of_pins(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]]:
     """Return the keys that already set another version of a pinned package, by package."""
     if not pins:
         return {}
     recipe = read_recipe(str(path.absolute()), text.encode())
-    held: list[tuple[str, Names, Versions | None]] = [
+    known: list[tuple[str, Names, Versions | None]] = [
         *((root.spec.package, ("groups",), root.spec.versions) for root in recipe.roots),
         *((name, ("require", name), pin.version) for name, pin in recipe.require.items()),
         *((name, ("compilers", name), pin.version) for name, pin in recipe.compilers.items()),
     ]
     if recipe.python:
-        held.append(("python", ("python",), recipe.python.version))
+        known.append(("python", ("python",), recipe.python.version))
     if recipe.compiler:
-        held.append((recipe.compiler.spec.package, ("compiler",), recipe.compiler.spec.versions))
+        known.append((recipe.compiler.spec.package, ("compiler",), recipe.compiler.spec.versions))
     requested = dict(map(pinned, pins))
     conflicting = [
-        (name, place)
-        for name, place, versions in held
+        (name, keys)
+        for name, keys, versions in known
         if name in requested and versions and not versions.intersects(requested[name])
     ]
     return grouped(dict.fromkeys(conflicting))
@@ -120,12 +123,12 @@ def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
         yield from reasons or [f"no other package is known to depend on the version of {package}"]
 
 
-def _build(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:
+def _build_command(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:
     known = available(RECIPE).get(RECIPE.name_of(path))
     is_known = known is not None and known.path.resolve() == path.resolve()
     arguments = ["uenvtool", "build", known.name if known and is_known else shown(path)]
     arguments += ["--spack", str(spack)] if spack else []
-    arguments += [argument for name, place in repos.items() for argument in ("--repo", f"{name}={place}")]
+    arguments += [argument for name, directory in repos.items() for argument in ("--repo", f"{name}={directory}")]
     return shlex.join(arguments)
 
 
@@ -133,25 +136,18 @@ def _text(path: Path) -> str:
     return decoded(content(path, shown(path)), shown(path))
 
 
-def _diff(before: str, after: str, path: Path) -> str:
-    name = shown(path)
-    old, new = (text.splitlines(keepends=True) for text in (before, after))
-    return "".join(difflib.unified_diff(old, new, name if before else "/dev/null", name))
-
-
 def edited(
     text: str,
     changes: Changes,
-    inherited: Mapping[str, str] | None = None,
-    places: Mapping[str, Sequence[Names]] | None = None,
+    inherited: Mapping[str, str] = MappingProxyType({}),
+    keys_of_pins: Mapping[str, Sequence[Names]] = MappingProxyType({}),
 ) -> str:
     """Return the text of a recipe with the changes applied.
 
-    inherited: the inherited packages, each with its group, or with "" if it is only pinned. places: the keys that
-    receive a package's pin if it does not belong in `require`. Raises BadInput if a spec is invalid, if a package to
-    remove is not in the recipe, or if --reason is given and no line is left for it to explain.
+    inherited: the group of each inherited package, or "" for a package that is only pinned. keys_of_pins: the keys that
+    receive the pin of a package, if these are not in `require`. Raises BadInput if a spec is invalid, if a package to
+    remove is not in the recipe, or if --reason is given but the change leaves no line for a comment.
     """
-    inherited = inherited or {}
     document = Document(text)
     if changes.reason and not (changes.add or changes.pin or set(changes.remove) & set(inherited)):
         raise BadInput(
@@ -164,7 +160,7 @@ def edited(
         document = _removed(document, package, changes.reason, inherited)
     for pin in changes.pin:
         package, _ = pinned(pin)
-        for names in (places or {}).get(package) or [("require", package)]:
+        for names in keys_of_pins.get(package) or [("require", package)]:
             document = _pinned(document, pin, names, changes.reason, inherited)
     return document.text
 
@@ -179,25 +175,19 @@ def pinned(pin: str) -> tuple[str, Versions]:
 
 def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
     package = _package(spec)
-    entry = _with_reason("spec", spec, reason)
+    item = _with_reason("spec", spec, reason)
     if root := _roots(document).get(package):
-        group, index = root
-        item = document.at("groups", group, "specs").value[index]
-        if not pairs(item):
-            return document.replaced(item, entry)
-        document = document.replaced(_spec_of(item), scalar(spec))
+        group, index, known = root
+        if not pairs(known):
+            return document.replaced(known, item)
+        document = document.replaced(_spec_of(known), scalar(spec))
         return _reasoned(document, document.at("groups", group, "specs").value[index], reason)
-    groups = document.at("groups")
-    names = [key.value for key, _ in pairs(groups)]
-    name = inherited.get(package) or (names[0] if len(names) == 1 else ADDED)
-    if groups is None:
-        return document.with_entry(document.top, "groups", {name: {"specs": [entry]}})
-    if name not in names:
-        return document.with_entry(groups, name, {"specs": [entry]})
-    specs = document.at("groups", name, "specs")
-    if specs is None or not isinstance(specs.value, list):
-        return document.with_entry(document.at("groups", name), "specs", [entry])
-    return document.with_item(specs, entry)
+    groups = [key.value for key, _ in pairs(document.at("groups"))]
+    names = ("groups", inherited.get(package) or (groups[0] if len(groups) == 1 else ADDED), "specs")
+    specs = document.at(*names)
+    if specs is not None and isinstance(specs.value, list):
+        return document.with_item(specs, item)
+    return document.with_path(names, [item])
 
 
 def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
@@ -205,43 +195,34 @@ def _removed(document: Document, package: str, reason: str, inherited: Mapping[s
     if root is None and package not in inherited:
         raise BadInput([unknown("package to remove", package, {*inherited, *_roots(document)})])
     if root is not None:
-        group, index = root
-        document = document.without_item(("groups", group, "specs"), index)
+        document = document.without_item(("groups", root[0], "specs"), root[1])
     if package not in inherited:
         return document
     remove = document.at("remove")
     if remove is None:
-        document = document.with_entry(document.top, "remove", f"[{scalar(package)}]")
+        document = document.with_key(document.top, "remove", f"[{scalar(package)}]")
     else:
         document = document.with_item(remove, scalar(package))
-    return document.with_remark(document.at("remove"), f"{package}: {reason}") if reason else document
+    return document.with_comment(document.at("remove"), f"{package}: {reason}") if reason else document
 
 
 def _pinned(document: Document, pin: str, names: Names, reason: str, inherited: Mapping[str, str]) -> Document:
-    """Set the version at a path of keys. For `groups`, set it in the root spec of the package."""
     package, _, version = pin.partition("@")
     if names[0] == "groups":
-        spec = package
-        if root := _roots(document).get(package):
-            group, index = root
-            spec = _spec_of(document.at("groups", group, "specs").value[index]).value
+        root = _roots(document).get(package)
+        spec = _spec_of(root[2]).value if root else package
         spec = re.sub(rf"^{re.escape(package)}(@[^\s+~%^]+)?", lambda _: f"{package}@{version}", spec)
         return _added(document, spec, reason, inherited)
     key, shown_version = ("spec", pin) if names[0] == "compiler" else ("version", version)
     value = _with_reason(key, shown_version, reason)
     known = document.at(*names)
     if known is None:
-        *above, name = names
-        mapping = document.at(*above)
-        if mapping is None:
-            return document.with_entry(document.top, above[0], {name: value})
-        return document.with_entry(mapping, name, value)
+        return document.with_path(names, value)
     if not pairs(known):
         return document.with_value(names, value)
-    if document.at(*names, key) is None:
-        document = document.with_entry(known, key, scalar(shown_version))
-    else:
-        document = document.with_value((*names, key), scalar(shown_version))
+    has_key = document.at(*names, key) is not None
+    text = scalar(shown_version)
+    document = document.with_value((*names, key), text) if has_key else document.with_key(known, key, text)
     return _reasoned(document, document.at(*names), reason)
 
 
@@ -255,18 +236,19 @@ def _reasoned(document: Document, item: Any, reason: str) -> Document:
     known = next((value for key, value in item.value if key.value == "reason"), None)
     if known is not None:
         return document.replaced(known, scalar(reason))
-    return document.with_entry(item, "reason", scalar(reason))
+    return document.with_key(item, "reason", scalar(reason))
 
 
-def _roots(document: Document) -> dict[str, tuple[str, int]]:
-    roots: dict[str, tuple[str, int]] = {}
+def _roots(document: Document) -> dict[str, tuple[str, int, Any]]:
+    """Return the group, the index and the node of each root spec, by package."""
+    roots: dict[str, tuple[str, int, Any]] = {}
     for key, _ in pairs(document.at("groups")):
         specs = document.at("groups", key.value, "specs")
         for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
             node = _spec_of(item)
             if node is not None:
                 with contextlib.suppress(BadInput):  # a spec without a package name
-                    roots.setdefault(_package(node.value), (key.value, index))
+                    roots.setdefault(_package(node.value), (key.value, index, item))
     return roots
 
 

@@ -1,4 +1,4 @@
-"""The planned Spack environment of a recipe on a system. plan.py creates it, and manifest.py writes its files."""
+"""The Spack environment of a recipe on a system, which plan.py plans and manifest.py renders as files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions
 
 NAMESPACE = "uenvtool"
-"""The namespace of an environment's own package repository."""
+"""The namespace of the package repository with the additions of an environment."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
 PACKAGE_API = "v2.2"
 """The package API of spack-packages v2026.06.0 and e79ba9f (in their repo.yaml). Spack v1.1.0 supports it."""
@@ -20,10 +20,7 @@ PACKAGE_API = "v2.2"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Root:
-    """A root spec, as written for Spack.
-
-    origin: the position in the file that names it. version: the constraint on its version, if any.
-    """
+    """A root spec. text: the spec as Spack reads it. origin: the position in the file that names the package."""
 
     package: str
     text: str
@@ -43,16 +40,16 @@ class RootGroup:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A requirement with its reason. others: the alternative values that a spec may name instead."""
+    """A requirement with its reason. others: the requirements that Spack accepts instead, in order of preference."""
 
     text: str
     reason: str = ""
     others: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Preference:
-    """Versions to use unless something else rules them out. origin: the position in the file that names them."""
+    """Versions that Spack uses if no requirement excludes them. origin: the position of the versions in their file."""
 
     versions: tuple[str, ...]
     reason: str
@@ -63,8 +60,8 @@ class Preference:
 class PackageSettings:
     """The settings of one package in the environment.
 
-    virtual: the package is virtual, so it gets no architecture; its providers do. variants, strongly: preferences,
-    written as Spack's `variants` and `prefer`.
+    virtual: whether the package is virtual. A virtual package gets no architecture, but its providers do.
+    variants, strongly: the values of Spack's keys `variants` and `prefer`.
     """
 
     name: str
@@ -82,9 +79,9 @@ class PackageSettings:
 class Environment:
     """A planned Spack environment.
 
-    compilers: packages use the first one unless they name another. needs: the variants that a package needs to use the
-    system's network, by package. prepended: directories added to the view's path variables. output: the directory that
-    the user chose, "" for the default.
+    needs: the variants that a package needs to use the system's network, by package. compilers: the compilers, of which
+    packages use the first one unless they name another. prepended: the directories to add to the view's path variables.
+    output: the directory that the user chose, or "" for the default.
     """
 
     recipe: Recipe
@@ -104,22 +101,20 @@ class Environment:
 
     @property
     def purpose(self) -> str:
-        """The recipe, system and node type of the environment, as text."""
         return f"{self.recipe.name} for {self.system.name}, node type {self.node.uarch}"
 
     @property
     def architecture(self) -> str:
-        """The operating system and CPU target, which are added to every root spec."""
+        """The operating system and CPU target that every root spec names."""
         return f"os={self.node.os} target={self.node.target}"
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """All root specs in order."""
         return tuple(root for group in self.groups for root in group.roots)
 
     @property
     def pins(self) -> dict[str, GitPin]:
-        """The package repositories of the recipe and the system, by name."""
+        """The pins of the package repositories that the recipe and the system name, by name of the repository."""
         return {**self.recipe.repos, **self.system.repos}
 
     def root_of(self, view: str) -> str:

@@ -1,6 +1,6 @@
 """Installs a resolved environment with Spack, generates module files, runs the user's script, and fills build caches.
 
-Spack installs at the image's mount point, where only Spack's processes see the store.
+The store is mounted at the image's mount point, where only Spack and its child processes see it.
 """
 
 from __future__ import annotations
@@ -33,28 +33,29 @@ MOUNTING: tuple[str | Path, ...] = (sys.executable, "-I", Path(__file__).parent 
 `-I` makes Python ignore environment variables and the current directory.
 """
 WORK = ".uenvtool-install"
-"""The directory in a store for builds and logs. It is not part of an image."""
+"""The directory in a store for builds and logs. An image does not contain this directory."""
 STAGE = f"{WORK}/stage"
 LOG = "spack.log"
-"""The file in WORK with the output of a failed Spack run. A successful run removes it."""
+"""The file in WORK with the output of a failed Spack run. The next successful run removes the file."""
 BUILDER = "uenvtool"
-"""The user name of every build. Spack 1.1 appends LOGNAME to the build path, unless the path already contains it
-(stage.py, _resolve_paths), and the built packages contain this path. STAGE contains this name."""
-ENVIRONMENT = f"{WORK}/environment"
-"""The directory in a store with copies of the environments that Spack installs."""
+"""The user name of every build, which is part of STAGE.
+
+Spack 1.1 appends LOGNAME to the build path, unless the path already contains LOGNAME (stage.py, _resolve_paths). Built
+packages contain the build path, so it must not depend on the user.
+"""
 LOCK_RACE = "LockUpgradeError"
 """An error of Spack 1.1.0 when several runs install into one store. Observed with three nodes, one of them killed."""
-OWN = "uenvtool-"
-"""The prefix of the names of mirrors that are given as URLs."""
+MIRROR_PREFIX = "uenvtool-"
+"""The prefix in the names of mirrors that the user gives as URLs."""
 POST_INSTALL = "post-install"
 """The name of the user's script among the texts of an environment."""
 LOCAL = "local"
 """The directory of an image for the files that the user's script installs."""
 MODULE_FILES = "modules"
-"""The directory of an image for its module files."""
+"""The directory of an image for module files."""
 _MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]+")
 MAX_RUNS = 5
-"""How many times Spack is started after LOCK_RACE. Each run continues where the previous one stopped."""
+"""How often uenvtool starts Spack at most if LOCK_RACE occurs. Each run continues where the previous run stopped."""
 
 
 def usual_stores() -> Path:
@@ -67,11 +68,10 @@ def usual_stores() -> Path:
 class InstallOptions:
     """Options of an installation.
 
-    jobs: the number of parallel processes of one build, or None for Spack's default. repos: package repositories on
-    disk, by name.
-    mirrors: URLs of source mirrors. caches: URLs of build caches. unsigned: accept unsigned packages from a cache.
-    shared: whether other runs install into the same store at the same time. If so, this run does not create the view.
-    scope: a directory of Spack configuration, see `Runner`.
+    jobs: the number of parallel processes of one build, or None for Spack's default. repos: the directories of package
+    repositories on disk, by name. mirrors, caches: the URLs of source mirrors and of build caches. unsigned: whether
+    Spack accepts unsigned packages from a cache. shared: whether other runs install into the same store at the same
+    time. If so, this run does not create the view. scope: the user's directory of Spack configuration, see `Runner`.
     """
 
     jobs: int | None = None
@@ -84,22 +84,18 @@ class InstallOptions:
 
     @property
     def spack_mirrors(self) -> dict[str, object]:
-        """All mirrors in the form of Spack's configuration, in the order in which Spack tries them."""
+        """The value of Spack's configuration key `mirrors`. Spack tries the mirrors in this order."""
         sources = {"source": True, "binary": False}
         caches = {"source": False, "binary": True, "signed": not self.unsigned}
-        mirrors: dict[str, object] = {
-            f"{OWN}source{index}": {"url": url, **sources} for index, url in enumerate(self.mirrors)
+        return {
+            **{f"{MIRROR_PREFIX}source{index}": {"url": url, **sources} for index, url in enumerate(self.mirrors)},
+            **{f"{MIRROR_PREFIX}cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)},
         }
-        return mirrors | {f"{OWN}cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """The result of an installation.
-
-    cached, built: the packages from build caches and the packages that the run built, as NAME-VERSION.
-    log: Spack's output.
-    """
+    """The packages from build caches and the packages that the run built, as NAME-VERSION. log: Spack's output."""
 
     cached: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
@@ -119,9 +115,9 @@ def install(
 ) -> Installed:
     """Install an environment and create its views. Spack sees the directory `store` at the mount point.
 
-    Packages in the store are not built again, so a stopped run can continue. The environments of compilers are
-    installed first. Spack ignores the user's configuration. Raises BadInput if the mount point does not exist, and
-    ToolFailed if a package cannot be built. Installed packages stay.
+    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments
+    of compilers first, and ignores the user's configuration. Raises BadInput if the mount point does not exist, and
+    ToolFailed if Spack cannot build a package. After an error, the installed packages stay in the store.
     """
     require_mount_point(environment.mount)
     with scratch_folder() if options.shared else contextlib.nullcontext(store / WORK) as work:
@@ -129,12 +125,12 @@ def install(
         view = False if options.shared else _views(environment)
         for name in environment.views if view else ():
             _remove_unfinished_views(store / "env" / name)
-        directory = staged_directory(environment, work)
+        directory = _staged_directory(environment, work)
         write_all(directory, environment.staged_texts(view, options.repos).items())
         runner = sandboxed(spack, environment, store, work, directory, options)
         installed = Installed()
         for compiler, lock in environment.compiler_locks.items():
-            first = replace(runner, folder=directory / compiler)
+            first = replace(runner, directory=directory / compiler)
             installed += _install(first, replace(environment, lock=lock), store, options, on_step)
         return installed + _install(runner, environment, store, options, on_step)
 
@@ -149,7 +145,7 @@ def require_mount_point(mount: str) -> None:
 
 
 def require_mount(mount: str) -> None:
-    """Raise BadInput if the mount point does not exist, ToolMissing if this user cannot mount anything there."""
+    """Raise BadInput if the mount point does not exist, ToolMissing if this user cannot mount a directory there."""
     require_mount_point(mount)
     with scratch_folder() as directory:
         done = run([*MOUNTING, directory, mount, "true"])
@@ -158,13 +154,12 @@ def require_mount(mount: str) -> None:
         raise ToolMissing(f"cannot mount at {mount}: {done.stderr.strip()}", hint=hint)
 
 
-def staged_directory(environment: Installable, work: Path) -> Path:
-    """Return the directory for the copy of an environment that Spack installs. work: the directory WORK of a store."""
-    return work / Path(ENVIRONMENT).name / environment.place
+def _staged_directory(environment: Installable, work: Path) -> Path:
+    return work / "environment" / environment.place
 
 
 def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
-    """Push the packages of an installed environment to the build cache `url`. Return how many were missing there.
+    """Push the packages of an installed environment to the build cache `url`, and return how many the cache lacked.
 
     Spack signs the packages with its key, unless `unsigned` is set. Raises ToolFailed if Spack has no key or cannot
     write to the cache.
@@ -173,7 +168,7 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, options:
     directory = directory_of(url)
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
-    staged = staged_directory(environment, work)
+    staged = _staged_directory(environment, work)
     runner = sandboxed(spack, environment, store, work, staged, options, [directory] if directory else ())
     signing = ["--unsigned"] if options.unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
@@ -197,25 +192,28 @@ def sandboxed(
     options: InstallOptions,
     also: Sequence[Path] = (),
 ) -> Runner:
-    """Return a runner whose Spack sees the store at the mount point. It can write only there and to its directories.
+    """Return a runner whose Spack sees the store at the mount point.
 
-    also: more directories that Spack may write to.
+    Spack can write only to the store, its cache, its keys, `work`, and the directories in `also`.
     """
     user_cache().mkdir(parents=True, exist_ok=True)  # only an existing directory can stay writable
     root = spack.program.resolve().parent.parent  # the default location of Spack's keys
     keys = Path(os.environ.get("SPACK_GNUPGHOME", root))
     writable = sorted({work, user_cache(), root, keys, *also})
     arguments = [argument for directory in writable for argument in ("--writable", directory)]
-    prefix = (*MOUNTING, *arguments, store, environment.mount)
-    variables = {"LOGNAME": BUILDER, "USER": BUILDER}
-    scope = work / "configuration"
-    return Runner(spack=spack, folder=directory, scope=scope, below=options.scope, prefix=prefix, variables=variables)
+    return Runner(
+        spack=spack,
+        directory=directory,
+        scope=work / "configuration",
+        user_scope=options.scope,
+        prefix=(*MOUNTING, *arguments, store, environment.mount),
+        variables={"LOGNAME": BUILDER, "USER": BUILDER},
+    )
 
 
 def _install(
     runner: Runner, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
 ) -> Installed:
-    """Run `spack install`. In a shared store, Spack continues after a package fails, as it does in the other runs."""
     hashes = {package.hash for package in environment.lock.packages}
     output = InstallOutput(total=len(hashes), done={key[:7] for key in hashes & installed_hashes(store)})
 
@@ -224,39 +222,38 @@ def _install(
             on_step(output.text())
 
     arguments = ["--include-build-deps"]  # Spack 1.2 skips them for packages from a cache
-    arguments += [] if options.shared else ["--fail-fast"]
+    arguments += [] if options.shared else ["--fail-fast"]  # in a shared store, continue like the other runs
     arguments += ["-j", str(options.jobs)] if options.jobs else []
     for _ in range(MAX_RUNS if options.shared else 1):
         completed = runner.run("install", *arguments, on_line=handle)
         if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
             break
-    raise_if_failed(completed, runner.spack, environment, store)
+    _raise_if_failed(completed, runner.spack, environment, store)
     (store / WORK / LOG).unlink(missing_ok=True)
     log = f"$ {completed.command}\n{completed.stdout}{completed.stderr}"
     return Installed(tuple(output.cached), tuple(output.built), log)
 
 
-def raise_if_failed(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
-    """Raise ToolFailed if Spack failed, and write its complete output to a file in the store."""
+def _raise_if_failed(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
     if completed.code != 0:
         output = _logged_output(completed, environment, store)
         raise explain_failed_install(spack, code=completed.code, output=output, log=store / WORK / LOG)
 
 
 def _logged_output(completed: Completed, environment: Installable, store: Path) -> str:
-    """Write Spack's output to LOG and return it, with paths in the store instead of paths below the mount point."""
+    # Only Spack's processes see the mount point, so the output must name paths in the store.
     return log_output(completed, store / WORK / LOG, f"{environment.mount}/{WORK}/", f"{store}/{WORK}/")
 
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
-    """Return Spack's configuration for the run. Spack then writes only to the store and its cache."""
-    places = {
+    """Return the configuration with which Spack writes only to the store and its cache."""
+    directories = {
         "install_tree": {"root": environment.mount},
         "build_stage": [f"{environment.mount}/{STAGE}"],  # built packages contain this path, so it never varies
         "source_cache": os.fspath(user_cache() / "downloads"),
         "misc_cache": index_cache(platform.machine(), pins_of(environment.manifest)),
     }
-    return {"config": places, "mirrors": options.spack_mirrors}
+    return {"config": directories, "mirrors": options.spack_mirrors}
 
 
 def _views(environment: Installable) -> object:
@@ -266,11 +263,8 @@ def _views(environment: Installable) -> object:
 
 
 def _remove_unfinished_views(view: Path) -> None:
-    """Remove the unfinished views that a killed run left, since Spack does not overwrite them.
-
-    Spack creates `._VIEW/HASH` and links VIEW to it when it is complete (Spack 1.1, environment.py,
-    ViewDescriptor.regenerate).
-    """
+    # A killed run leaves an unfinished `._VIEW/HASH`, which Spack does not overwrite. Spack links VIEW to a complete
+    # directory (Spack 1.1, environment.py, ViewDescriptor.regenerate).
     complete = os.path.basename(os.readlink(view)) if view.is_symlink() else ""
     generations = view.parent / f"._{view.name}"
     for directory in generations.iterdir() if generations.is_dir() else ():
@@ -279,9 +273,9 @@ def _remove_unfinished_views(view: Path) -> None:
 
 
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
-    """Use Spack to generate module files for the environments that configure modules.
+    """Let Spack generate module files for the environments that configure modules.
 
-    Spack gets the configuration unchanged, except that all environments share one directory. Raises ToolFailed if
+    uenvtool changes only the directory of the module files, since all environments share one. Raises ToolFailed if
     Spack fails.
     """
     if has_modules(environments) and os.path.lexists(store / MODULE_FILES):
@@ -309,16 +303,16 @@ def _make_modules(spack: Spack, environment: Installable, store: Path, options: 
     default |= {"enable": [kind], "roots": {kind: directory}, "arch_folder": False}
     sections = {**configuration(environment, options), "modules": {**modules, "default:": default}}
     write_scope(work / MODULE_FILES, sections)
-    runner = sandboxed(spack, environment, store, work, staged_directory(environment, work), options)
+    runner = sandboxed(spack, environment, store, work, _staged_directory(environment, work), options)
     done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
-    raise_if_failed(done, spack, environment, store)
+    _raise_if_failed(done, spack, environment, store)
 
 
 def run_post_install(environment: Installable, store: Path) -> None:
     """Run the user's post-install script, if the environment has one, in a new directory LOCAL of the store.
 
-    The script sees the store at its mount point. It can write only to LOCAL and to temporary directories, so it cannot
-    change the packages. Raises ToolFailed with the last lines of its output if it fails.
+    The script sees the store at the mount point. It can write only to LOCAL and to temporary directories, so it cannot
+    change the packages. If the script fails, raises ToolFailed with the last lines of its output.
     """
     text = environment.texts.get(POST_INSTALL)
     if text is None:
@@ -329,8 +323,7 @@ def run_post_install(environment: Installable, store: Path) -> None:
     (store / LOCAL).mkdir(parents=True, exist_ok=True)
     fill(store / WORK, {POST_INSTALL: text}, executable=[POST_INSTALL])
     local = f"{environment.mount}/{LOCAL}"
-    options = ["--read-only", "--in", local, "--writable", local]
-    sandbox = [*MOUNTING, *options, store, environment.mount]
+    sandbox = [*MOUNTING, "--read-only", "--in", local, "--writable", local, store, environment.mount]
     variables = {
         "UENV_MOUNT": environment.mount,
         "UENV_VIEW": environment.root_of(environment.view),

@@ -1,4 +1,4 @@
-"""Reads resolved environments on disk: files, locks, mount points and views. Also combines several in one image."""
+"""Reads resolved environments from disk, and combines several environments in one image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.system import GitPin
 
 _NAME = re.compile(r"\w[\w.-]*")
-"""A recipe's name. A record from somebody else may contain a text that must not become a file name."""
+"""A recipe's name. The record in another person's environment may contain text that must not become a file name."""
 _MAPPINGS = (
     ("config",),
     ("config", "install_tree"),
@@ -34,7 +34,7 @@ _MAPPINGS = (
 )
 NAME_DIRECTORY = "name a directory with a spack.yaml and its spack.lock, as `uenvtool build` writes them"
 FURTHER = "environments"
-"""The directory of the second and later environments, in the recipe of an image and in a store."""
+"""The directory of the second and later environments, both in the metadata of an image and in a store."""
 MOUNT = "/user-environment"
 """The default mount point of an image, which is also uenv's default."""
 
@@ -44,10 +44,10 @@ class Installable:
     """A resolved environment on disk.
 
     purpose: the recipe, system and node type if uenvtool wrote the environment, or else "". manifest: the `spack:`
-    section of its spack.yaml. compiler_locks: the locks of `compilers`, by directory. mount: the mount point of the
-    image, where the packages are installed. views: the names of its views, the default view first. texts: the files
-    that Spack reads, by relative name. place: the directory of these files in an image of several environments, or ""
-    for the first.
+    section of spack.yaml. compiler_locks: the locks of `compilers`, by directory. mount: the mount point of the image,
+    where Spack installs the packages. views: the names of the views, with the default view first. texts: the files that
+    Spack reads, by relative path. place: the directory of these files in an image of several environments, or "" for
+    the first environment.
     """
 
     folder: Path
@@ -80,11 +80,9 @@ class Installable:
 
     @property
     def view(self) -> str:
-        """The default view."""
         return self.views[0]
 
     def root_of(self, view: str) -> str:
-        """Return the directory of a view."""
         return f"{self.mount}/env/{view}"
 
     @property
@@ -96,27 +94,27 @@ class Installable:
 
     @property
     def locks(self) -> tuple[Lock, ...]:
-        """The lock of the environment and the locks of its compilers."""
         return (self.lock, *self.compiler_locks.values())
 
     def staged_texts(self, view: object, on_disk: Mapping[str, Path]) -> dict[str, str]:
-        """Return the files that Spack installs: with the given view, and without configuration from elsewhere.
+        """Return the files of the copy that Spack installs, with `view` as the setting of its views.
 
-        on_disk: package repositories to use from disk, by name. The order of the repositories stays the same, since
-        the first one that has a package wins.
+        Spack reads only these files and their includes. on_disk: package repositories to use from disk, by name. The
+        order of the repositories stays the same, since Spack uses the first repository that has a package.
         """
         repos = {name: os.fspath(path) for name, path in on_disk.items()}
         manifests: dict[str, Mapping[str, Any]] = {MANIFEST: {**self.manifest, "view": view}}
         manifests |= {f"{directory}/{MANIFEST}": manifest for directory, manifest in self.compilers.items()}
-        staged = {
-            name: _isolated({**manifest, "repos": {**manifest.get("repos", {}), **repos}})
-            for name, manifest in manifests.items()
-        }
-        return {**self.texts, **staged}
+        texts = {**self.texts}
+        for name, manifest in manifests.items():
+            sections = {**manifest, "repos": {**manifest.get("repos", {}), **repos}}
+            includes = sections.pop("include", [])
+            texts[name] = json.dumps({"spack": {"include:": includes, **sections}}, indent=1)  # JSON is valid YAML
+        return texts
 
 
 def is_environment(directory: Path) -> bool:
-    """Return whether a directory is meant as an environment, because it contains a manifest or a lock."""
+    """Return whether a directory contains a manifest or a lock, and so is meant as an environment."""
     return any((directory / name).is_file() for name in (MANIFEST, LOCK))
 
 
@@ -125,14 +123,13 @@ def read_installable(directory: Path) -> Installable:
 
     Raises BadInput if spack.yaml or the lock is missing, AnswerIsNo if the lock cannot be installed.
     """
+    message = f"{directory} is not a Spack environment"
     try:
         texts = {name: (directory / name).read_text(encoding="utf-8") for name in _names(directory)}
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"{directory} is not a Spack environment: {error}", Position(str(directory / MANIFEST)), NAME_DIRECTORY
-        ) from error
+        raise BadInput(f"{message}: {error}", Position(str(directory / MANIFEST)), NAME_DIRECTORY) from error
     if MANIFEST not in texts:
-        raise BadInput(f"{directory} is not a Spack environment: it has no {MANIFEST}", hint=NAME_DIRECTORY)
+        raise BadInput(f"{message}: it has no {MANIFEST}", hint=NAME_DIRECTORY)
     manifest = _manifest(texts[MANIFEST], directory / MANIFEST)
     locks = {}
     for part in parts_of(texts):
@@ -155,10 +152,7 @@ def read_installable(directory: Path) -> Installable:
 
 
 def read_manifest(directory: Path) -> Mapping[str, Any] | None:
-    """Return the `spack:` section of the spack.yaml in a directory, or None if there is no spack.yaml.
-
-    Raises BadInput if spack.yaml is invalid.
-    """
+    """Return the `spack:` section of a directory's spack.yaml, or None if absent. Raises BadInput if it is invalid."""
     path = directory / MANIFEST
     return _manifest(path.read_text(encoding="utf-8", errors="replace"), path) if path.is_file() else None
 
@@ -180,7 +174,7 @@ def pins_of(manifest: Mapping[str, Any]) -> dict[str, GitPin]:
 
 
 def mount_of(manifest: Mapping[str, Any]) -> str:
-    """Return the mount point of an environment's image."""
+    """Return the mount point of the image of an environment."""
     return str(manifest.get("config", {}).get("install_tree", {}).get("root", MOUNT))
 
 
@@ -212,12 +206,6 @@ def _manifest(text: str, path: Path) -> Mapping[str, Any]:
     return manifest
 
 
-def _isolated(manifest: Mapping[str, Any]) -> str:
-    """Return the manifest as JSON (which is valid YAML), so that Spack reads only the manifest and its includes."""
-    sections = {name: section for name, section in manifest.items() if name != "include"}
-    return json.dumps({"spack": {"include:": manifest.get("include", []), **sections}}, indent=1)
-
-
 def _names(directory: Path) -> list[str]:
     names = [name for name in (MANIFEST, LOCK, MODULES) if (directory / name).is_file()]
     compilers = [path.relative_to(directory).as_posix() for path in sorted((directory / COMPILER).rglob("spack.*"))]
@@ -230,7 +218,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
-    """Return the environments with their places in one image. The first environment names the image.
+    """Return the environments with their directories in one image. The first environment names the image.
 
     Raises BadInput with each reason why the environments cannot share an image.
     """
@@ -246,7 +234,7 @@ def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
 
 
 def texts_of(environments: Sequence[Installable]) -> dict[str, str]:
-    """Return the files of all environments of an image, each at its place.
+    """Return the files of all environments of an image, by path in the image's metadata.
 
     The repository of the first environment contains the additions of all environments, because Spack reads only one
     repository per namespace when it uses the image.
@@ -257,7 +245,7 @@ def texts_of(environments: Sequence[Installable]) -> dict[str, str]:
 
 def repos_of(environments: Sequence[Installable]) -> dict[str, Any]:
     """Return the package repositories that environments name, by name."""
-    return {name: repo for each in environments for name, repo in _repos(each.manifest).items()}
+    return {name: repo for each in environments for name, repo in each.manifest.get("repos", {}).items()}
 
 
 def _conflicts(first: Installable, other: Installable) -> Iterator[Problem]:
@@ -281,8 +269,8 @@ def _conflicts(first: Installable, other: Installable) -> Iterator[Problem]:
                 "build both for the same system and node type, with the same Spack",
             )
             return
-    repos = _repos(first.manifest)
-    for name, pin in _repos(other.manifest).items():
+    repos = repos_of([first])
+    for name, pin in repos_of([other]).items():
         if repos.get(name, pin) != pin:
             hint = "pin the same revision in both recipes (`repos`)"
             yield problem(f"they pin different revisions of the package repository {name}", hint)
@@ -301,10 +289,6 @@ def _conflicts(first: Installable, other: Installable) -> Iterator[Problem]:
 
 def _architectures(environment: Installable) -> str:
     return ", ".join(sorted({f"os={package.os} target={package.target}" for package in environment.lock.packages}))
-
-
-def _repos(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(manifest.get("repos", {}))
 
 
 def _additions(environment: Installable) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Interprets Spack's output: the progress of an installation, and short explanations of failures."""
+"""Reads Spack's output to show the progress of an installation and to explain failures."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ _STATE = re.compile(r"\[([ +e])\] ([a-z0-9]{7}) (\S+)@(\S+) (.*?)(?: \(|$)")
 """A line of Spack 1.2: mark, hash, name, version, state or prefix (new_installer.py, _generate_line_components)."""
 _UNPACKING = ("fetching from build cache", "relocating")
 MAX_CLASH_LINES = 9
-"""The maximum number of lines of conflicting requests. Together with their heading, these are ten lines."""
+"""The maximum number of lines with conflicting requests. With the heading, an error has ten lines."""
 MAX_CAUSE_LINES = 3
 MAX_LINE_WIDTH = 160
 SIGNALLED = 128
-"""The offset of a signal's number in an exit code, in shells and in scripts/with_mount.py."""
+"""The exit code of a killed program is SIGNALLED plus the signal's number, in shells and in scripts/with_mount.py."""
 _CAUSE_INDENT = 8
 _BUILD_LOG = re.compile(r"^(?:See \w+ log for details:\n\s+|\[x\] \S+ \S+ failed: )(/\S+)", re.MULTILINE)
-"""The path of a failed build's log. Spack 1.1 prints it at the end, Spack 1.2 in the line of the package."""
-
+"""The log of a failed build. Spack 1.1 prints its path at the end, Spack 1.2 in the line of the package."""
 
 KNOWN_FAILURES = (
     (
@@ -61,17 +60,19 @@ KNOWN_FAILURES = (
         "use the Spack that the recipe pins, or resolve on a node",
     ),
 )
-"""Failures that Spack 1.1.0 does not explain itself: a pattern, a message and a hint. The last two come from uenvtool's
-scripts. Messages and hints may use the groups of the pattern."""
+"""A pattern, a message and a hint for each failure that Spack 1.1.0 does not explain.
+
+The last two failures come from uenvtool's scripts. Messages and hints may use the groups of the pattern.
+"""
 
 
 @dataclass(slots=True)
 class InstallOutput:
     """The progress of one `spack install`, from its output (Spack v1.1.0, installer.py; v1.2.0, new_installer.py).
 
-    total: the number of packages in the environment. done: the installed packages, including those of the system and of
-    earlier runs, as the first seven characters of their hashes. cached: the packages that this run took from a build
-    cache, as NAME-VERSION. built: the packages that this run built. current: the package that was started last.
+    total: the number of packages in the environment. done: the first seven characters of the hash of each installed
+    package, including packages of the system and of earlier runs. cached, built: the packages that this run took from
+    a build cache or built, as NAME-VERSION. current: the package that Spack started last.
     """
 
     total: int
@@ -83,7 +84,7 @@ class InstallOutput:
     _begun: set[str] = field(default_factory=set)
 
     def take(self, line: str) -> bool:
-        """Update the progress from a line of output. Return whether Spack started another package."""
+        """Update the progress from a line of output, and return whether Spack started another package."""
         if match := _STATE.match(line):
             return self._take_state(match[1], match[2], f"{match[3]}-{match[4]}", match[5])
         if match := _EXTRACTING.match(line):
@@ -98,7 +99,7 @@ class InstallOutput:
         return False
 
     def text(self) -> str:
-        """Return the progress as one line. It begins with the counts, since a narrow terminal cuts its end."""
+        """Return the progress as one line. The counts come first, since a narrow terminal cuts off the end."""
         origin = "unpacking" if self.current in self._extracted else "building"
         counts = [f"{len(self.done)} done, {max(0, self.total - len(self.done))} left"]
         counts += [f"{len(self.cached)} cached"] if self.cached else []
@@ -127,8 +128,7 @@ class InstallOutput:
 def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
     """Return the error for a failed run of Spack. log: the file with its complete output."""
     hint = f"see Spack's complete output in {log}"
-    clash_lines = clashes(output)
-    if clash_lines:
+    if clash_lines := clashes(output):
         listed = "\n".join(f"  {line}" for line in clash_lines)
         return ToolFailed(f"Spack {spack.version} found no solution; these requests conflict:\n{listed}", hint=hint)
     if code < 0:
@@ -164,9 +164,8 @@ def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -
 
 def explain_failed_push(spack: Spack, *, url: str, code: int, output: str, log: Path) -> ToolFailed:
     """Return the error for a failed push to a build cache."""
-    if re.search(
-        r"No default key|no signing key|Cannot sign|No keys available|PickKeyException", output, re.IGNORECASE
-    ):
+    missing_key = r"No default key|no signing key|Cannot sign|No keys available|PickKeyException"
+    if re.search(missing_key, output, re.IGNORECASE):
         return no_key(spack)
     failure = explain_failure(spack, code=code, output=output, log=log)
     message = f"the packages could not be pushed to {url}: {failure.problems[0].message}"
@@ -180,11 +179,10 @@ def no_key(spack: Spack) -> ToolFailed:
 
 
 def clashes(output: str) -> list[str]:
-    """Return at most ten lines with the conflicting requests from Spack's output.
+    """Return at most MAX_CLASH_LINES lines with the conflicting requests from Spack's output.
 
-    Spack numbers its reasons and indents the causes of each reason below it, once per package of the chain. A reason
-    that names two sides is the most useful one, together with its nearest causes. The shortest reasons contain the
-    same facts as the longer ones.
+    Spack numbers the reasons and indents the chain of causes below each reason. The most useful reasons name both
+    conflicting requests and have several nearest causes. Short reasons contain the same facts as long reasons.
     """
     by_length = sorted(_reasons(output), key=len)
     two_sided = [reason for reason in by_length if " and " in reason[0]]
@@ -216,7 +214,6 @@ def _nearest_causes(reason: list[str]) -> list[str]:
 
 
 def _without_noise(line: str) -> str:
-    """Return a line without Spack's general advice and without the architecture, which every spec contains."""
     line = re.sub(r"\. You could consider setting .*", "", line)
-    line = re.sub(r" (os|target)=[\w.-]+", "", line).rstrip()
+    line = re.sub(r" (os|target)=[\w.-]+", "", line).rstrip()  # every spec names the architecture
     return line if len(line) <= MAX_LINE_WIDTH else line[: MAX_LINE_WIDTH - 3] + "..."

@@ -1,33 +1,39 @@
-"""Plans the Spack environment of a recipe on a system, and reports every problem. Writes no files."""
+"""Plans the Spack environment of a recipe on a system, and reports every problem. Writes no files.
+
+The settings of a package come from the system file, the needs of the system's fabric, and the recipe.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from uenvtool.core.errors import BadInput
-from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
-from uenvtool.env.node_packages import filled, network_needs, packages_of_node, preferences, unavailable_versions
-from uenvtool.knowledge.checks import coupled_pins, load_recipe, load_tuning, unbuildable
+from uenvtool.knowledge.checks import coupled_pins, hard_requests, load_recipe, load_tuning, unbuildable
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.fabric import load_fabric
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
 from uenvtool.knowledge.settings import recipe_facts
-from uenvtool.knowledge.system import System, SystemPackage
+from uenvtool.knowledge.spec import parse_spec
+from uenvtool.knowledge.system import External, System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
-from uenvtool.knowledge.version import Version, Versions, versions
+from uenvtool.knowledge.version import Version, versions
 
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 UENV = "uenv"
 VIRTUAL = ("mpi", *LANGUAGES)
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
-"""Packages that Spack creates from the compiler. A preference for another version is an error or has no effect."""
+"""Packages that Spack derives from the compiler. A preference for another version has no effect or is an error."""
 OF_SEVERAL = (
     "Spack uses the first compiler for packages that name none, and another compiler if a spec names it or the first "
     "one cannot build the package"
 )
-"""The order of `any_of` is a preference (Spack v1.1.0, packages_yaml.rst, requirements syntax)."""
+"""The reason for a requirement `any_of`, whose order is a preference (Spack v1.1.0, packages_yaml.rst)."""
 
 
 def named_environment(recipe_name: str, system: str | None, uarch: str | None) -> Environment:
@@ -40,23 +46,34 @@ def named_environment(recipe_name: str, system: str | None, uarch: str | None) -
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     """Return the environment of a recipe on a node type of a system.
 
-    Raises BadInput if the system lacks something that the recipe needs, such as a GPU architecture or an MPI version.
+    Raises BadInput if the system does not meet the recipe's needs, such as a GPU architecture or an MPI version.
     """
     if recipe.mount and system.mount:
         system = replace(system, mount=recipe.mount)
     facts = facts_with_mpi(recipe, system, uarch)
     mpi = choose_mpi(recipe, system, facts)
-    needs = network_needs(system, mpi, facts)
-    node_packages = packages_of_node(system, mpi, needs, facts)
-    BadInput.raise_any([*unbuildable(recipe, facts), *unavailable_versions(recipe, system, mpi, node_packages, facts)])
+    needs = _network_needs(system, mpi, facts)
+    node_packages = _packages_of_node(system, mpi, needs, facts)
+    BadInput.raise_any([*unbuildable(recipe, facts), *_unavailable_versions(recipe, system, mpi, node_packages, facts)])
     compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
-    hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
+    hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
-    variants = tuple(_global_variants(recipe, facts))
+    variants = tuple(
+        Constraint(_filled(value, facts, group.position), group.reason)
+        for group in (recipe.variants[name] for name in recipe.global_variants)
+        if group.when.holds(facts)
+        for value in group.values
+    )
     roots = {root.package: root for group in groups for root in group.roots}
     preferred = {
-        name: preferences(package, variants, roots.get(name), hard.get(name)) for name, package in node_packages.items()
+        name: _preferences(package, variants, roots.get(name), hard.get(name))
+        for name, package in node_packages.items()
+    }
+    known, position = _facts_with_paths(recipe, system, facts), recipe.tree.position
+    prepended = {
+        name: tuple(_filled(path, known, position) for path in paths)
+        for name, paths in recipe.view.prepend_path.items()
     }
     return Environment(
         recipe=recipe,
@@ -68,9 +85,13 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         needs={name: need.require for name, need in needs.items() if need.require},
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
-        prepended=_prepended(recipe, system, facts),
-        cves=tuple(cve for cve in recipe.cves if _is_one_of(pinned.get(cve.package), cve.versions)),
-        yanked=tuple(back for back in recipe.yanked if _is_one_of(pinned.get(back.package), back.versions)),
+        prepended=prepended,
+        cves=tuple(
+            cve for cve in recipe.cves if (version := pinned.get(cve.package)) and cve.versions.contains(version)
+        ),
+        yanked=tuple(
+            row for row in recipe.yanked if (version := pinned.get(row.package)) and row.versions.contains(version)
+        ),
         additions=recipe.additions,
     )
 
@@ -78,31 +99,19 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
 def _pinned_versions(
     groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
 ) -> dict[str, Version]:
-    """Return the version of each package for which a preference, a pin or a root spec names exactly one version."""
     constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
     constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
     constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
     return {name: constraint.single for name, constraint in constraints.items() if constraint.single}
 
 
-def _is_one_of(version: Version | None, affected: Versions) -> bool:
-    return version is not None and affected.contains(version)
-
-
-def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
-    for group in (recipe.variants[name] for name in recipe.global_variants):
-        if group.when.holds(facts):
-            yield from (Constraint(filled(value, facts, group.position), group.reason) for value in group.values)
-
-
-def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
-    """Return the hard pins that apply: the recipe's pins, the Python version, and the pins that couplings add."""
+def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
     if recipe.python:
         pins.setdefault("python", recipe.python)
     for name, (pin, _) in coupled_pins(recipe, facts).items():
         pins.setdefault(name, pin)
-    return {name: replace(pin, variants=filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
+    return {name: replace(pin, variants=_filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
 
 
 def _groups(recipe: Recipe, mpi: ChosenMpi | None, facts: Facts, hard: dict[str, Pin]) -> Iterator[RootGroup]:
@@ -129,7 +138,7 @@ def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
     pin = hard.get(spec.package)
     return Root(
         package=spec.package,
-        text=filled(text, facts, entry.position),
+        text=_filled(text, facts, entry.position),
         reason=entry.reason,
         origin=entry.position,
         version=spec.versions or (pin.version if pin else None),
@@ -137,14 +146,16 @@ def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
 
 
 def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Constraint]:
-    """Return the compilers for each language: the recipe's main compiler, and the others as alternatives."""
     constraints = {}
     for language in LANGUAGES if recipe.compiler else ():
         if fitting := having(compilers, language):
-            is_only = len(fitting) == 1
-            first, *others = (compiler.root.spec.text if is_only else compiler.plain for compiler in fitting)
-            reason = f"{fitting[0].root.reason or fitting[0].plain}: {OF_SEVERAL}" if others else fitting[0].reason
-            constraints[language] = Constraint(first, reason, tuple(others))
+            reason = fitting[0].root.reason
+            first, *others = (plain(compiler.external) for compiler in fitting)
+            if others:
+                constraints[language] = Constraint(first, f"{reason or first}: {OF_SEVERAL}", tuple(others))
+            else:
+                spec = fitting[0].root.spec.text
+                constraints[language] = Constraint(spec, reason or "one compiler for everything")
     return constraints
 
 
@@ -167,7 +178,9 @@ def _packages(
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
         require += _reasoned(package.require, package.reason)
-        require += _reasoned(_requirements(pin), pin.reason) if pin else []
+        if pin:
+            version = f"@{pin.version}" if pin.version else ""
+            require += _reasoned([text for text in (version, pin.variants, pin.provider) if text], pin.reason)
         variants, strongly = preferred.get(name, ("", ()))
         settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
@@ -189,28 +202,22 @@ def _of_compiler(compiler: Compiler) -> SystemPackage:
         position=compiler.root.position,
         externals=(compiler.external,),
         buildable=False,
-        reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "provided by the system",
+        reason=f"built first, see {compiler.directory}/spack.yaml" if compiler.built_by else "provided by the system",
     )
 
 
-def _requirements(pin: Pin) -> list[str]:
-    version = f"@{pin.version}" if pin.version else ""
-    return [text for text in (version, pin.variants, pin.provider) if text]
-
-
 def _reasoned(texts: Sequence[str], reason: str) -> list[Constraint]:
-    """Return the requirements of one package. Only the first requirement gets the reason, to print it once."""
-    return [Constraint(text, reason if index == 0 else "") for index, text in enumerate(texts)]
+    return [Constraint(text, "" if index else reason) for index, text in enumerate(texts)]  # print the reason once
 
 
 def _soft_pins(recipe: Recipe, facts: Facts, node_packages: Mapping[str, SystemPackage]) -> dict[str, Preference]:
-    """Return the preferred versions of each package.
+    """Return the preferred versions of each package, by name.
 
-    Later sources replace earlier ones: the published table, the recipe's differences from it, the system, and the
-    recipe. A published version is left out if the package cannot have it, or if the system or the compiler determines
-    the version, since Spack rejects a preference for an unknown version.
+    Later sources replace earlier sources: the published table, the recipe's differences from it, the system, and the
+    recipe. Spack rejects a preference for an unknown version. Therefore the result omits a published version that the
+    package does not allow, and any published version if the system or the compiler determines the version.
     """
-    preferences_by_name: dict[str, Preference] = {}
+    preferred: dict[str, Preference] = {}
     if recipe.published and recipe.published.prefer:
         for name, rows in recipe.published.table.by_package().items():
             package = node_packages.get(name)
@@ -220,56 +227,43 @@ def _soft_pins(recipe: Recipe, facts: Facts, node_packages: Mapping[str, SystemP
                 if row.when.holds(facts) and (package is None or package.allows(row.spack_version))
             )
             if known and name not in recipe.published.differences:
-                preferences_by_name[name] = Preference(versions=known, reason="", origin=rows[0].position)
+                preferred[name] = Preference(known, reason="", origin=rows[0].position)
         for name, difference in recipe.published.differences.items():
             if difference.prefer:
-                chosen = (f"={difference.prefer}",)
-                preferences_by_name[name] = Preference(
-                    versions=chosen, reason=difference.reason, origin=difference.position
-                )
+                preferred[name] = Preference((f"={difference.prefer}",), difference.reason, difference.position)
     for name, package in node_packages.items():
         if package.decides_version:
-            preferences_by_name.pop(name, None)
+            preferred.pop(name, None)
         if package.prefer:
-            preferences_by_name[name] = Preference(versions=package.prefer, reason="", origin=package.position)
+            preferred[name] = Preference(package.prefer, reason="", origin=package.position)
     for name, pin in recipe.prefer.items():
         if pin.version and pin.when.holds(facts):
-            preferences_by_name[name] = Preference(versions=(str(pin.version),), reason=pin.reason, origin=pin.position)
-    return {name: preference for name, preference in preferences_by_name.items() if name not in OF_THE_COMPILER}
+            preferred[name] = Preference((str(pin.version),), pin.reason, pin.position)
+    return {name: preference for name, preference in preferred.items() if name not in OF_THE_COMPILER}
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """Yield the variables of the view: the system's tuning, then the recipe's variables with paths filled in."""
-    places = _places(recipe, system, facts)
+    facts_with_paths = _facts_with_paths(recipe, system, facts)
     recipe_names = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
     if recipe.view.tuning:
         yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in recipe_names)
     for variable in recipe.view.env:
         if variable.when.holds(facts):
-            value = None if variable.value is None else filled(variable.value, places, variable.position)
-            yield replace(variable, value=value)
+            value = variable.value
+            yield replace(variable, value=value and _filled(value, facts_with_paths, variable.position))
 
 
-def _prepended(recipe: Recipe, system: System, facts: Facts) -> dict[str, tuple[str, ...]]:
-    """Return the recipe's directories for path variables, with paths filled in. The view's directories precede them."""
-    places, position = _places(recipe, system, facts), recipe.tree.position
-    named = recipe.view.prepend_path.items()
-    return {name: tuple(filled(path, places, position) for path in paths) for name, paths in named}
-
-
-def _places(recipe: Recipe, system: System, facts: Facts) -> Facts:
+def _facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:
     view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
     return {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """Yield the tuning for the recipe's versions in its image, except for settings that are computed at run time."""
     runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
     outside = dict.fromkeys(("container", "image", "overlay"))
     known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}
-    tuning = load_tuning(system.tuning)
-    for setting in holding(tuning.settings, known):
-        if not setting.from_ and setting.policy != EXPECTED:
+    for setting in holding(load_tuning(system.tuning).settings, known):
+        if not setting.from_ and setting.policy != EXPECTED:  # uenvtool computes `from` at run time
             yield Variable(
                 name=setting.name,
                 value=setting.value,
@@ -277,3 +271,109 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
                 reason=setting.reason,
                 source=setting.source.name,
             )
+
+
+def _filled(text: str, facts: Facts, position: Position) -> str:
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in facts:
+            raise BadInput([unknown("fact", name, facts, position)])
+        known = facts[name]
+        if known is None:
+            raise BadInput(
+                f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
+                position,
+                "give the entry a condition, for example `when: gpu == nvidia`",
+            )
+        return known
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _network_needs(system: System, mpi: ChosenMpi | None, facts: Facts) -> dict[str, SystemPackage]:
+    fabric = load_fabric(system.fabric)
+    gpu_variants = _filled(fabric.gpu.get(facts["gpu"] or "", ""), facts, system.tree.position)
+    needs = fabric.needs(mpi.package if mpi else None)
+    return {name: replace(need, variants=gpu_variants) for name, need in needs.items()}
+
+
+def _packages_of_node(
+    system: System, mpi: ChosenMpi | None, needs: Mapping[str, SystemPackage], facts: Facts
+) -> dict[str, SystemPackage]:
+    """Return the package settings of the system file, which take precedence over the needs of the system's fabric.
+
+    The result contains no settings of the MPI packages that this environment does not use.
+    """
+    unused_mpis = {offered.package for offered in system.mpi} - {mpi.package} if mpi else set()
+    settings = {
+        name: replace(
+            package,
+            externals=tuple(
+                _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
+            ),
+            require=tuple(_filled(requirement, facts, package.position) for requirement in package.require),
+            prefer_strongly=tuple(_filled(text, facts, package.position) for text in package.prefer_strongly),
+        )
+        for name, package in system.packages.items()
+        if name not in unused_mpis
+    }
+    merged = {name: settings[name].over(need) if name in settings else need for name, need in needs.items()}
+    return {**settings, **merged}
+
+
+def _filled_external(external: External, facts: Facts) -> External:
+    text = _filled(external.spec.text, facts, external.position)
+    return external if text == external.spec.text else replace(external, spec=parse_spec(text))
+
+
+def _unavailable_versions(
+    recipe: Recipe, system: System, mpi: ChosenMpi | None, node_packages: Mapping[str, SystemPackage], facts: Facts
+) -> Iterator[Problem]:
+    provided = {name: package for name, package in node_packages.items() if package.buildable is False}
+    if mpi and mpi.is_own and mpi.package in provided and not provided[mpi.package].externals:
+        offered = ", ".join(choice.package for choice in system.mpi) or "none"
+        yield Problem(
+            f"{recipe.name} needs {mpi.text}, which cannot be built ({provided[mpi.package].reason}), "
+            f"and {system.name} offers only {offered}",
+            mpi.position,
+            "use an MPI that the system offers, or one that Spack can build, such as openmpi",
+        )
+    for request in hard_requests(recipe, facts):
+        package = provided.get(request.package)
+        known = [external.spec.versions for external in package.externals] if package else []
+        if package and known and not any(have is None or have.intersects(request.versions) for have in known):
+            yield Problem(
+                f"{recipe.name} needs {request.package}@{request.versions}, but {system.name} has only "
+                f"{', '.join(map(str, known))} and cannot build another version",
+                request.position,
+                f"require one of these versions, or add an external at {package.position}",
+            )
+
+
+def _preferences(
+    package: SystemPackage, everywhere: Sequence[Constraint], root: Root | None, pin: Pin | None
+) -> tuple[str, tuple[str, ...]]:
+    """Return the values of Spack's keys `variants` and `prefer` for a package.
+
+    The result omits variants that all packages prefer, or that the root spec or a pin already sets. If a package has
+    `variants`, Spack does not apply the variants of `all`, so the result repeats them. Spack ignores an unknown variant
+    in `variants`, but reports an error for an unknown variant in `prefer`.
+    """
+    of_all = " ".join(variant.text for variant in everywhere)
+    known = {
+        name for text in (of_all, root.text if root else "", pin.variants if pin else "") for name in _variants(text)
+    }
+    is_versioned = bool((root and root.version) or (pin and pin.version))
+    adds_variants = not _variants(package.variants).keys() <= known
+    needs_join = adds_variants and of_all
+    joined = parse_spec(package.variants).over(parse_spec(of_all)).text if needs_join else package.variants
+    strongly = [(text, parse_spec(text)) for text in package.prefer_strongly]
+    return joined if adds_variants else "", tuple(
+        text
+        for text, spec in strongly
+        if (spec.versions is None or not is_versioned) and not (spec.words and spec.words.keys() <= known)
+    )
+
+
+def _variants(text: str) -> dict[str, str]:
+    return parse_spec(text).words if text else {}

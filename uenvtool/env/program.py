@@ -1,4 +1,4 @@
-"""Finds the installed Spack and its package repositories, and compares them with their pins."""
+"""Finds the installed Spack and the package repositories on disk, and compares them with the pinned versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from uenvtool.knowledge.version import Version
 from uenvtool.knowledge.yamltree import read, text
 
 OLDEST = Version("1.1")
-"""Earlier versions support neither tags of package repositories nor the package API that recipes pin."""
+"""Earlier versions support neither tags of package repositories nor the package API of the pinned repositories."""
+SPACK_URL = "https://github.com/spack/spack.git"
+"""Spack's default git repository. A recipe may name another repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,8 @@ class Spack:
     found_by: str
 
 
-SPACK_URL = "https://github.com/spack/spack.git"
-"""The default repository of Spack. A recipe may pin another one."""
-
-
 def find_spack(named: Path | None) -> Spack | None:
-    """Return the Spack to use: the named one, the one in SPACK_ROOT, or the one on PATH. None if there is no Spack.
+    """Return the named Spack, or else the Spack in SPACK_ROOT or on PATH. Return None if there is no Spack.
 
     Raises BadInput if the named Spack does not exist, ToolFailed if Spack does not run or is too old.
     """
@@ -53,40 +51,34 @@ def find_spack(named: Path | None) -> Spack | None:
 
 
 def spack_is_missing(pin: GitPin, again: str) -> ToolMissing:
-    """Return the error for a missing Spack, with the commands that get it. again: see `how_to_get`."""
+    """Return the error for a missing Spack, with the commands that clone Spack and then run the command `again`."""
     return ToolMissing("Spack is not installed", hint=f"run:\n{indent(how_to_get(pin, again), '  ')}")
 
 
 def how_to_get(pin: GitPin, again: str) -> str:
-    """Return the commands that clone the pinned Spack and then run the command `again` with it."""
+    """Return the commands that clone the pinned Spack and then run the command `again` with this Spack."""
     clone = f"git clone --depth 1 --branch {shlex.quote(pin.revision)} {shlex.quote(pin.url)} ~/spack"
     return f"{clone}\n{again} --spack ~/spack"
 
 
-def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
+def repository_directory(name: str, path: Path, pin: GitPin | None = None) -> Path:
     """Return the directory of a package repository: `path`, or a directory inside the checkout at `path`.
 
-    pin: the repository's pin in the recipe or system, which may give its path in a checkout. Raises BadInput if no
-    repo.yaml was found.
+    pin: the repository's pin in the recipe or system, which may contain the paths of the directory in a checkout.
+    Raises BadInput if no directory has a repo.yaml, or if Spack would ignore the repository.
     """
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
-    for candidate in (path, *(path / directory for directory in inside)):
-        if (candidate / "repo.yaml").is_file():
-            return _checked_directory(name, candidate.resolve())
-    raise BadInput(
-        f"--repo: '{path}' is not a Spack package repository: it has no repo.yaml",
-        hint=f"name a checkout, or the directory that contains repo.yaml: --repo {name}=PATH",
-    )
-
-
-def _checked_directory(name: str, directory: Path) -> Path:
-    """Return the directory of a package repository. Raises BadInput if it has API 2 and is not inside `spack_repo/`.
-
-    Spack 1.1 (repo.py, Repo.__init__) only warns about such a repository, and then finds none of its packages.
-    """
+    candidates = (path, *(path / relative for relative in inside))
+    directory = next((each.resolve() for each in candidates if (each / "repo.yaml").is_file()), None)
+    if directory is None:
+        raise BadInput(
+            f"--repo: '{path}' is not a Spack package repository: it has no repo.yaml",
+            hint=f"name a checkout, or the directory that contains repo.yaml: --repo {name}=PATH",
+        )
     file = directory / "repo.yaml"
     api = text(read(file, str(file)).get("repo"), "api")
     if api.startswith("v") and not api.startswith("v1") and "spack_repo" not in directory.parts[:-1]:
+        # Spack 1.1 (repo.py, Repo.__init__) only warns about such a repository, and then finds none of its packages.
         raise BadInput(
             f"{directory} is not inside a directory `spack_repo/`, which Spack requires for package API v2 or newer "
             f"(the repository has {api})",
@@ -95,27 +87,18 @@ def _checked_directory(name: str, directory: Path) -> Path:
     return directory
 
 
-def repository_folders(named: Mapping[str, Path], pins: Mapping[str, GitPin]) -> dict[str, Path]:
-    """Return the directories of package repositories, by name. pins: their pins in the recipe and the system.
+def repository_directories(named: Mapping[str, Path], pins: Mapping[str, GitPin]) -> dict[str, Path]:
+    """Return the directories of package repositories, by name. Parameters and errors as in `repository_directory`."""
+    return {name: repository_directory(name, path, pins.get(name)) for name, path in named.items()}
 
-    Raises the same errors as `repository_folder`.
+
+def deviations(
+    spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins: Mapping[str, GitPin]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return how Spack and the package repositories on disk deviate from their pins, and which could not be compared.
+
+    Both values have one sentence per deviation or repository.
     """
-    return {name: repository_folder(name, path, pins.get(name)) for name, path in named.items()}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deviations:
-    """Differences between the software in use and its pins.
-
-    seen: a sentence for each difference. unseen: a sentence for each repository that could not be compared.
-    """
-
-    seen: tuple[str, ...] = ()
-    unseen: tuple[str, ...] = ()
-
-
-def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins: Mapping[str, GitPin]) -> Deviations:
-    """Return how the Spack in use and the package repositories on disk differ from their pins."""
     seen, unseen = [], []
     if spack and pin.tag and pin.tag.removeprefix("v") != spack.version:
         seen.append(f"Spack {spack.version} is used instead of the pinned {pin.revision}")
@@ -123,7 +106,9 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
     if spack and (pin.commit or pin.branch) and not pin.tag:
         checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
     for name, (directory, file, repo_pin) in checkouts.items():
-        head = _commit(directory, file, "HEAD") if _is_at(directory, repo_pin.paths) else ""
+        paths = repo_pin.paths  # a copied directory has another path in another git repository
+        is_at_path = not paths or _git(directory, "rev-parse", "--show-prefix").rstrip("/") in paths
+        head = _commit(directory, file, "HEAD") if is_at_path else ""
         pinned = repo_pin.commit or _commit(directory, file, repo_pin.revision)
         if not head:
             unseen.append(
@@ -132,28 +117,18 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
         elif head != pinned:
             commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
             seen.append(f"{name} is at commit {head[:12]} instead of the pinned {repo_pin.revision} {commit}")
-    return Deviations(seen=tuple(seen), unseen=tuple(unseen))
-
-
-def _is_at(directory: Path, paths: tuple[str, ...]) -> bool:
-    """Return whether a directory is at one of the pin's paths in its checkout, or the pin gives none.
-
-    A copied directory is inside another git repository, at another path.
-    """
-    prefix = (
-        processes.ask(["git", "-C", directory, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
-    )
-    return prefix is None or prefix.stdout.strip().rstrip("/") in paths
+    return tuple(seen), tuple(unseen)
 
 
 def _commit(directory: Path, file: str, revision: str) -> str:
-    if (
-        shutil.which("git") is None
-        or processes.ask(["git", "-C", directory, "ls-files", "--error-unmatch", file]).code != 0
-    ):
-        return ""
-    done = processes.ask(["git", "-C", directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
-    return done.stdout.strip() if done.code == 0 else ""
+    is_tracked = bool(_git(directory, "ls-files", "--error-unmatch", file))
+    return _git(directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}") if is_tracked else ""
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    """Return the output of a git command, or an empty string if git is missing or the command fails."""
+    done = processes.ask(["git", "-C", directory, *arguments]) if shutil.which("git") else None
+    return done.stdout.strip() if done and done.code == 0 else ""
 
 
 def _checked(program: Path, found_by: str) -> Spack:

@@ -10,7 +10,7 @@ from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName,
 
 SPACK = "spack"
 STACKINATOR = {"stackinator": 2, "stackinator3": 3}
-"""The version of the Stackinator recipe for each value of --format."""
+"""The version of the Stackinator recipe for each value of --format that writes one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +44,7 @@ class BuildRequest:
 
     @property
     def repos(self) -> dict[str, Path]:
-        """The package repositories to use from disk, by name. Raises BadInput if a value of --repo is not NAME=PATH."""
+        """The package repositories to use from disk, by name. Raises BadInput if a value is not NAME=PATH."""
         return named_paths(self.repo)
 
 
@@ -60,7 +60,7 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EditRequest(Changes):
-    """The options of `uenvtool edit`. spack, repo: copied to the build command that `edit` prints."""
+    """The options of `uenvtool edit`, which prints a build command with the same --spack and --repo options."""
 
     recipe: RecipeName
     spack: SpackPath = None

@@ -21,7 +21,7 @@ from uenvtool.knowledge.place import supports_target, this_operating_system, unk
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
 ANSWERS = "node.json"
 FITTING = re.compile(r"1\.[12](\.|$)")
-"""Versions of Spack that SCRIPT supports. It was tested with v1.1.0 and v1.2.0."""
+"""The Spack versions that SCRIPT supports. SCRIPT was tested with v1.1.0 and v1.2.0."""
 C_LIBRARY = "glibc"
 
 
@@ -35,31 +35,37 @@ def resolve(
     log: Path,
     on_step: Step | None = None,
 ) -> str:
-    """Return the text of the lock to which Spack resolves a part of an environment. The text is reproducible.
+    """Let Spack resolve a part of an environment, and return the text of the lock. The text is reproducible.
 
     files: the environment's files. part: a part, see `parts_of`. repos: package repositories to use from disk.
     Spack works on a copy in a scratch directory, without a view and with only the environment's configuration.
-    Therefore it writes only to its cache, and the lock depends only on the files. Raises BadInput if the system file
-    lacks facts about the nodes, and ToolFailed if Spack fails or finds no solution. Spack's complete output is then in
-    the file `log`.
+    Therefore Spack writes only to its cache, and the lock depends only on the files. Raises BadInput if the system file
+    lacks facts about the nodes. If Spack fails or finds no solution, writes Spack's complete output to the file `log`
+    and raises ToolFailed.
     """
+
+    def handle(line: str) -> None:
+        if on_step and line.startswith("==>") and not line.startswith("==> Error"):
+            on_step(line.removeprefix("==>").strip())
+
     answers = node_answers(environment)
     with scratch_folder() as scratch:
-        arguments = resolving(spack, answers, scratch)
         directory, scope = scratch / "environment", scratch / "configuration"
         write_all(directory, {**files, **render_to_resolve(environment, repos)}.items())
-        write_scope(scope, {"config": places(environment, scratch)})
-        runner = Runner(spack=spack, folder=directory / part, scope=scope)
-        completed = runner.run("python", *arguments, on_step=on_step)
-        lock = runner.folder / LOCK
+        write_scope(scope, {"config": config_section(environment, scratch)})
+        write(scratch / ANSWERS, json.dumps(answers))
+        answers_file = [scratch / ANSWERS] if FITTING.match(spack.version) else []  # without a file: this machine
+        runner = Runner(spack=spack, directory=directory / part, scope=scope)
+        completed = runner.run("python", SCRIPT, *answers_file, on_line=handle)
+        lock = runner.directory / LOCK
         if completed.code == 0 and lock.is_file():
             return sorted_lock(lock.read_text(encoding="utf-8"))
-        output = log_output(completed, log, str(runner.folder), "ENVIRONMENT")
+        output = log_output(completed, log, str(runner.directory), "ENVIRONMENT")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
 
 
 def sorted_lock(text: str) -> str:
-    """Return a lock with its roots and packages sorted, or any other text unchanged.
+    """Return a lock with sorted roots and packages, or any other text unchanged.
 
     Spack's order differs between runs, and the name of an image depends on the bytes of its lock.
     """
@@ -74,20 +80,11 @@ def sorted_lock(text: str) -> str:
         return text
 
 
-def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[str | Path]:
-    """Return the script that resolves an environment as if on a node, with the script's arguments."""
-    if not FITTING.match(spack.version):
-        return [SCRIPT]
-    write(scratch / ANSWERS, json.dumps(answers))
-    return [SCRIPT, scratch / ANSWERS]
-
-
 def parse_resolved_lock(text: str, environment: Environment, part: str, spack: Spack) -> Lock:
-    """Parse the text of a part's lock.
+    """Return the lock of a part. Raises ToolFailed if the text is not a lock, or if the software would not work.
 
-    Raises ToolFailed if the text is not a lock, if it is for other nodes, or if the installed software would not work.
-    A package for another operating system or target can be built, but fails on the nodes. A package without
-    compiler-wrapper can be built, but does not find its libraries.
+    Spack can build a package for another operating system or target, but the package fails on the nodes. Spack can also
+    build a package without compiler-wrapper, but the package does not find its libraries.
     """
     try:
         lock = parse_lock(text, LOCK)
@@ -107,20 +104,23 @@ def parse_resolved_lock(text: str, environment: Environment, part: str, spack: S
     return lock
 
 
-def places(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Return the configuration of the directories that Spack would otherwise create next to itself."""
+def config_section(environment: Environment, scratch: Path) -> dict[str, object]:
+    """Return the configuration of the directories that Spack would otherwise create in its own installation.
+
+    Raises BadInput if the CPU target of the nodes is unknown.
+    """
+    BadInput.raise_any(unknown_targets(environment.system.tree))
     return {
         "install_tree": {"root": str(scratch / "store")},
-        "misc_cache": index_cache(machine(environment), environment.pins),
+        "misc_cache": index_cache(environment.node.machine, environment.pins),
     }
 
 
 def node_answers(environment: Environment) -> dict[str, str]:
-    """Return the facts about the node type that SCRIPT reads, from the system file.
+    """Return the facts about the node type that SCRIPT reads (see its docstring), from the system file.
 
-    target, os: Spack's names. libc: a spec. libc_prefix: the installation prefix of libc. Raises BadInput if the system
-    file names no C library or no compiler. Without them, Spack would leave out compiler-wrapper and gcc-runtime, and
-    the installed packages would not find their libraries.
+    Raises BadInput if the system file names no C library or no compiler. Without them, Spack would omit
+    compiler-wrapper and gcc-runtime, and the installed packages would not find their libraries.
     """
     system, node = environment.system, environment.node
     externals = {settings.name: settings.externals for settings in environment.packages}
@@ -143,21 +143,10 @@ def node_answers(environment: Environment) -> dict[str, str]:
     return {"target": node.target, "os": node.os, **libc}
 
 
-def machine(environment: Environment) -> str:
-    """Return the value of `platform.machine()` on the node type. Raises BadInput if its CPU target is unknown."""
-    BadInput.raise_any(unknown_targets(environment.system.tree))
-    return environment.node.machine
-
-
 def is_this_machine(environment: Environment) -> bool:
     """Return whether this machine can resolve as a node: its CPU and system match, and it has all compilers."""
-    node = environment.node
-    compilers = [
-        path
-        for settings in environment.packages
-        for external in settings.externals
-        for path in external.compilers.values()
-    ]
+    node, externals = environment.node, [external for each in environment.packages for external in each.externals]
+    compilers = [path for external in externals for path in external.compilers.values()]
     return (
         bool(compilers)
         and all(Path(path).is_file() for path in compilers)

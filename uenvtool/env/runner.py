@@ -1,4 +1,4 @@
-"""Runs Spack without the user's configuration, on an environment or for a query, and reports its steps."""
+"""Runs Spack without the user's configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import remove_tree, scratch_folder, write, write_all
-from uenvtool.core.result import Step
 from uenvtool.env.output import no_key
 from uenvtool.env.program import Spack
 from uenvtool.knowledge.system import GitPin
@@ -30,44 +29,37 @@ FOREIGN_VARIABLES = (
     "PYTHONUSERBASE",
     "VIRTUAL_ENV",
 )
-"""Variables of another environment, or of a loaded uenv with packages for another Python than Spack's."""
+"""Variables of another Spack environment, and of a Python environment that Spack's Python must not read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runner:
-    """Runs Spack commands on one environment.
+    """Runs Spack commands on the environment in a directory.
 
-    folder: the environment's directory. scope: a configuration directory that overrides the environment's
-    configuration, see `write_scope`. below: the user's configuration directory, with a priority between these two.
-    prefix: a command that runs Spack, such as one that mounts the store. variables: more environment variables for
-    Spack.
+    scope: a directory of Spack configuration that overrides the environment's configuration, see `write_scope`.
+    user_scope: the user's directory of Spack configuration, with a priority between these two. prefix: the command that
+    runs Spack, such as the command that mounts the store. variables: additional environment variables for Spack.
     """
 
     spack: Spack
-    folder: Path
+    directory: Path
     scope: Path
-    below: Path | None = None
+    user_scope: Path | None = None
     prefix: tuple[str | Path, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, *arguments: str | Path) -> list[str]:
-        """Return the argument list that runs a Spack command on the environment."""
-        below = ["-C", self.below] if self.below else []  # the last -C has the highest priority
-        options = ["--color", "never", *below, "-C", self.scope, "-e", self.folder]
+        user_scope = ["-C", self.user_scope] if self.user_scope else []  # the last -C has the highest priority
+        options = ["--color", "never", *user_scope, "-C", self.scope, "-e", self.directory]
         return list(map(str, [*self.prefix, self.spack.program, *options, *arguments]))
 
-    def run(
-        self, *arguments: str | Path, on_step: Step | None = None, on_line: processes.LineHandler | None = None
-    ) -> processes.Completed:
+    def run(self, *arguments: str | Path, on_line: processes.LineHandler | None = None) -> processes.Completed:
         """Run a Spack command and return the completed process, even if the command failed.
 
-        on_step: called for each line in which Spack reports a step. on_line: called for every line. Raises ToolFailed
-        if Spack does not start.
+        on_line: called for each line of Spack's output. Raises ToolFailed if Spack does not start.
         """
         remove_half_made_clones()
-        return processes.run(
-            self.command(*arguments), env=spack_variables(self.variables), on_line=on_line or _steps(on_step)
-        )
+        return processes.run(self.command(*arguments), env=spack_variables(self.variables), on_line=on_line)
 
 
 def without_foreign() -> dict[str, str]:
@@ -76,22 +68,19 @@ def without_foreign() -> dict[str, str]:
 
 
 def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables for Spack: the user's without FOREIGN_VARIABLES, and `more`."""
+    """Return the environment variables for Spack: the user's variables without FOREIGN_VARIABLES, and `more`."""
     return {**without_foreign(), "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
-def log_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
-    """Write a failed command and its output to a log, and return the output, with `place` replaced by `shown`."""
-    output, command = (text.replace(place, shown) for text in (completed.stdout + completed.stderr, completed.command))
+def log_output(completed: processes.Completed, log: Path, path: str, shown: str) -> str:
+    """Write a failed command and its output to a log, with `path` replaced by `shown`. Return this output."""
+    output, command = (text.replace(path, shown) for text in (completed.stdout + completed.stderr, completed.command))
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
     return output
 
 
 def answer_of(completed: processes.Completed) -> Any:
-    """Return the JSON value in the last line that a script printed in Spack's Python.
-
-    Raises ToolFailed if that line is not JSON.
-    """
+    """Return the JSON value in the last line that a script printed. Raises ToolFailed if this line is not JSON."""
     try:
         return json.loads(completed.stdout.strip().splitlines()[-1])
     except (ValueError, IndexError) as error:
@@ -100,12 +89,12 @@ def answer_of(completed: processes.Completed) -> Any:
 
 
 def write_scope(directory: Path, sections: Mapping[str, object]) -> None:
-    """Write a directory of Spack configuration, one JSON file per section, which Spack reads as YAML.
+    """Write a directory of Spack configuration: one file per section with JSON, which Spack reads as YAML.
 
-    A section whose name ends with `:` overrides that section of all other configuration.
+    A section whose name ends with `:` replaces this section of all other configuration.
     """
-    texts = {name.rstrip(":"): json.dumps({name: section}, indent=1) for name, section in sections.items()}
-    write_all(directory, ((f"{name}.yaml", text) for name, text in texts.items()))
+    texts = {f"{name.rstrip(':')}.yaml": json.dumps({name: value}, indent=1) for name, value in sections.items()}
+    write_all(directory, texts.items())
 
 
 def user_cache() -> Path:
@@ -114,20 +103,20 @@ def user_cache() -> Path:
 
 
 def index_cache(machine: str, pins: Mapping[str, GitPin]) -> str:
-    """Return the directory of Spack's package indexes. machine: the nodes' machine name. pins: the repositories' pins.
+    """Return the directory of Spack's package indexes. machine: `platform.machine()` on the nodes.
 
-    Each machine name has its own index, because 69 packages choose their sources by machine name. So does each pinned
-    revision of Spack's packages. Spack itself distinguishes indexes only by the repository's name and by file times.
+    uenvtool keeps one directory per machine name, because 69 packages choose their sources by machine name, and per
+    pinned revision of Spack's packages. Spack itself distinguishes indexes only by repository name and file times.
     """
     state = pins["builtin"].revision[:12].replace("/", "-") if "builtin" in pins else "unpinned"
     return str(user_cache() / f"cache-{machine}-{state}")
 
 
 def remove_half_made_clones() -> None:
-    """Remove incomplete package repository clones left by a run that was killed or lost its network connection.
+    """Remove incomplete clones of package repositories, which a killed run or a lost network connection leaves.
 
     Spack 1.1 treats any directory with a `.git` as a complete clone (repo.py, RemoteRepoDescriptor), and then fails.
-    All clones stay while another Spack holds the lock on them.
+    While another Spack holds the lock on the clones, this function removes none.
     """
     incomplete = list(filter(_is_incomplete, (user_cache() / "package_repos").glob("*")))
     if not incomplete:
@@ -148,29 +137,15 @@ def _is_incomplete(directory: Path) -> bool:
     return False
 
 
-def _steps(on_step: Step | None) -> processes.LineHandler | None:
-    if on_step is None:
-        return None
-
-    def handle(line: str) -> None:
-        if line.startswith("==>") and not line.startswith("==> Error"):
-            on_step(line.removeprefix("==>").strip())
-
-    return handle
-
-
 def mirror_answers(
     spack: Spack, mirrors: Mapping[str, object], filled: str, scope: Path | None = None
 ) -> dict[str, str]:
-    """Check with Spack whether mirrors are reachable. Return the problem of each mirror by name, or "" for none.
+    """Let Spack check whether it can reach mirrors. Return the problem of each mirror by name, or "" for none.
 
-    mirrors: in the form of Spack's configuration. filled: the name of the mirror that packages will be pushed to.
-    scope: a directory of Spack configuration whose mirrors are checked too. Raises ToolFailed if Spack fails.
+    mirrors: the value of Spack's configuration key `mirrors`. filled: the name of the mirror to push packages to.
+    scope: a directory of Spack configuration with more mirrors to check. Raises ToolFailed if Spack fails.
     """
-    with scratch_folder() as configuration:
-        write_scope(configuration, {"mirrors:": dict(mirrors), "repos:": {}})
-        scopes = [configuration, *([scope] if scope else [])]
-        done = _run_without_packages(spack, scopes, "python", REACH, filled)
+    done = _run_without_packages(spack, mirrors, scope, "python", REACH, filled)
     if done.code != 0:
         hint = f"run it yourself to see the cause: {done.command}"
         raise ToolFailed(f"Spack cannot check the mirrors: {done.reason}", hint=hint)
@@ -180,14 +155,15 @@ def mirror_answers(
 
 def require_key(spack: Spack) -> None:
     """Raise ToolFailed if Spack has no key to sign packages with."""
-    with scratch_folder() as configuration:
-        write_scope(configuration, {"mirrors:": {}, "repos:": {}})
-        listed = _run_without_packages(spack, [configuration], "gpg", "list", "--signing")
+    listed = _run_without_packages(spack, {}, None, "gpg", "list", "--signing")
     if listed.code == 0 and "sec" not in listed.stdout.split():
         raise no_key(spack)
 
 
-def _run_without_packages(spack: Spack, scopes: Sequence[Path], *arguments: str | Path) -> processes.Completed:
-    """Run a Spack command that needs no packages, without fetching a repository. scopes: see `spack -C`."""
-    options = [argument for scope in scopes for argument in ("-C", scope)]
-    return processes.run([spack.program, "--color", "never", *options, *arguments], env=spack_variables({}))
+def _run_without_packages(
+    spack: Spack, mirrors: Mapping[str, object], scope: Path | None, *arguments: str | Path
+) -> processes.Completed:
+    with scratch_folder() as configuration:
+        write_scope(configuration, {"mirrors:": dict(mirrors), "repos:": {}})  # without repositories to fetch
+        options = [option for each in (configuration, scope) if each for option in ("-C", each)]
+        return processes.run([spack.program, "--color", "never", *options, *arguments], env=spack_variables({}))

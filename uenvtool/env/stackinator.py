@@ -1,23 +1,19 @@
 """Renders an environment as a recipe of version 2 or 3 for Stackinator, the image builder of CSCS.
 
-Stackinator builds the compilers first, then MPI with the packages that belong to it, then all other packages. Therefore
-compilers and MPI have separate fields and are not in `specs`. Stackinator's cluster configuration provides the
-externals, so the externals of our system are left out. Source: Stackinator 6 and 7, docs/recipes.md.
+Stackinator builds the compilers first, then MPI and its network packages, and then all other packages. Therefore
+compilers and MPI have their own fields and are not in `specs`. Stackinator's cluster configuration provides the
+externals, so this module omits the externals of the system file. Source: Stackinator 6 and 7, docs/recipes.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
-from uenvtool.env import directory as env_directory
 from uenvtool.env.compilers import LANGUAGES
-from uenvtool.env.directory import EXTRA, build_again
-from uenvtool.env.environment import Environment, PackageSettings, RootGroup
+from uenvtool.env.directory import EXTRA
+from uenvtool.env.environment import Environment, RootGroup
 from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.request import STACKINATOR
@@ -26,38 +22,42 @@ from uenvtool.knowledge.spec import parse_spec
 NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
 """Packages that Stackinator resolves together with MPI."""
 DEPLOYMENT = "deployment.yaml"
-"""The entry for the `config.yaml` of the site's recipes (eth-cscs/alps-uenv). Stackinator does not read this file."""
+"""The lines to add to the `config.yaml` of the site's recipes (eth-cscs/alps-uenv). Stackinator ignores this file."""
 LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "glibc")
-"""Packages that the cluster configuration provides, or that MPI and the compiler pull in."""
+"""Packages that the cluster configuration provides, or that are dependencies of MPI or the compiler."""
 
 MODULES = ["modules:", "  default:", "    roots: {tcl: modules}"]
-"""Without modules.yaml, Stackinator 6.0.0 reads a file that Spack 1.1 moved. Later versions generate tcl modules."""
+"""The modules.yaml for Stackinator 6.0.0, which otherwise reads a file that Spack 1.1 moved.
+
+Later versions of Stackinator generate tcl modules without this file.
+"""
 PRE_INSTALL = [
     "# Without this setting, Spack rejects a deprecated compiler such as gcc 13.3.0.",
     "spack config --scope=system add config:deprecated:true",
 ]
-"""A Stackinator hook that runs before the compiler stage, since that stage has no `deprecated` field."""
+"""The hook that Stackinator runs before it builds the compilers, since compilers.yaml has no field `deprecated`."""
 
 
 def render_recipe(environment: Environment, version: int) -> dict[str, str]:
-    """Return the files of a Stackinator recipe, relative path to text. version: 2 or 3.
+    """Return the text of each file of a Stackinator recipe, by relative path. version: 2 or 3.
 
-    Raises BadInput if the environment has no compiler, since Stackinator requires one.
+    Raises BadInput if the recipe names no compiler, since Stackinator requires one.
     """
-    if environment.recipe.compiler is None:
-        recipe = environment.recipe
+    recipe = environment.recipe
+    if recipe.compiler is None:
         raise BadInput(
             f"{recipe.name} does not name a compiler, which Stackinator requires",
             recipe.tree.position,
             "add a compiler to a recipe that extends it, for example `compiler: gcc@13.3.0`",
         )
-    files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}
-    header = commented_header(environment, *_form(version))
+    files = {f"repo/packages/{addition.target}": addition.text() for addition in recipe.additions}
+    formats = {number: name for name, number in STACKINATOR.items()}
+    header = commented_header(environment, "--format", formats[version])
     for name, lines in (
         ("config.yaml", _config(environment, version)),
         ("compilers.yaml", _compilers(environment, version)),
         ("packages.yaml", _packages(environment)),
-        ("modules.yaml", environment.recipe.modules.splitlines() or (MODULES if version == 2 else [])),
+        ("modules.yaml", recipe.modules.splitlines() or (MODULES if version == 2 else [])),
         ("environments.yaml", _environments(environment)),
         (f"{EXTRA}/{REFRAME}", render_reframe(environment)),
         (DEPLOYMENT, _deployment(environment)),
@@ -66,35 +66,9 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
             files[name] = "\n".join([*header, *lines]) + "\n"
     if environment.cves:
         files["pre-install"] = "\n".join(["#!/bin/bash", *header, *PRE_INSTALL]) + "\n"
-    if environment.recipe.deployment.post_install:
-        files["post-install"] = environment.recipe.deployment.post_install
+    if recipe.deployment.post_install:
+        files["post-install"] = recipe.deployment.post_install
     return files
-
-
-def write_recipe(
-    environment: Environment, version: int, directory: Path, *, force: bool, dry_run: bool
-) -> dict[str, Any]:
-    """Write a Stackinator recipe, and return the directory, the version and the files for --json.
-
-    Raises BadInput if the directory contains files that uenvtool did not write.
-    """
-    files = render_recipe(environment, version)
-    if not dry_run:
-        with locked(directory):
-            purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
-            env_directory.refuse_foreign(directory, files, purpose=purpose, force=force)
-            env_directory.write_environment(directory, files, purpose=purpose)
-    return {"folder": str(directory), "version": version, "files": [str(directory / name) for name in files]}
-
-
-def check_recipe(environment: Environment, version: int, directory: Path) -> None:
-    """Raise AnswerIsNo, with the diff, if a Stackinator recipe on disk is out of date."""
-    command = build_again(environment, directory, *_form(version), kind="stackinator")
-    check_generated(directory, render_recipe(environment, version), again=command)
-
-
-def _form(version: int) -> list[str]:
-    return ["--format", next(name for name, of_it in STACKINATOR.items() if of_it == version)]
 
 
 def _config(environment: Environment, version: int) -> list[str]:
@@ -142,10 +116,8 @@ def _compilers(environment: Environment, version: int) -> list[str]:
         compiler_version = str(spec.versions).lstrip("=") if spec.versions else ""
         variants = " ".join(spec.words.values())
         lost = f"Stackinator 6 does not support the variants {variants}" if variants and version == 2 else ""
-        lines += [
-            *with_comment(f"{compiler.name}:", compiler.root.reason),
-            *with_comment(f"  version: '{compiler_version}'", lost),
-        ]
+        lines += with_comment(f"{compiler.name}:", compiler.root.reason)
+        lines += with_comment(f"  version: '{compiler_version}'", lost)
         lines += [f"  spec: {scalar(variants)}"] if variants and version > 2 else []
     return lines
 
@@ -158,7 +130,7 @@ def _environments(environment: Environment) -> list[str]:
     if mpi:
         is_nvidia = environment.node.gpu and environment.node.gpu.vendor == "nvidia"
         gpu = " +cuda" if is_nvidia and "cuda" not in mpi.text else ""
-        lines += ["  network:", f"    mpi: {scalar(_plain_version(mpi.text) + gpu)}"]
+        lines += ["  network:", f"    mpi: {scalar(mpi.text.replace('@=', '@', 1) + gpu)}"]
         if network:
             lines.append("    specs:")
             lines += [f"    - {scalar(_with_pin(environment, root.package, root.text))}" for root in network]
@@ -185,41 +157,27 @@ def _group(environment: Environment, group: RootGroup, compilers: Sequence[str])
 
 
 def _with_pin(environment: Environment, package: str, text: str) -> str:
-    """Return a root spec with the version of its hard pin, since Stackinator recipes have no field for pins."""
-    spec = parse_spec(text)
-    if spec.versions is not None:
-        return _plain_version(text)
+    if parse_spec(text).versions is not None:
+        return text.replace("@=", "@", 1)  # as in Stackinator's documentation
     settings = {known.name: known for known in environment.packages}.get(package)
     pins = [pin.text for pin in settings.require if pin.text.startswith("@")] if settings else []
     return text.replace(package, f"{package}{pins[0]}", 1) if pins else text
 
 
-def _plain_version(text: str) -> str:
-    """Return a spec with `@=VERSION` replaced by `@VERSION`, as in Stackinator's documentation."""
-    return text.replace("@=", "@", 1)
-
-
 def _packages(environment: Environment) -> list[str]:
     compilers = (compiler.name for compiler in environment.compilers)
     left = {*compilers, *LEFT_TO_STACKINATOR, "mpi", *LANGUAGES}
-    lines = [
-        line
-        for settings in environment.packages
-        if settings.name not in left
-        for line in indented(list(_settings(settings)), 2)
-    ]
+    lines: list[str] = []
+    for settings in environment.packages:
+        if settings.name in left or settings.externals:
+            continue
+        if settings.require:
+            lines += [f"  {settings.name}:", "    require:"]
+            for pin in settings.require:
+                lines += indented(with_comment(f"- {scalar(pin.text)}", pin.reason), 4)
+        elif settings.preferred:
+            lines.append(f"  {settings.name}: {{version: {flow(settings.preferred.versions)}}}")
     return ["packages:", *lines] if lines else []
-
-
-def _settings(settings: PackageSettings) -> Iterator[str]:
-    pins = [pin for pin in settings.require if not settings.externals]
-    if pins:
-        yield f"{settings.name}:"
-        yield "  require:"
-        for pin in pins:
-            yield from indented(with_comment(f"- {scalar(pin.text)}", pin.reason), 2)
-    elif settings.preferred and not settings.externals:
-        yield f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
 
 
 def _views(environment: Environment) -> list[str]:

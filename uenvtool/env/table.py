@@ -1,4 +1,4 @@
-"""Renders `packages.md`: the packages of a lock, compared with the published versions, with reasons."""
+"""Renders `packages.md`, the list of the packages of a lock with the reasons for deviations from published versions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from uenvtool.core.words import counted
 from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import header_lines
-from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.lock import Lock
 from uenvtool.knowledge.mpi import facts_with_mpi
 from uenvtool.knowledge.published import Published, Row
@@ -16,7 +15,7 @@ from uenvtool.knowledge.published import Published, Row
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A row of the published table and the lock's version. ours: that version, or None if the lock lacks it."""
+    """A row of the published table. ours: the version in the lock, or None if the lock does not have the package."""
 
     row: Row
     ours: str | None
@@ -24,35 +23,31 @@ class Match:
 
     @property
     def present(self) -> bool:
-        """Whether the lock contains the package."""
         return self.ours is not None
 
     @property
     def same(self) -> bool:
-        """Whether the lock contains the published version."""
         return self.ours == self.row.spack_version
 
 
 def render_table(environment: Environment, lock: Lock) -> str:
     """Return the text of `packages.md`."""
-    recipe = environment.recipe
+    recipe, count = environment.recipe, counted(len(lock.packages), "package")
     lines = ["<!--", *header_lines(environment), "-->"]
     lines += [f"# {recipe.name} on {environment.node.uarch}", "", _escaped(recipe.description), ""]
-    lines.append(
-        f"Concretized by Spack {lock.spack}: {counted(len(lock.packages), 'package')} for {environment.architecture}."
-    )
-    published = compared(environment, lock)
-    if published:
-        lines += ["", *_summary(environment, published), *_published(published)]
-    lines += ["", *_others(lock, {match.row.package for match in published})]
+    lines.append(f"Concretized by Spack {lock.spack}: {count} for {environment.architecture}.")
+    matches = compared(environment, lock)
+    if recipe.published and matches:
+        lines += ["", *_comparison(recipe.published, matches)]
+    lines += ["", *_others(lock, {match.row.package for match in matches})]
     return "\n".join(lines) + "\n"
 
 
 def compared(environment: Environment, lock: Lock) -> list[Match]:
     """Return each published row with the lock's version, or [] if the recipe names no published table.
 
-    If the lock has several versions, the published one is preferred. A package that was published in two versions has
-    two rows. Equal rows match the same package.
+    If the lock has several versions of a package, a match prefers the published version. A package that was published
+    in two versions has two rows, which may match the same version in the lock.
     """
     published, ours = environment.recipe.published, lock.versions()
     if published is None:
@@ -65,22 +60,17 @@ def compared(environment: Environment, lock: Lock) -> list[Match]:
     return matches
 
 
-def _summary(environment: Environment, matches: list[Match]) -> list[str]:
+def _comparison(published: Published, matches: list[Match]) -> list[str]:
     present = sum(match.present for match in matches)
-    same = sum(match.same for match in matches)
-    published = environment.recipe.published
-    return [
+    different = [match for match in matches if not match.same]
+    same = len(matches) - len(different)
+    lines = [
         "## Comparison with the published table",
         "",
         f"Of {len(matches)} published rows, {present} are present, and {same} of these have the published version.",
-        _escaped(f"Published: {published.table.source if published else ''}."),
+        _escaped(f"Published: {published.table.source}."),
         "",
     ]
-
-
-def _published(matches: list[Match]) -> list[str]:
-    different = [match for match in matches if not match.same]
-    lines: list[str] = []
     if different:
         lines += ["### Different packages", "", "| package | published | this lock | reason |", "|---|---|---|---|"]
         for match in different:
@@ -116,16 +106,13 @@ def _reasons(environment: Environment, published: Published, row: Row, present: 
     facts = facts_with_mpi(environment.recipe, system, environment.node.uarch)
     if row.package in published.differences:
         yield published.differences[row.package].reason
-    brought = system.packages.get(row.package)
-    if present and brought and brought.decides_version:
-        yield f"{system.name}: {brought.reason or 'provided by the system, see the system file'}"
+    settings = system.packages.get(row.package)
+    if present and settings and settings.decides_version:
+        yield f"{system.name}: {settings.reason or 'provided by the system, see the system file'}"
     for absence in published.absent:
         if not present and row.package in absence.packages and absence.when.holds(facts):
             yield absence.reason
     if row.when.holds(facts) is False:
-        yield f"published only for {row.when}, but {system.name} has {_differing_facts(row.when, facts)}"
-
-
-def _differing_facts(condition: Condition, facts: Facts) -> str:
-    differing = [term.fact for term in condition.terms if term.holds(facts) is False]
-    return " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in differing)
+        differing = [term.fact for term in row.when.terms if term.holds(facts) is False]
+        known = " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in differing)
+        yield f"published only for {row.when}, but {system.name} has {known}"

@@ -30,7 +30,7 @@ from uenvtool.env.install import (
 )
 from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest, together
 from uenvtool.env.plan import named_environment
-from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
+from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_directories, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.runner import require_key
 from uenvtool.image.metadata import PACKED
@@ -101,19 +101,19 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
-    used = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
+    deviating, _ = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
     report = report_of(
         plan.environments,
         packed,
         installed,
         spack=plan.spack,
         repos=plan.options.repos,
-        not_as_pinned=used.seen,
+        not_as_pinned=deviating,
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
     notes = _push(plan, as_url(request.push), progress) if request.push else ()
-    warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
+    warnings = (*deviating, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
 
@@ -162,9 +162,8 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     outcome = build_environment(environment, usual_directory(environment), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
-        steps = indent("\n".join(outcome.next_steps), "  ")
-        raise kind(f"{outcome.folder} is {outcome.state}", hint=f"run:\n{steps}")
-    return read_installable(outcome.folder)
+        raise kind(f"{outcome.directory} is {outcome.state}", hint=f"run:\n{indent(outcome.next_step, '  ')}")
+    return read_installable(outcome.directory)
 
 
 def _user_texts(request: ImageRequest) -> dict[str, str]:
@@ -198,7 +197,7 @@ def install_options(request: ImageRequest) -> InstallOptions:
     """
     return InstallOptions(
         jobs=request.jobs,
-        repos=repository_folders(request.repos, pins(request)),
+        repos=repository_directories(request.repos, pins(request)),
         mirrors=tuple(map(as_url, request.mirror)),
         caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,

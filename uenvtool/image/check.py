@@ -13,17 +13,17 @@ from typing import TypeVar
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
-from uenvtool.env.install import OWN, require_mount, usual_stores
+from uenvtool.env.install import MIRROR_PREFIX, require_mount, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of, read_manifest
 from uenvtool.env.plan import named_environment
-from uenvtool.env.program import Spack, find_spack, repository_folder
+from uenvtool.env.program import Spack, find_spack, repository_directory
 from uenvtool.env.runner import mirror_answers, require_key
 from uenvtool.image.build import as_url, install_options, pins
 from uenvtool.image.programs import find_programs
 from uenvtool.image.request import ImageRequest
 
 T = TypeVar("T")
-PUSH = f"{OWN}push"
+PUSH = f"{MIRROR_PREFIX}push"
 """The name of the cache that the build pushes to, among the mirrors."""
 
 
@@ -69,7 +69,7 @@ def _checks(request: ImageRequest) -> Iterator[Check]:
 def _with_spack(request: ImageRequest, spack: Spack) -> Iterator[Check]:
     pinned = pins(request)
     for name, path in request.repos.items():
-        yield _checked(f"repository {name}", partial(repository_folder, name, path, pinned.get(name)), str)
+        yield _checked(f"repository {name}", partial(repository_directory, name, path, pinned.get(name)), str)
     yield from _mirrors(request, spack)
     if request.push and not request.unsigned:
         yield _checked("key", lambda: require_key(spack), lambda _: "Spack's own")

@@ -1,8 +1,8 @@
-"""Checks whether mirrors can be read or filled. Run by `spack python`.
+"""Checks whether Spack can read or fill mirrors. `spack python` runs this script.
 
-Prints a JSON object with the problem of each mirror, or "" if the mirror has none. Argument: the name of the mirror
-that will be filled, or an empty string. The script reads only enough to see that a mirror exists, and writes nothing.
-For Spack 1.1.
+Argument: the name of the mirror to fill, or an empty string. The script prints a JSON object with the problem of each
+mirror, or "" if a mirror has no problem. It reads only enough to see that a mirror exists, and writes nothing. The
+script is for Spack 1.1.
 """
 
 import json
@@ -20,8 +20,7 @@ from spack.util import web
 SECONDS = 10
 
 
-def http_problem(url: str) -> str:
-    """Return the reason why a URL cannot be read, or an empty string."""
+def _http_problem(url: str) -> str:
     try:
         web.urlopen(web.Request(url, method="HEAD", headers={"User-Agent": web.SPACK_USER_AGENT}), timeout=SECONDS)
     except Exception as error:  # boto3's errors have no common class
@@ -31,8 +30,7 @@ def http_problem(url: str) -> str:
     return ""
 
 
-def s3_problem(url: str, method: str) -> str:
-    """Return the reason why a bucket cannot be listed, or an empty string."""
+def _s3_problem(url: str, method: str) -> str:
     parsed = urllib.parse.urlparse(url)
     try:
         client = web.get_s3_session(url, method=method)
@@ -42,41 +40,39 @@ def s3_problem(url: str, method: str) -> str:
     return ""
 
 
-def url_problem(url: str, method: str) -> str:
-    """Return the reason why a mirror's URL does not respond, or an empty string if it responds or cannot be checked."""
+def _url_problem(url: str, method: str) -> str:
     parsed = urllib.parse.urlparse(url)
     if parsed.scheme == "file":
         path = spack.util.url.local_file_path(url)
         return "" if method == "push" or os.path.isdir(path) else f"the directory {path} does not exist"
     if parsed.scheme == "s3":
-        return s3_problem(url, method)
+        return _s3_problem(url, method)
     if parsed.scheme in ("oci", "oci+http"):
-        why = http_problem(f"{'https' if parsed.scheme == 'oci' else 'http'}://{parsed.netloc}/v2/")
+        why = _http_problem(f"{'https' if parsed.scheme == 'oci' else 'http'}://{parsed.netloc}/v2/")
         return "" if why.endswith("answers 401") else why
-    why = http_problem(url) if parsed.scheme in ("http", "https") else ""
+    why = _http_problem(url) if parsed.scheme in ("http", "https") else ""
     return "" if why.endswith(("answers 404", "answers 403")) and method == "fetch" else why
 
 
-def cache_problem(url: str) -> str:
-    """Return the reason why a URL has no build cache of the current or the previous layout, or an empty string."""
+def _cache_problem(url: str) -> str:
     layout = caches.URLBuildcacheEntry.get_relative_path_components(caches.BuildcacheComponent.LAYOUT_JSON)
-    why = http_problem(spack.util.url.join(url, *layout))
+    why = _http_problem(spack.util.url.join(url, *layout))
     return (
         why
-        and http_problem(spack.util.url.join(url, "build_cache", "index.json"))
+        and _http_problem(spack.util.url.join(url, "build_cache", "index.json"))
         and f"no build cache was found: {why}"
     )
 
 
-def problem(name: str, mirror: Mirror, filled: str) -> str:
-    """Return the reason why a mirror cannot be used, or "". The mirror that will be filled may be empty."""
+def _problem(name: str, mirror: Mirror, filled: str) -> str:
+    """Return why Spack cannot use a mirror, or "". The mirror to fill may be empty."""
     if name == filled:
-        return url_problem(mirror.push_url, "push")
-    if why := url_problem(mirror.fetch_url, "fetch"):
+        return _url_problem(mirror.push_url, "push")
+    if why := _url_problem(mirror.fetch_url, "fetch"):
         return why
     is_cache = mirror.binary and not mirror.source and not mirror.fetch_url.startswith("oci")
-    return cache_problem(mirror.fetch_url) if is_cache else ""
+    return _cache_problem(mirror.fetch_url) if is_cache else ""
 
 
-problems = {name: problem(name, mirror, sys.argv[1]) for name, mirror in MirrorCollection().items()}
+problems = {name: _problem(name, mirror, sys.argv[1]) for name, mirror in MirrorCollection().items()}
 sys.stdout.write(json.dumps(problems) + "\n")

@@ -1,13 +1,13 @@
-"""Resolves an environment for a node on another machine. Run by `spack -e DIR python`.
+"""Resolves an environment for a node on another machine. `spack -e DIR python` runs this script.
 
-Spack detects the CPU and the operating system of the machine that it runs on, and runs each compiler to find its C
-library. If a compiler does not run, Spack leaves out compiler-wrapper and gcc-runtime, and packages installed from such
-a lock have no RPATHs. Therefore this script gives Spack the facts from the system file instead.
+Spack detects the CPU and the operating system of the current machine, and runs each compiler to find its C library. If
+a compiler does not run, Spack omits compiler-wrapper and gcc-runtime, and packages installed from such a lock have no
+RPATHs. Therefore this script gives Spack the facts from the system file instead.
 
-Argument: a JSON file with `target`, `os`, `libc` (a spec) and `libc_prefix`. Without it, the script resolves for this
-machine.
+Argument: a JSON file with `target`, `os`, `libc` (a spec) and `libc_prefix` (the prefix of the C library). Without this
+file, the script resolves for the current machine.
 
-The script replaces internals of Spack 1.1 and 1.2; uenvtool/env/resolve.py checks the version. If an internal is
+The script replaces internals of Spack 1.1 and 1.2. uenvtool/env/resolve.py checks the version. If an internal is
 missing, the script exits with a message and writes no lock.
 """
 
@@ -21,18 +21,18 @@ import spack.bootstrap
 import spack.environment
 
 LOADER = "/lib/ld-linux.so"
-"""The dynamic loader that every compiler reports. The file is never read, see `node_libc`."""
+"""The dynamic loader that every compiler reports. Spack never reads this file, since `node_libc` names the library."""
 
 
 def replace(owner: Any, name: str, value: object) -> None:
-    """Replace an internal of Spack. Exits with a message if this Spack does not have it."""
+    """Replace an internal of Spack, or exit with a message if this Spack does not have it."""
     if not hasattr(owner, name):
         sys.exit(f"this Spack has no {getattr(owner, '__name__', owner)}.{name}")
     setattr(owner, name, value)
 
 
 def answer_as_node(target: str, os: str, libc: str, libc_prefix: str) -> None:
-    """Make Spack use the node's facts instead of detecting them on this machine."""
+    """Make Spack use the facts of the node instead of the facts that it detects on this machine."""
     import spack.archspec
     import spack.compilers.libraries
     import spack.operating_systems.linux_distro
@@ -70,9 +70,9 @@ def answer_as_node(target: str, os: str, libc: str, libc_prefix: str) -> None:
 
 
 def forget_packages() -> None:
-    """Make Spack read each package again, since the packages loaded for its index are for this machine.
+    """Make Spack read each package again, since the packages that it loaded for its index are for this machine.
 
-    Exits with a message if a repository cannot be read. Spack would only warn, and treat its packages as missing.
+    Exits with a message if Spack cannot read a repository. Spack would only warn, and treat the packages as missing.
     """
     import spack.config
     import spack.repo
@@ -92,15 +92,10 @@ def forget_packages() -> None:
     replace(spack.repo, "PATH", spack.repo.create_and_enable(spack.config.CONFIG))
 
 
-def load_solver() -> None:
-    """Load clingo, or let Spack fetch it. Clingo must run on this machine, so call this before `answer_as_node`."""
-    with spack.bootstrap.ensure_bootstrap_configuration():
-        spack.bootstrap.ensure_clingo_importable_or_raise()
-
-
 def main() -> None:
     """Resolve the active environment and write its lock, without regenerating its view."""
-    load_solver()
+    with spack.bootstrap.ensure_bootstrap_configuration():  # clingo must run on this machine, so load it first
+        spack.bootstrap.ensure_clingo_importable_or_raise()
     if len(sys.argv) > 1:
         answer_as_node(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     environment = spack.environment.active_environment()

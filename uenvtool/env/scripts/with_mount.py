@@ -1,14 +1,14 @@
-"""Runs a command with the directory STORE mounted at MOUNT, visible only to that command:
-[--read-only] [--in DIR] [--writable DIR]... STORE MOUNT COMMAND...
+"""Runs a command that sees the directory STORE at MOUNT. Other processes cannot see this mount.
+
+Arguments: [--read-only] [--in DIR] [--writable DIR]... STORE MOUNT COMMAND...
 
 The command runs in its own mount namespace and, if the user is not root, in a user namespace, see mount_namespaces(7)
-and user_namespaces(7). The directory MOUNT must exist. Other processes cannot see the mount.
+and user_namespaces(7). The directory MOUNT must exist. The command starts in the directory that --in names.
 
-Builds can run any program, so almost everything is read-only for the command. Writable are the store, the directories
-that --writable names, and the directories of temporary files and devices. With --read-only, the store is also
-read-only, except for directories in it that --writable names. The home directory is always read-only. Kernels before
-5.12 do not support this (mount_setattr(2)), so the command is not restricted there. Root can undo the restriction.
-The command starts in the directory that --in names.
+Builds can run any program, so the command can write only to the store, to the directories that --writable names, and to
+the directories of temporary files and devices. With --read-only, the store is also read-only, except for directories in
+it that --writable names. The home directory is always read-only. Kernels before 5.12 do not support this restriction
+(mount_setattr(2)), so there the command can write everywhere. Root can undo the restriction.
 
 The command and its child processes run in their own process namespace, see pid_namespaces(7). When this process ends,
 even by SIGKILL, the kernel kills them all. A build therefore never continues in a store that the next run already uses.
@@ -33,18 +33,18 @@ OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY = 1, 4, 1
 SHARED = ("/dev", "/proc", "/run", "/tmp", "/var/tmp")  # this script creates nothing there
 """Directories of devices, or of temporary files of all users."""
 CANNOT = 125
-"""The exit code if mounting failed, as in chroot(1) and env(1)."""
+"""The exit code if this script cannot mount the store or start the command, as in chroot(1) and env(1)."""
 
 
-def main(*words: str) -> None:
+def main(*arguments: str) -> None:
     """Mount the store, run the command, and exit with its exit code."""
     options: dict[str, list[str]] = {"--writable": [], "--in": []}
-    is_read_only = words[0] == "--read-only"
-    words = words[1:] if is_read_only else words
-    while words[0] in options:
-        options[words[0]].append(words[1])
-        words = words[2:]
-    store, mount, *command = words
+    is_read_only = arguments[0] == "--read-only"
+    arguments = arguments[1:] if is_read_only else arguments
+    while arguments[0] in options:
+        options[arguments[0]].append(arguments[1])
+        arguments = arguments[2:]
+    store, mount, *command = arguments
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.geteuid(), os.getegid()
     namespaces = CLONE_NEWNS | CLONE_NEWPID | (CLONE_NEWUSER if user else 0)
@@ -72,17 +72,17 @@ def main(*words: str) -> None:
 
 
 def _make_others_read_only(libc: ctypes.CDLL, writable: list[str], read_only: tuple[str, ...] = ()) -> None:
-    """Make everything read-only except `writable` and the mounts below it. The home directory is also read-only.
+    """Make everything read-only except `writable`. The home directory and the directories `read_only` stay read-only.
 
-    The writable directories are copied first and then mounted over the read-only ones. The home directory is mounted
-    before the others, since directories in it may be writable. read_only: directories that become read-only although
-    they are inside a writable directory.
+    The script copies the mounts of the writable directories, makes everything read-only, and mounts the copies again.
+    It mounts the home directory first, since directories in the home directory may be writable.
     """
     home = os.path.expanduser("~")
     above = [directory for directory in writable if home.startswith(f"{directory}/")]
     directories = [*above, home, *(directory for directory in writable if directory not in above)]
+    flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
     kept = [
-        (directory, _set_aside(libc, directory))
+        (directory, int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(directory), flags)))  # -1 on old kernels
         for directory in directories
         if os.path.isdir(directory) and directory != "/"
     ]
@@ -101,22 +101,14 @@ def _make_others_read_only(libc: ctypes.CDLL, writable: list[str], read_only: tu
         os.chdir(os.getcwd())
 
 
-def _set_aside(libc: ctypes.CDLL, directory: str) -> int:
-    """Return a descriptor of a detached copy of a directory's mounts, or -1 if the kernel does not support it."""
-    flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
-    return int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(directory), flags))
-
-
 def _set_read_only(libc: ctypes.CDLL, descriptor: int, path: bytes) -> bool:
-    """Make a directory and all mounts below it read-only. Return whether the kernel supports it (struct mount_attr)."""
-    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, 0, 0)
+    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, 0, 0)  # struct mount_attr
     flags = AT_RECURSIVE | (0 if path else AT_EMPTY_PATH)
     size = ctypes.sizeof(attributes)
     return bool(libc.syscall(MOUNT_SETATTR, descriptor, path, flags, ctypes.byref(attributes), size) == 0)
 
 
 def _first_process(command: list[str]) -> int:
-    """Start the command and reap every process that ends, since a namespace's first process adopts all orphans."""
     child = os.fork()
     if child == 0:
         try:
@@ -124,7 +116,7 @@ def _first_process(command: list[str]) -> int:
         except OSError as error:
             sys.stderr.write(f"with_mount: cannot start {command[0]}: {error.strerror}\n")
         os._exit(CANNOT)
-    while True:
+    while True:  # the first process of a namespace adopts all orphans, so wait for them too
         ended, status = os.wait()
         if ended == child:
             return _ended(status)
