@@ -1,6 +1,7 @@
 """Fills a frozen dataclass from a tree of nodes.
 
-The field and its YAML key have the same name. The type of the field determines how the value is read:
+The field and its YAML key have the same name, and the JSON Schema of the file describes it. The docstring of the
+dataclass describes only what the schema does not contain. The type of the field determines how the value is read:
 
     with_: tuple[Look, ...]    a list under the key `with`, or a mapping
     when: Condition            a text that must be a condition
@@ -174,8 +175,6 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field that can be read from a file: a key's value, the key itself, or the position."""
-
     name: str
     hint: Any
     is_key: bool
@@ -200,7 +199,6 @@ def _fields(kind: Any) -> dict[str, _Field]:
 
 
 def _verbatim_if_text(hint: Any) -> Any:
-    """Return the type as which an item of a list or mapping is read. Texts in lists and mappings are kept verbatim."""
     return Verbatim if hint is str else hint
 
 

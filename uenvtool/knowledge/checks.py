@@ -162,15 +162,11 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
-    """Yield a problem for each pair of root specs of one package that apply together.
-
-    Spack would merge the two specs or find no solution.
-    """
     if recipe.unify == "when_possible":
         return
     for package, named in grouped((root.spec.package, root) for root in recipe.roots).items():
         for first, second in combinations(named, 2):
-            if can_hold_together(first.when, second.when):
+            if can_hold_together(first.when, second.when):  # Spack would merge the two or find no solution
                 yield Problem(
                     f"{package} is already a root spec at {first.position}",
                     second.position,

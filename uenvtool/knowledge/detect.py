@@ -137,10 +137,6 @@ def fabric_of(providers: str, devices: str) -> str:
 
 
 def _row(model: str) -> tuple[str, dict[str, str]]:
-    """Return the name and the entry of a model in the GPU table, or empty values if the table does not contain it.
-
-    A name in the table matches if the given model contains it.
-    """
     table = read(GPUS, GPUS.name).value
     folded = re.sub(r"[^a-z0-9]", "", model.lower())
     name = next((name for name in sorted(table, key=len, reverse=True) if name and name in folded), "")
@@ -169,10 +165,6 @@ def known_gpus(model: str, count: int) -> Gpu | None:
 
 
 def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
-    """Return the GPUs that sinfo shows, and the reason why some fields are guessed.
-
-    If the model is not known, only the count is certain.
-    """
     known = known_gpus(model, count)
     if known:
         return known, "architecture and memory of the model that sinfo shows"

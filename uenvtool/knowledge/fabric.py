@@ -1,4 +1,4 @@
-"""A fabric: the requirements of software on one kind of network, on every system that has it."""
+"""A fabric: the software requirements of one kind of network, which apply on every system with this network."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from uenvtool.knowledge.system import SystemPackage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fabric:
-    """The requirements of every environment on this network.
-
-    packages: The requirements for packages, by Spack name.
-    mpi: The requirements for MPI providers, by Spack name.
-    gpu: The variants with which these packages access GPU memory, by GPU vendor. They are used unless something
-        conflicts.
-    """
+    """The requirements of every environment on this network."""
 
     description: str = ""
     packages: dict[str, SystemPackage] = field(default_factory=dict)

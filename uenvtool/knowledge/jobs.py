@@ -24,7 +24,7 @@ class Explained:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bind:
-    """A path of the host and its place in the container. `host` can begin with the `${VARIABLE}` of a module."""
+    """A path of the host and its path in the container. `host` can begin with a module's `${VARIABLE}`."""
 
     host: str
     inside: str
@@ -42,11 +42,7 @@ class Large:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extended:
-    """The requirements of images that bring their own network stack.
-
-    image: A pattern that matches part of the names of such images.
-    options: Options of sbatch.
-    """
+    """The requirements of images that bring their own network stack."""
 
     image: Pattern
     annotations: tuple[Explained, ...] = ()
@@ -57,7 +53,7 @@ class Extended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """The requirements of an image's MPI programs, such as nccl-tests: options of srun, and variables."""
+    """The srun options and variables that an image's MPI programs need, such as nccl-tests."""
 
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()
@@ -66,11 +62,7 @@ class Mpi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """A pool of nodes for pods.
-
-    uarch: The node type, if it is not the first one of the system.
-    interactive: Options of runai for a pod that waits for commands.
-    """
+    """A pool of nodes on which pods run."""
 
     name: Key
     uarch: str = ""
@@ -81,10 +73,7 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
-    """The local disk of a node, where a job puts the files that it opens often.
-
-    constraint: The constraint with which sbatch requests a node that has this disk.
-    """
+    """The local disk of a node, where a job puts the files that it opens often."""
 
     folder: str
     constraint: str = ""
@@ -103,22 +92,7 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeJob:
-    """The requirements of the jobs of one runtime on a system. The schema of systems describes all fields.
-
-    image: The default image.
-    mounts, binds: The paths of the host that a container sees.
-    netstack: The source of the network stack for container hooks if the EDF does not name one.
-    hook: The kind of image whose variables the NCCL hook sets.
-    module_use: The directories that contain some of the modules.
-    modules: The modules that the job loads first.
-    torch: Whether the modules bring PyTorch.
-    options: Options of the command that starts the container.
-    entry: A program in the container that starts all other programs.
-    monitor: A command that logs the state of the GPUs.
-    resources: The resources that a pod requests, with their counts.
-    pools: The pools of nodes on which pods run, by name.
-    mpi: The requirements of MPI programs in images that do not match `extended`.
-    """
+    """The requirements of one runtime's jobs on a system."""
 
     image: str = ""
     mounts: tuple[str, ...] = ()
@@ -145,14 +119,7 @@ class RuntimeJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Jobs:
-    """The properties of a system that only its jobs need.
-
-    required: The options that a user must give.
-    options: The options of sbatch that every job has.
-    refused: The launchers that do not work, by name.
-    large: The constraint for large runs, if there is one.
-    partitions: The partitions that limit their jobs, by name.
-    """
+    """The properties of a system that only its jobs need."""
 
     required: tuple[str, ...] = ()
     options: tuple[Explained, ...] = ()

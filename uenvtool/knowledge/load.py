@@ -55,13 +55,8 @@ def load_extended(location: Location, kind: Kind) -> ExtendedTree:
 
 
 def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: dict[str, ExtendedTree]) -> ExtendedTree:
-    """Return a file with everything that it extends.
-
-    chain: The files that lead to this file, which is the last one, by their real paths.
-    loaded: The files that were already loaded, so that a file that several others extend is loaded once.
-    """
     key = next(reversed(chain))
-    if key in loaded:
+    if key in loaded:  # several files can extend the same file
         return loaded[key]
     tree = _tree(location, kind)
     ancestors: list[Location] = []
@@ -154,7 +149,7 @@ def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
 
 
 def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) -> list[Node]:
-    """Return both lists joined. An entry replaces the inherited entry that has the same text in the given fields."""
+    # an entry replaces the inherited entry with the same fields
     entries = {tuple(str(entry.value[name].value) for name in fields): entry for entry in (*below, *above)}
     return list(entries.values())
 
@@ -162,9 +157,8 @@ def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) ->
 def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
     """Merge each spec with the inherited specs of the same package, variant by variant.
 
-    If an entry has `replace: true`, it replaces all inherited specs of its package. If there are several inherited
-    specs of the package with different conditions, an entry without a condition is merged with each of them. An entry
-    with a condition is merged with the spec that has the same condition.
+    An entry with `replace: true` replaces all inherited specs of its package. An entry with a condition is merged with
+    the inherited spec that has the same condition, and an entry without a condition with every inherited spec.
     """
     joined = [(package_of(entry), entry) for entry in below]
     for entry in above:
@@ -217,7 +211,6 @@ def _field(entry: Node, name: str) -> object:
 
 
 def _without_removed(lower: Node, upper: Node) -> Node:
-    """Return an inherited tree without the packages under `remove`. Raises BadInput if the tree has no such package."""
     names = {str(node.value): node for node in _list(upper.get("remove"))}
     if not names:
         return lower

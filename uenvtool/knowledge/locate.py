@@ -93,8 +93,7 @@ def shown(path: Path) -> str:
     return str(path) if below is None else below or "."
 
 
-def _relative_path(path: str, directory: str) -> str | None:
-    """Return an absolute path relative to a directory, or None if it is not inside. pathlib takes far longer."""
+def _relative_path(path: str, directory: str) -> str | None:  # pathlib takes far longer
     start = directory.rstrip(os.sep) + os.sep
     return path[len(start) :] if f"{path}{os.sep}".startswith(start) else None
 

@@ -109,7 +109,6 @@ def _text(path: Path, shown: str) -> str:
 
 @contextmanager
 def _refusing_others(shown: str) -> Iterator[None]:
-    """Raise BadInput if the text that is read in this context is not a lock."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -23,12 +23,7 @@ class Bin:
 class Partition:
     """The limits of jobs in a partition. A limit that is 0 or empty is not known.
 
-    time: The time limit in the format of sbatch.
-    bins: The reduced time limits for small jobs, smallest jobs first.
-    node_minutes: The maximum number of nodes multiplied by the time in minutes.
-    gpus: The maximum number of GPUs per job. It is 0 if the nodes have no GPUs and None if no limit is known.
-    default: Whether Slurm uses the partition for jobs that name none.
-    uarch: The node type, if it is not the first one of the system.
+    gpus: 0 if the nodes have no GPUs, and None if no limit is known.
     """
 
     name: Key

@@ -190,10 +190,7 @@ def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
 
 
 def _is_in_a_home(prefix: str) -> bool:
-    """Return whether a prefix is in a home directory.
-
-    An image links to externals at their path, and other users cannot read the home directory.
-    """
+    # an image links to externals at their path, and other users cannot read a home directory
     return any(Path(prefix).is_relative_to(home) for home in (Path.home(), Path("/root"), Path("/home")))
 
 

@@ -79,10 +79,7 @@ class VariantGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coupling:
-    """A rule: if the recipe requests `when`, the packages in `then` must have the given versions.
-
-    lacks: The packages of `then` that cannot be built, each with the reason why its build fails.
-    """
+    """A rule: if the recipe requests `when`, the packages in `then` must have the given versions."""
 
     when: Spec
     then: tuple[Pin, ...]
@@ -110,10 +107,6 @@ class View:
     """The view: the directory of links to the installed packages, and the variables that it sets.
 
     select: The specs that the view links. If it is empty, the view links all specs.
-    exclude: The specs that the view does not link.
-    prefix_paths: From the name of a variable to directories relative to the view.
-    prepend_path: From the name of a variable to other directories, in order.
-    tuning: Whether the view also sets the system's tuning.
     """
 
     name: str = "default"
@@ -129,7 +122,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FurtherView:
-    """Another view of the same packages. View describes the fields."""
+    """Another view of the same packages, with the fields of View."""
 
     name: Key
     position: Position
@@ -172,12 +165,9 @@ class ReFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """The name, the targets and the tests of an image at a site that builds it with Stackinator.
+    """The name, targets and tests of an image at a site that builds it with Stackinator.
 
-    label: NAME/VERSION, or an empty string.
-    tag: The tag of the published image.
-    clusters: The node types for which each cluster provides the image.
-    post_install: The text of the script that Stackinator runs before it packs the image, or an empty string.
+    post_install: The text of the script, not its path as in the file.
     """
 
     label: str = ""
@@ -192,9 +182,7 @@ class Deployment:
 class Addition:
     """A Spack package file that the recipe provides because `builtin` lacks the package or the version.
 
-    The environment gets a copy of the file.
-
-    path: The file on disk.
+    path: The file on disk, which is copied to the environment.
     target: The path of the copy, relative to the packages directory of a repository.
     """
 
@@ -214,14 +202,8 @@ class Addition:
 class Recipe:
     """A recipe with everything that it inherits.
 
-    compiler: The compiler for all specs that name no compiler.
-    compilers: The compilers for specs that name them.
-    mount: The mount point of the image, if it is not the system's mount point.
-    mpi: The versions of each MPI provider with which the recipe can be built. If it is empty, any MPI can be used. None
-        means that the recipe does not use MPI.
-    global_variants: The variant groups that all packages prefer.
-    unify: `when_possible` if the environment can contain several versions of a package.
-    modules: The text of Spack's configuration of module files, or an empty string.
+    mpi: An empty mapping accepts any MPI. None means that the recipe does not use MPI.
+    modules: The text of Spack's configuration of module files, not its path as in the file.
     """
 
     name: str
@@ -298,28 +280,20 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
 
 
 def _pins(binder: Binder, key: str) -> dict[str, Pin]:
-    """Return the pins under a key. An entry that is `null` only removes an inherited pin."""
     entries = children(binder.tree, key)
     return {package: binder.fill(Pin, node, package) for package, node in entries if node.value is not None}
 
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
-    """Return the deployment with the text of its script.
-
-    The label is not inherited, because it names the image of the extended recipe.
-    """
     node = binder.tree.get("deployment")
     label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
+    # an inherited label names the image of the extended recipe
     is_from_this_file = label is not None and label.position.file == binder.chain[0].shown
     text = Addition("post-install", _inside(binder, script)).text() if script else ""
     return replace(deployment, label=deployment.label if is_from_this_file else "", post_install=text)
 
 
 def _modules(binder: Binder) -> str:
-    """Return the text of the module configuration, or an empty string if the recipe has none.
-
-    Raises BadInput if the configuration does not generate exactly one kind of module files.
-    """
     node = binder.tree.get("modules")
     if node is None:
         return ""

@@ -98,7 +98,6 @@ def duplicate_markers(name: str, tree: Node) -> Iterator[Problem]:
 
 
 def _markers_of(location: Location) -> list[Marker]:
-    """Return the markers in a file. A broken file has no markers, so that other systems can be recognised."""
     try:
         return list(markers(read(location.path, location.shown)))
     except (BadInput, AttributeError, TypeError):

@@ -50,9 +50,8 @@ def check_schema(tree: Node, name: str) -> None:
         raise BadInput(in_order[:MAX_PROBLEMS])
 
 
-@cache
+@cache  # a command reads several files of one kind
 def _validator(name: str) -> Any:
-    """Return the validator of a schema. It is cached because a command reads several files of one kind."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -61,12 +60,9 @@ def _validator(name: str) -> Any:
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
-    """Check `pattern` as JSON Schema defines it.
-
-    `$` only matches the end of the text, not a final newline as in Python.
-    """
     from jsonschema import ValidationError
 
+    # in JSON Schema, `$` only matches the end of the text, not a final newline as in Python
     whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
     if isinstance(instance, str) and not re.search(whole, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
@@ -83,7 +79,6 @@ def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any)
 
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
-    """Yield the problems in an error of a schema. For `anyOf`, use only the branch for the type of the value."""
     node = tree.at(tuple(error.absolute_path))
     if error.validator in ("anyOf", "oneOf"):
         branch = _fitting_branch(error)

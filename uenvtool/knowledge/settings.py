@@ -375,11 +375,7 @@ def _is_shown(term: Term) -> bool:
 
 
 def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
-    """Return whether a script can evaluate a term when it is sourced, or may omit it.
-
-    An image that can be recognised sets its variables itself. Scripts therefore omit the settings for such images.
-    """
-    if term.fact == "image":
+    if term.fact == "image":  # an image that can be recognised sets its variables itself
         return term.operator == "!="
     if term.fact == "runtime" and term.operator in ("in", "=="):
         return bool(set(term.values) & set(runtimes))
@@ -400,7 +396,6 @@ def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
 
 
 def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
-    """Return the facts that are always absent with these runtimes."""
     absent: dict[str, None] = {}
     if not any(runtime.container for runtime in runtimes):
         absent["container"] = None

@@ -126,7 +126,6 @@ def parse_spec(text: str) -> Spec:
 
 
 def _parts(text: str) -> Iterator[re.Match[str]]:
-    """Yield the parts of a spec. The last group of each match is the kind of the part."""
     index = 0
     while index < len(text):
         part = _PART.match(text, index)

@@ -88,7 +88,6 @@ def grouped_lines(named: Mapping[str, Sequence[SpecLine]], *, is_one: bool) -> I
 
 
 def _joined(line: SpecLine, other: SpecLine) -> SpecLine | None:
-    """Return two lines of one package as one line, as Spack would merge them, or None if they contradict each other."""
     first, second = parse_spec(line.text), parse_spec(other.text)
     if any(first.words[name] != second.words[name] for name in first.words.keys() & second.words.keys()):
         return None

@@ -35,10 +35,7 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
-    """The value of a launcher's option that binds each rank to the cores that are close to its GPU.
-
-    gpus: Whether each rank sees only its own GPU, which Slurm selects (--gpu-bind).
-    """
+    """The value of a launcher's option that binds each rank to the cores that are close to its GPU."""
 
     value: str = ""
     gpus: str = ""
@@ -48,13 +45,7 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeType:
-    """One type of node.
-
-    target, os: The CPU target and the operating system, as Spack names them.
-    cores: CPU cores per node.
-    memory: GB per node.
-    binding: The CPU binding of each launcher.
-    """
+    """One type of node. memory: GB per node."""
 
     uarch: Key
     target: str
@@ -94,11 +85,7 @@ class External:
 class SystemPackage:
     """The system's requirements for one package.
 
-    buildable: False if only the externals can be used.
-    require: Constraints that the package must meet.
-    prefer: Preferred versions, the best first. They are used unless something conflicts.
-    prefer_strongly: Constraints that the package must meet if that is possible.
-    variants: The variants of the fabric. They are used if the package has them and nothing conflicts.
+    variants: The fabric's variants, which are used if the package has them and nothing conflicts.
     """
 
     name: Key
@@ -135,10 +122,7 @@ class SystemPackage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """An MPI that a system offers. versions: The offered versions, the preferred first.
-
-    Without versions, any can be used.
-    """
+    """An MPI that a system offers. versions: The preferred version first. If it is empty, any version can be used."""
 
     shorthand: ClassVar[str] = "package"
     package: str
@@ -150,7 +134,7 @@ class Mpi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bandwidth:
-    """A bus bandwidth in GB/s that was measured on the system, for a message size in bytes on a number of nodes."""
+    """A measured bus bandwidth in GB/s, for a message size in bytes on a number of nodes."""
 
     test: str
     nodes: int
@@ -162,11 +146,7 @@ class Bandwidth:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scheduler:
-    """The scheduler that starts jobs.
-
-    exclusive: Whether a node runs only one job at a time even without --exclusive.
-    defaults: The default options of a job.
-    """
+    """The scheduler that starts jobs."""
 
     name: Literal["slurm", "kubernetes", "none", ""] = ""
     exclusive: bool = False
@@ -175,10 +155,7 @@ class Scheduler:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
-    """A git repository at a tag, commit or branch.
-
-    paths: The directories of package repositories in it, if the repository does not list them itself.
-    """
+    """A git repository at a tag, commit or branch."""
 
     url: str
     tag: str | None = None
@@ -194,13 +171,7 @@ class GitPin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class System:
-    """A system with everything that it inherits.
-
-    mpi: The MPIs that the system offers, the preferred first.
-    libraries: Directories in which the system's NCCL can be installed, in addition to the usual ones.
-    notes: Remarks for users of the system.
-    bandwidth: Measured bandwidths of the network.
-    """
+    """A system with everything that it inherits. mpi: The offered MPIs, the preferred one first."""
 
     name: str
     description: str

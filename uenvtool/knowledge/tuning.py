@@ -51,11 +51,8 @@ class Setting:
     """The value of one variable under one condition.
 
     value: The value, or None if it is computed or if the variable is removed.
-    from_: The input from which the value is computed.
-    otherwise: The value if the input is not available.
-    unseen: The facts of the condition whose terms count as true if the fact cannot be determined.
-    workaround: The name of the workaround that contains this setting, if any.
-    together: The name of the set that contains this setting, if any. All settings of a set are applied, or none.
+    workaround, together: The name of the workaround or of the set that contains this setting, if any. All settings of a
+        set are applied, or none.
     """
 
     name: Key
@@ -103,11 +100,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TunedVariable:
-    """A variable with its type, the value in each source, and its settings.
-
-    about: A description of the variable, if no setting describes it.
-    remarks: The remarks of sources in addition to values.
-    """
+    """A variable with its type, its value in each source, and its settings."""
 
     name: Key
     type: Literal["text", "integer", "flag"]
@@ -140,12 +133,7 @@ class Workaround:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WayOut:
-    """Values that prevent a danger.
-
-    set: The values to set.
-    or_: Patterns for whole values that also prevent the danger.
-    unless: Patterns that, if found in the value of a variable, make the other values ineffective.
-    """
+    """Values that prevent a danger."""
 
     set: Mapping[str, str]
     or_: Mapping[str, Pattern] = field(default_factory=dict)
@@ -167,11 +155,7 @@ class WayOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
-    """A danger under a condition, and the ways to prevent it. One way is enough, and the tuning uses the first one.
-
-    unseen: The facts of the condition whose terms count as true if the fact cannot be determined.
-    signs: The pattern that shows that a file is for such a place, if its system is not known.
-    """
+    """A danger under a condition, and the ways to prevent it. One way is enough, and the tuning uses the first one."""
 
     name: Key
     danger: str
@@ -416,10 +400,6 @@ def _unseen(node: Node, when: Condition) -> frozenset[str]:
 
 
 def _condition(binder: Binder, node: Node) -> Condition:
-    """Return the condition of a setting.
-
-    Unknown facts, and versions that scripts cannot compare, are recorded as problems.
-    """
     child = node.get("when")
     if child is None:
         return ALWAYS

@@ -164,10 +164,9 @@ def _syntax_error(error: Any, shown: str) -> BadInput:
 
 
 class _Builder:
-    """Builds nodes from the events of PyYAML's parser.
+    """Builds nodes from the events of PyYAML's parser and rejects anchors, aliases and tags.
 
-    PyYAML's composer recurses in C as deep as the text is nested, which can crash the process. The events also allow
-    anchors, aliases and tags to be rejected before a value is built from them.
+    PyYAML's composer recurses in C as deep as the text is nested, which can crash the process.
     """
 
     def __init__(self, loader: Any, shown: str) -> None:
@@ -234,7 +233,6 @@ class _Builder:
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar. Only plain scalars that mean the same to every YAML reader are typed."""
     text: str = event.value
     if event.style:  # quoted or a block: text, whatever it looks like
         return text
