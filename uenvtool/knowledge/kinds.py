@@ -38,7 +38,7 @@ class Kind:
 
     name: str
     directory: str
-    pattern: str
+    pattern: str = "*.yaml"
     reader: str
     heading: str = ""
     column: str = ""
@@ -94,27 +94,23 @@ RECIPE = Kind(
 SYSTEM = Kind(
     name="system",
     directory="systems",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.system:load_system",
     heading="nodes",
 )
 FABRIC = Kind(
     name="fabric",
     directory="fabrics",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.fabric:load_fabric",
 )
 TUNING = Kind(
     name="tuning",
     directory="tuning",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.checks:load_tuning_file",
     heading="variables",
 )
 RUNTIME = Kind(
     name="runtime",
     directory="runtimes",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.runtime:load_runtime",
     heading="reads",
     column="forms",
@@ -122,7 +118,6 @@ RUNTIME = Kind(
 LAUNCHER = Kind(
     name="launcher",
     directory="launchers",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.launcher:load_launcher",
     heading="starts by",
     column="commands",
@@ -137,14 +132,12 @@ PUBLISHED = Kind(
 RULES = Kind(
     name="rules",
     directory="rules",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.rule:load_rule_file",
     heading="rules",
 )
 FINDINGS = Kind(
     name="findings",
     directory="findings",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.finding:load_finding_file",
     heading="findings",
 )
@@ -160,7 +153,6 @@ CONTAINER = Kind(
 COMPONENT = Kind(
     name="component",
     directory="components",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.component:load_component",
     heading="versions",
 )

@@ -9,10 +9,9 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Pool
+from uenvtool.knowledge.jobs import Jobs, Partition, Pool, minutes
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.partition import Partition, minutes
 from uenvtool.knowledge.recognise import Marker
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
