@@ -46,11 +46,10 @@ SpecText = Annotated[str, "spec"]
 
 @dataclass(eq=False, repr=False)
 class Binder:
-    """Makes values from the nodes of a tree. It collects problems, and `finish` raises them all.
+    """Fills dataclasses from the nodes of a tree. It collects problems, and `finish` raises them all.
 
     chain: The file and the files that it extends.
-    removed: The packages that the files under `chain` remove.
-    kind: The name of the kind of knowledge file.
+    removed: The packages that the extending files remove from the files that they extend.
     special: Readers for types that need their own, by type.
     facts: The facts that conditions may name. If it is empty, facts are not checked here.
     """
@@ -70,10 +69,10 @@ class Binder:
         return cls(extended.tree, extended.chain, extended.removed, kind.name, facts=facts)
 
     def whole(self, kind: type[T], /, **known: Any) -> T:
-        """Return the value of the whole tree; see `fill`.
+        """Return the value of the whole tree. Raises BadInput if the tree is abstract or as `fill` does.
 
-        Raises BadInput if the tree is abstract or if a required field is missing. Built-in files are not checked
-        against their schema each time. If such a file cannot be read, the schema reports the reason.
+        Built-in files are not checked against their schema each time. If such a file cannot be read, the schema reports
+        the reason.
         """
         if is_abstract(self.tree):
             name = self.chain[0].name
@@ -89,10 +88,9 @@ class Binder:
             raise
 
     def fill(self, kind: type[T], node: Node, key: str = "", /, **known: Any) -> T:
-        """Return the value of one node.
+        """Return the value of one node. known: The fields that are not read from the node.
 
         key: The name under which a mapping contains the node.
-        known: The fields that the caller provides, which are not read from the node.
 
         Raises BadInput if a required field is missing, and ValueError if the class has no field for a key.
         """
@@ -162,7 +160,7 @@ class Binder:
 
 
 def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
-    """Return the entries of the mapping, or of the list, that the given names lead to below a node.
+    """Return the entries of the mapping or list at a path of names below a node.
 
     Each entry is a name and a value. The entries of a list have an empty name.
     """

@@ -28,10 +28,7 @@ FIRST = (RECIPE.title, SYSTEM.title)
 
 
 def list_(title: str | None = None) -> Result:
-    """Return the names of all knowledge files, or only those of one kind such as `recipes`, `systems` or `workarounds`.
-
-    Raises BadInput if the kind is unknown.
-    """
+    """Return the names of all knowledge files, or those of one kind. Raises BadInput if the kind is unknown."""
     headings = {**{kind.title: kind.heading for kind in LISTED}, WORKAROUNDS: "sets"}
     require_known("kind", [title] if title is not None else [], headings)
     listed_entries = {kind.title: catalogue(kind) for kind in LISTED if title in (None, kind.title)}
@@ -100,10 +97,7 @@ COLUMN = 60
 
 
 def show(name: str) -> Result:
-    """Return a recipe, system or tuning file, by name or path, with everything that it inherits.
-
-    Raises BadInput if the file does not exist or cannot be read.
-    """
+    """Return a file, by name or path, with everything that it inherits. Raises BadInput as `resolved` does."""
     tree = resolved(name)
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, file=as_yaml(tree))
 
@@ -125,10 +119,7 @@ def schema(name: str) -> Result:
 
 
 def resolved(name: str) -> Node:
-    """Return the tree of a file, by name or path, with everything that it inherits.
-
-    Raises BadInput if no such file exists.
-    """
+    """Return a file as one tree with everything that it inherits. Raises BadInput if the file does not exist."""
     if "/" in name or name.endswith(SUFFIXES):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
@@ -198,10 +189,7 @@ def _origin(node: Node) -> str:
 
 
 def validate(files: Iterable[Path]) -> Result:
-    """Return the problems in knowledge files or in the recipes of directories.
-
-    The exit code is USAGE if there is a problem.
-    """
+    """Return the problems in knowledge files, or in the recipes of directories, with the exit code for them."""
     problems_of = {file: problems_in(file) for file in files}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(

@@ -32,11 +32,7 @@ from uenvtool.knowledge.version import Versions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionRequest:
-    """A version that a recipe requests.
-
-    hard: Whether Spack must use this version.
-    when: The condition under which the request applies.
-    """
+    """A version that a recipe requests under a condition. hard: Whether Spack must use this version."""
 
     package: str
     versions: Versions
@@ -79,10 +75,9 @@ def _possible_requests(recipe: Recipe, facts: Facts | None) -> list[VersionReque
 
 
 def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[Pin, Coupling]]:
-    """Return the hard pins that couplings add for packages whose version the recipe leaves open.
+    """Return the hard pins that couplings add for packages whose version the recipe leaves open, with the couplings.
 
-    facts: The facts of a node type, where only the requests that may hold there are used. Without facts, all requests
-    are used.
+    facts: As in `applied_couplings`.
     """
     decided = {request.package for request in _possible_requests(recipe, facts) if request.hard}
     pins: dict[str, tuple[Pin, Coupling]] = {}
@@ -108,11 +103,9 @@ def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
 
 
 def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path, after all checks.
+    """Return the recipe of that name or path, after all checks. Raises BadInput with all problems.
 
     unwritten: The content to check instead of the file, which need not exist yet.
-
-    Raises BadInput with all problems of the recipe.
     """
     recipe = read_recipe(name, unwritten)
     checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
@@ -191,7 +184,7 @@ def _names_of_python_packages() -> frozenset[str]:
 def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
     """Return the tuning files of those names as one, after all checks. Raises BadInput with all problems.
 
-    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those.
+    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those files.
     """
     tuning = read_tuning(names)
     known = {variable.name for variable in tuning.variables}
@@ -203,9 +196,9 @@ def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
 
 
 def load_tuning_file(name: str) -> Tuning:
-    """Return one tuning file by its name or path. Its sets and workarounds may set variables that other files describe.
+    """Return one tuning file by its name or path. Raises BadInput with all problems.
 
-    Raises BadInput with all problems.
+    Its sets and workarounds may set variables that other files describe.
     """
     return load_tuning([name], trusts_shipped=False)
 

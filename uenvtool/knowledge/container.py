@@ -94,17 +94,14 @@ class Container:
 
 
 def load_container(name: str, origin: Position | None = None) -> Container:
-    """Return the container recipe of that name or path. Raises BadInput with all problems.
-
-    origin: The position that names the recipe.
-    """
+    """Return the container recipe of that name or path. Raises BadInput, at `origin` if the file does not exist."""
     return _bound(Binder.of(locate(CONTAINER, name, origin), CONTAINER))
 
 
 def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
-    """Return the container recipe with these values, which no file contains. shown: The name that messages use for it.
+    """Return the container recipe with these values, which no file contains. Raises BadInput with all problems.
 
-    Raises BadInput with all problems, as a file with these values would.
+    shown: The name of the recipe in messages.
     """
     tree = parse(json.dumps(values, ensure_ascii=False).encode(), shown)
     check_schema(tree, CONTAINER.name)

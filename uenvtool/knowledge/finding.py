@@ -102,10 +102,9 @@ class Known:
 
 
 def load_finding_file(name: str) -> FindingFile:
-    """Return the findings of one file, by its name or path.
+    """Return the findings of one file, by its name or path. Raises BadInput with all problems.
 
-    Raises BadInput with all problems, including an id that another file also defines, or a reference to an unknown
-    finding.
+    Ids that another file also defines and references to unknown findings are problems.
     """
     file = _load(locate(FINDINGS, name))
     others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)

@@ -35,7 +35,7 @@ _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
 class Imported:
     """A converted recipe: the lines of its recipe.yaml after the header, and the files that are copied next to it.
 
-    files: From the path of the copy, relative to the recipe, to the original file.
+    files: The original file of each copy, by the path of the copy relative to the recipe.
     """
 
     lines: Sequence[str]
@@ -68,9 +68,9 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
     """Return the converted recipes by the names of their environments.
 
     starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old for
-    uenvtool.
+        uenvtool.
 
-    Raises BadInput with the position if a file is not valid YAML or does not have the form of a Stackinator recipe.
+    Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
     config, compilers, (text, tree, environments) = (_file(directory, name) for name in REQUIRED)
     reframe: Data = {}

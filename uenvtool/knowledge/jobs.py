@@ -72,9 +72,9 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """The limits of jobs in a partition. A limit that is 0 or empty is not known.
+    """The limits of jobs in a partition. A limit that is 0, empty or None is not known.
 
-    gpus: 0 if the nodes have no GPUs, and None if no limit is known.
+    gpus: The value 0 means that the nodes have no GPUs.
     """
 
     name: Key
@@ -188,9 +188,9 @@ class Jobs:
 
 
 def minutes(time: str) -> float:
-    """Return a time limit of sbatch in whole minutes. An unlimited time is infinite.
+    """Return a time limit of sbatch in minutes, which is infinite if the time is not limited.
 
-    Seconds are rounded up, as Slurm does (sbatch(1)). Raises ValueError if the text is not a time limit.
+    Seconds are rounded up to minutes, as in Slurm (sbatch(1)). Raises ValueError if the text is not a time limit.
     """
     if time.lower() in ("unlimited", "infinite"):
         return float("inf")

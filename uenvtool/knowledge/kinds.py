@@ -23,7 +23,6 @@ Reader = Callable[[str], object]
 class Kind:
     """One kind of knowledge file.
 
-    name: The name of the kind and of its schema.
     directory: The directory that contains a user's files of this kind.
     pattern: The files in that directory. The star is the name.
     reader: MODULE:FUNCTION, which is imported on use because readers import this table.
@@ -164,10 +163,7 @@ LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 
 def recipe_file(directory: Path) -> Path:
-    """Return the path of the recipe or container recipe in a directory.
-
-    If the directory contains neither, return the path where a recipe would be.
-    """
+    """Return the path of the recipe or container recipe in a directory. If it has neither, return a recipe's path."""
     named = [directory / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
     return next((file for file in named if file.is_file()), named[0])
 

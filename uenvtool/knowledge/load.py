@@ -77,10 +77,7 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
 
 
 def once_if_shipped(load: Callable[[Location], T]) -> Callable[[Location], T]:
-    """Return a function that calls `load` once for each shipped file and keeps the result.
-
-    It calls `load` each time for a file of the user, and for a file that extends another one.
-    """
+    """Return a function that calls `load` only once for a built-in file that extends no other file."""
 
     @functools.lru_cache(maxsize=256)
     def kept(location: Location, shown: str, data: bytes) -> T:
@@ -247,9 +244,9 @@ def _list(node: Node | None) -> list[Node]:
 
 
 def check_file(kind: Kind, location: Location) -> None:
-    """Read a file as its kind requires. An abstract file, which may lack fields, is only checked against its schema.
+    """Read a file as its kind requires. Raises BadInput with all problems of the file.
 
-    Raises BadInput with all problems of the file.
+    An abstract file, which may lack fields, is only checked against its schema.
     """
     tree = read(location.path, location.shown)
     check_schema(tree, kind.name)
@@ -260,10 +257,9 @@ def check_file(kind: Kind, location: Location) -> None:
 
 
 def usable_files(kind: Kind) -> dict[str, Location]:
-    """Return the files of a kind by name, without the user's files that have errors.
+    """Return the files of a kind by name, without the user's broken files, so that they do not affect other commands.
 
-    If a user's broken file hides a built-in file, the built-in file is used. A broken file that no command names does
-    not prevent any command.
+    If a broken file hides a built-in file, the built-in file is used.
     """
     files = available(kind)
     broken = {location.name for location, _ in _broken_files(kind)}

@@ -83,10 +83,7 @@ class Published:
 
 
 def load_published(name: str) -> PublishedTable:
-    """Return the published table of a recipe, by name, or of the file at a path.
-
-    Raises BadInput if the table is invalid.
-    """
+    """Return the published table of a recipe, or of the file at a path. Raises BadInput with all problems."""
     binder = Binder.of(locate(PUBLISHED, name), PUBLISHED, facts=SYSTEM_FACTS)
     rows = tuple(
         binder.fill(Row, node, kind=kind) for kind in ("other", "python") for _, node in children(binder.tree, kind)

@@ -251,13 +251,11 @@ class Recipe:
 
 
 def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path with everything that it inherits.
-
-    `load_recipe` also checks its versions.
+    """Return the recipe of that name or path with everything that it inherits. `load_recipe` also checks versions.
 
     unwritten: The content to use instead of the file, which need not exist yet.
 
-    Raises BadInput with all problems and their positions.
+    Raises BadInput with all problems.
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
@@ -330,9 +328,7 @@ def _additions(binder: Binder) -> tuple[Addition, ...]:
 
 
 def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
-    """Return the package files in directories of additions.
-
-    A file in an earlier directory hides the same file in a later one.
+    """Return the package files in these directories. A file hides the same file in later directories.
 
     Raises BadInput if a link leads out of its directory.
     """
@@ -350,10 +346,7 @@ def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
 
 
 def inside(directory: Path, node: Node) -> Path:
-    """Return the path of a file inside the directory of a recipe.
-
-    Raises BadInput if the path leads out of the directory or if the file does not exist.
-    """
+    """Return the path of a file in a recipe's directory. Raises BadInput if it is outside or does not exist."""
     path = directory / str(node.value)
     if not path.resolve().is_relative_to(directory.resolve()):
         hint = "copy the file into the recipe's directory"

@@ -64,10 +64,7 @@ class Look:
         object.__setattr__(self, "name", getattr(self, kind) or Pattern(""))
 
     def matches(self, name: str, text: str) -> bool:
-        """Return whether a part of this kind with this name and text matches.
-
-        For lines, the name is searched in the text.
-        """
+        """Return whether a part of this kind with this name and text matches."""
         match = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
         return (
             match is not None
@@ -124,9 +121,9 @@ class RuleFile:
 
 
 def load_rule_file(name: str) -> RuleFile:
-    """Return the rules of one file, by its name or path.
+    """Return the rules of one file, by its name or path. Raises BadInput with all problems.
 
-    Raises BadInput with all problems, including a rule id that another file also defines.
+    Ids that another file also defines are problems.
     """
     file = _load(locate(RULES, name))
     others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)

@@ -27,7 +27,7 @@ class Sign:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
-    """The lines that load an image or overlay, and the file for them. `venv/howto.py` lists the placeholders."""
+    """The lines that load an image or overlay, and the place for them. `venv/howto.py` lists the placeholders."""
 
     where: str
     lines: Verbatim

@@ -90,10 +90,7 @@ class Spec:
         return " ".join(edge.text for edge in self.edges)
 
     def over(self, below: Spec) -> Spec:
-        """Return this spec merged with an inherited spec of the same package.
-
-        The version, variants and dependencies of this spec replace those of the inherited spec.
-        """
+        """Return this spec merged with an inherited spec of the same package. Parts of this spec take precedence."""
         spec = Spec(
             text="",
             package=self.package or below.package,

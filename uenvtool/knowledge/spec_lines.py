@@ -60,10 +60,9 @@ def modern(spec: str) -> str:
 
 
 def grouped_lines(named: Mapping[str, Sequence[SpecLine]], *, is_one: bool) -> Iterator[str]:
-    """Yield the groups of root specs.
+    """Yield the groups of root specs. If `is_one`, the environment has one version of each package.
 
-    is_one: Whether there is only one version of each package. If so, lines of one package are joined. Otherwise they
-        are put into separate groups.
+    Lines of one package are then joined. Otherwise they are put into separate groups.
     """
     groups: dict[str, dict[str, SpecLine]] = {}
     for name, items in named.items():

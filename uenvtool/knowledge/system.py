@@ -193,10 +193,7 @@ class System:
     tree: Node = field(compare=False, repr=False)
 
     def partition(self, name: str) -> Partition | None:
-        """Return the limits of a partition, or None if the file does not describe it.
-
-        An empty name means the default partition.
-        """
+        """Return the limits of a partition, or None if they are not known. An empty name is the default partition."""
         known = self.jobs.partitions
         usual = next((partition.name for partition in known.values() if partition.default), "")
         return known.get(name or self.scheduler.defaults.get("partition", usual))
@@ -221,11 +218,9 @@ class System:
 
 
 def load_system(name: str, unwritten: bytes | None = None) -> System:
-    """Return the system of that name or path with everything that it inherits.
+    """Return the system of that name or path with everything that it inherits. Raises BadInput with all problems.
 
     unwritten: The content to use instead of the file, which need not exist yet.
-
-    Raises BadInput with all problems and their positions.
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     one_or_more: type = tuple[Mpi, ...]

@@ -221,10 +221,7 @@ class Tuning:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return all settings except those of workarounds, in the order of the files.
-
-        The settings of sets come last.
-        """
+        """Return all settings except those of workarounds, in the order of the files. Settings of sets come last."""
         of_sets = [setting for tuning_set in self.sets.values() for setting in tuning_set.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
@@ -294,10 +291,7 @@ def _as_one(parts: Sequence[Tuning]) -> Tuning:
 
 
 def load_all() -> Tuning:
-    """Return the content of all tuning files.
-
-    They can contradict each other, for example if a user's file copies another one.
-    """
+    """Return the content of all tuning files, which may contradict each other."""
     return _as_one([_load(location) for name, location in usable_files(TUNING).items() if name != SOURCES])
 
 

@@ -45,10 +45,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The versions from `low` to `high`, both with all their sub-versions.
-
-    None means no bound. `exact` means only `low`.
-    """
+    """The versions from `low` to `high` with all their sub-versions, or only `low` if `exact`. None means no bound."""
 
     low: Version | None
     high: Version | None
