@@ -120,7 +120,7 @@ class Binder:
         return kind(**values)
 
     def read(self, hint: Any, node: Node, key: str = "") -> Any:
-        """Return the value of a node as the given type. key: the name under which a mapping contains the node."""
+        """Return the value of a node as the given type. key: The name under which a mapping contains the node."""
         if hint in self.special:
             return self.special[hint](node, key)
         if hint in _READERS:
@@ -147,7 +147,7 @@ class Binder:
         BadInput.raise_any(self.problems)
 
     def problem(self, message: str, position: Position | None, hint: str | None = None) -> None:
-        """Record a problem."""
+        """Record a problem, which `finish` raises."""
         self.problems.append(Problem(message, position, hint))
 
     def condition(self, node: Node) -> Condition:
@@ -155,7 +155,7 @@ class Binder:
         return _condition(self, node)
 
     def directory_of(self, node: Node) -> Path:
-        """Return the directory of the file that contains a value: the user's file or one that it extends."""
+        """Return the directory of the file that contains a value, which can be an extended file."""
         return next(location.path.parent for location in self.chain if location.shown == node.position.file)
 
 

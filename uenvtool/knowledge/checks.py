@@ -57,7 +57,7 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
 
 
 def hard_requests(recipe: Recipe, facts: Facts) -> list[VersionRequest]:
-    """Return the versions that Spack must use where these facts hold."""
+    """Return the versions that Spack must use on a node with these facts."""
     return [request for request in version_requests(recipe) if request.hard and request.when.holds(facts)]
 
 
@@ -89,7 +89,7 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 
 
 def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
-    """Yield a problem for each package of the recipe that a coupling marks as not buildable where these facts hold."""
+    """Yield a problem for each package that, according to a coupling, cannot be built on a node with these facts."""
     packages = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
     for rule in applied_couplings(recipe, facts):
         for package, failure in rule.lacks.items():

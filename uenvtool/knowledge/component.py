@@ -55,7 +55,7 @@ class Release:
 
     @property
     def checksum(self) -> str:
-        """Return the checksum or commit that the sources must have, or an empty string if none is recorded."""
+        """Return the checksum or commit of the sources, or an empty string if the file records neither."""
         return self.commit if self.git else self.sha256
 
 
@@ -136,7 +136,7 @@ def load_component(name: str, origin: Position | None = None) -> Component:
 
 
 def expanded(argument: str, values: Mapping[str, str]) -> str:
-    """Return an argument with the values of its `${NAME}` references. An unknown reference is kept as written."""
+    """Return an argument with its `${NAME}` references replaced by values. Unknown references are kept."""
     return _VALUE.sub(lambda match: values.get(match[1], match[0]), argument)
 
 

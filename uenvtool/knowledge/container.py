@@ -57,7 +57,7 @@ class Removal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeTest:
-    """A command that tests the image on nodes."""
+    """A command that tests the image on compute nodes."""
 
     name: Key
     run: tuple[str, ...]

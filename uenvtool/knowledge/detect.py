@@ -148,7 +148,7 @@ def node_type(gpus: Gpu | None) -> str:
 
 
 def known_gpus(model: str, count: int) -> Gpu | None:
-    """Return GPUs of the model in the GPU table with the longest name that `model` contains, or None."""
+    """Return GPUs of the model in the GPU table with the longest name that `model` contains, or None if it has none."""
     name, entry = _row(model)
     if not name:
         return None

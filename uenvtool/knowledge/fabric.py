@@ -12,7 +12,7 @@ from uenvtool.knowledge.system import SystemPackage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fabric:
-    """The requirements of every environment on this network."""
+    """The requirements of every environment on one kind of network."""
 
     description: str = ""
     packages: dict[str, SystemPackage] = field(default_factory=dict)

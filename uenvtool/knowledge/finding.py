@@ -22,7 +22,7 @@ SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogLine:
-    """A line that programs print."""
+    """A line by which doctor recognises a finding or a fact in a log."""
 
     text: Verbatim
     match: Pattern | None = None
@@ -43,7 +43,7 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownFinding:
-    """One problem that doctor can find."""
+    """One problem that doctor recognises, with its texts for the user."""
 
     id: Key
     severity: str
@@ -94,7 +94,7 @@ class FindingFile:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All findings, facts and words. words: Each list of words of all files, as one pattern."""
+    """All findings, facts and words. words: The words of all files as one pattern for each meaning."""
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]

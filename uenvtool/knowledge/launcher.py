@@ -13,7 +13,7 @@ from uenvtool.knowledge.pattern import Pattern
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """A file of launcher options."""
+    """A file of launcher options, which can set the number of processes."""
 
     option: str
     file: str
@@ -50,7 +50,7 @@ class Launcher:
 
     @property
     def command(self) -> str:
-        """Return the command that starts it, as a user writes it."""
+        """Return the command that starts the launcher, as a user writes it."""
         return self.commands[0]
 
     @property

@@ -43,7 +43,7 @@ class LeftOut:
 
     @property
     def needs_version(self) -> bool:
-        """Return whether the only obstacle is the version of some software, and that version is known."""
+        """Return whether the setting does not apply only because of the known version of some software."""
         return bool(self.failing) and not self.open and all(map(_compares, self.failing))
 
 

@@ -11,9 +11,9 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
-from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.schema import check_schema
@@ -41,7 +41,7 @@ class ExtendedTree:
 
 
 def is_abstract(tree: Node) -> bool:
-    """Return whether a file can only be extended."""
+    """Return whether other files can extend a file, but no command can use it directly."""
     abstract = tree.get("abstract")
     return abstract is not None and abstract.value is True
 
@@ -185,7 +185,7 @@ def _spec_over(entry: Node, below: Node) -> Node:
 
 
 def package_of(entry: Node) -> str:
-    """Return the package that an entry of a list of specs names."""
+    """Return the package of an entry in a list of specs."""
     node = _spec_node(entry)
     try:
         return parse_spec(node.value).package or node.value
@@ -270,7 +270,7 @@ def usable_files(kind: Kind) -> dict[str, Location]:
 
 
 def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
-    """Return a note for each user's file of these kinds that `usable_files` omits."""
+    """Return a note for each broken user's file of these kinds, which `usable_files` omits."""
     return tuple(
         f"ignored: {problem.position or location.shown}: {problem.message}; "
         f"run `uenvtool validate {location.shown}` for all problems"
@@ -288,21 +288,9 @@ def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
                 yield location, error.problems[0]
 
 
-class HasPosition(Protocol):
-    """An entry of a file, with its position."""
-
-    @property
-    def position(self) -> Position: ...
-
-
-Entry = TypeVar("Entry", bound=HasPosition)
-
-
-def entries_of_other_files(
-    kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]
-) -> dict[str, Entry]:
+def entries_of_other_files(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, T]]) -> dict[str, T]:
     """Return the entries of the other files of a kind, by id. Broken files are skipped."""
-    other_entries: dict[str, Entry] = {}
+    other_entries: dict[str, T] = {}
     for other, location in available(kind).items():
         if other != name:
             with contextlib.suppress(BadInput):
@@ -310,11 +298,9 @@ def entries_of_other_files(
     return other_entries
 
 
-def duplicate_id_problems(
-    entries: Mapping[str, Entry], others: Mapping[str, Entry], what: str = ""
-) -> Iterator[Problem]:
+def duplicate_id_problems(entries: Mapping[str, Any], others: Mapping[str, Any], what: str = "") -> Iterator[Problem]:
     """Yield a problem for each id that another file also defines. what: The kind of the ids, as the message begins."""
-    for name in entries:
+    for name, entry in entries.items():
         if name in others:
             message = f"{what}{name!r} is already defined at {others[name].position}"
-            yield Problem(message, entries[name].position, "choose another name for this entry")
+            yield Problem(message, entry.position, "choose another name for this entry")

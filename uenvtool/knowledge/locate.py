@@ -148,7 +148,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
 
 
 def how_to_add(kind: Kind) -> str:
-    """Return a hint with the command that creates a file of a kind and the directories in which files are found."""
+    """Return a hint with the command that creates a file of a kind, and the directories for such files."""
     directory = str(config_directory() / kind.directory).replace(os.path.expanduser("~"), "~", 1)
     return f"create one with `uenvtool new {kind.name} NAME` in {kind.directory}/ here or in {directory}/"
 

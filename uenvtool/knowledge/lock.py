@@ -83,8 +83,8 @@ def read_versions(path: Path, packages: Collection[str]) -> dict[str, list[str]]
     text = _text(path, str(path))
     with _refusing_others(str(path)):
         specs = json.loads(text)["concrete_specs"].values()
-        found = {(spec["name"], spec["version"]) for spec in specs if spec["name"] in packages}
-        return grouped(sorted((name, text_of_spack(version)) for name, version in found))
+        versions = {(spec["name"], spec["version"]) for spec in specs if spec["name"] in packages}
+        return grouped(sorted((name, text_of_spack(version)) for name, version in versions))
 
 
 def parse_lock(text: str, shown: str) -> Lock:
@@ -138,7 +138,7 @@ def require_installable(lock: Lock, shown: str) -> None:
 
 
 def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield a message for each variant in `needs` that a package of the lock lacks to reach the network."""
+    """Yield a message for each variant in `needs` without which a package does not reach the network."""
     for package in lock.packages:
         for need in needs.get(package.name, ()):
             for name, token in parse_spec(need).words.items():
@@ -149,7 +149,7 @@ def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[
 
 
 def require_network(lock: Lock, needs: Mapping[str, Sequence[str]], shown: str) -> None:
-    """Raise AnswerIsNo if packages of a lock lack the variants in `needs` to reach the network."""
+    """Raise AnswerIsNo if a package lacks a variant in `needs`, without which it does not reach the network."""
     for lack in without_network(lock, needs):
         raise AnswerIsNo(
             f"{shown} does not support the network: {lack}",

@@ -35,7 +35,7 @@ class ChosenMpi:
 
 
 def facts_with_mpi(recipe: Recipe, system: System, uarch: str) -> Facts:
-    """Return the facts of a node type, where `mpi` is the MPI of the recipe there."""
+    """Return the facts of a node type, with the recipe's MPI on this system as the fact `mpi`."""
     package = _provider_of(recipe, system)
     return {**system.facts(uarch), **({"mpi": package} if package else {})}
 

@@ -59,7 +59,7 @@ class RootSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A named group of root specs."""
+    """A named group of root specs, which a recipe that extends this one can change."""
 
     name: Key
     specs: tuple[RootSpec, ...] = ()
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VariantGroup:
-    """A named group of variants."""
+    """A named group of variants, which packages prefer if the recipe selects the group."""
 
     name: Key
     values: tuple[str, ...]
@@ -312,32 +312,18 @@ def module_kinds(default: Mapping[str, Any]) -> list[str]:
     return [str(kind) for kind in default.get("enable") or default.get("roots") or ("tcl",)]
 
 
-def _inside(binder: Binder, node: Node) -> Path:
-    return inside(binder.directory_of(node), node)
-
-
 def _additions(binder: Binder) -> tuple[Addition, ...]:
-    tree = binder.tree
-    directories = [
-        location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"
-    ]
+    tree, chain = binder.tree, binder.chain
     named = {package_of(spec) for _, group in children(tree, "groups") for _, spec in children(group, "specs")}
     pinned = {package for package, node in children(tree, "require") if node.value is not None}
     dropped = {name.replace("-", "_") for name in binder.removed - named - pinned}
-    return tuple(addition for addition in additions_of(directories) if addition.target.split("/")[0] not in dropped)
-
-
-def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
-    """Return the package files in these directories. A file hides the same file in later directories.
-
-    Raises BadInput if a link leads out of its directory.
-    """
     additions: dict[str, Addition] = {}
-    for directory in reversed(directories):
+    directories = [file.path.parent / "packages" for file in chain if file.path.name == "recipe.yaml"]
+    for directory in reversed(directories):  # a file hides the same file of an extended recipe
         for path in sorted(directory.rglob("*")):
-            if "__pycache__" in path.parts or not path.is_file():
-                continue
             target = path.relative_to(directory).as_posix()
+            if "__pycache__" in path.parts or not path.is_file() or target.split("/")[0] in dropped:
+                continue
             if not path.resolve().is_relative_to(directory.resolve()):
                 hint = "replace the link with a copy of the file"
                 raise BadInput("the link leads to a file outside the recipe's directory", Position(shown(path)), hint)
@@ -345,8 +331,8 @@ def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
     return tuple(additions[target] for target in sorted(additions))
 
 
-def inside(directory: Path, node: Node) -> Path:
-    """Return the path of a file in a recipe's directory. Raises BadInput if it is outside or does not exist."""
+def _inside(binder: Binder, node: Node) -> Path:
+    directory = binder.directory_of(node)
     path = directory / str(node.value)
     if not path.resolve().is_relative_to(directory.resolve()):
         hint = "copy the file into the recipe's directory"

@@ -83,7 +83,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One rule of `check`."""
+    """One rule of `check`, with its matchers and its texts for the user."""
 
     id: Key
     severity: str

@@ -27,7 +27,7 @@ _KINDS = {
     "boolean": "true or false",
     "null": "nothing",
 }
-_KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
+_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -35,16 +35,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @cache
 def schema_text(name: str) -> str:
-    """Return a schema in the form that editors read."""
+    """Return the text of a JSON Schema."""
     return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
 
 
 def check_schema(tree: Node, name: str) -> None:
     """Check a tree against the schema of that name. Raises BadInput with all problems and their positions."""
-    found = (
-        problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree, name)
-    )
-    problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to include the first problems of the file
+    errors = _validator(name).iter_errors(tree.plain())
+    all_problems = (problem for error in errors for problem in _problems(error, tree, name))
+    problems = set(islice(all_problems, 5 * MAX_PROBLEMS))  # enough to include the first problems of the file
     if problems:
         in_order = sorted(problems, key=lambda problem: (problem.position or tree.position, problem.message))
         raise BadInput(in_order[:MAX_PROBLEMS])
@@ -153,7 +152,7 @@ def _missing(error: Any) -> str:
 def _message(error: Any) -> str:
     value = error.instance
     if error.validator in ("type", "anyOf", "oneOf"):
-        return f"expected {_expected(error)}, got {_found(value)}"
+        return f"expected {_expected(error)}, got {_kind_of(value)}"
     if error.validator == "required":
         return f"{_missing(error)!r} is missing"
     if error.validator == "enum":
@@ -175,8 +174,8 @@ def _expected(error: Any) -> str:
     return " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds))
 
 
-def _found(value: Any) -> str:
-    kind = _KINDS[_KIND_OF[type(value)]]
+def _kind_of(value: Any) -> str:
+    kind = _KINDS[_TYPES[type(value)]]
     return kind if isinstance(value, dict | list) or value is None else f"{kind} ({_shortened(value)})"
 
 

@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The guards whose dangers exist in this place."""
+        """The guards against dangers that exist in this place."""
         return tuple(holding(self.tuning.guards, self.known))
 
 
@@ -285,22 +285,14 @@ def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, 
         if external.when.holds(facts)
     }
     named = {fact: software.package for fact, software in SOFTWARE.items()}
-    if lock is not None and all(
-        _is_met(requested[name], lock.get(name)) for name in named.values() if name in requested
-    ):
-        return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
-    return {
-        **own_mpi,
-        **{fact: _version(requested[name]) if name in requested else None for fact, name in named.items()},
-    }
+    requests = [(name, requested[name]) for name in named.values() if name in requested]
+    if lock is None or not all(_is_met(constraint, lock.get(name, ())) for name, constraint in requests):
+        lock = {name: [str(constraint.lowest or "") if constraint else ""] for name, constraint in requests}
+    return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
 
 
-def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:
-    return bool(locked) and (constraint is None or any(constraint.contains(Version(text)) for text in locked or ()))
-
-
-def _version(constraint: Versions | None) -> str:
-    return str(constraint.lowest) if constraint and constraint.lowest else ""
+def _is_met(constraint: Versions | None, locked: Sequence[str]) -> bool:
+    return any(constraint is None or constraint.contains(Version(text)) for text in locked)
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:
@@ -379,12 +371,11 @@ def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
 
 
 def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
-    absent: dict[str, None] = {}
-    if not any(runtime.container for runtime in runtimes):
-        absent["container"] = None
-    if not any(runtime.images for runtime in runtimes):
-        absent["image"] = None
-    return absent
+    possible = {
+        "container": any(runtime.container for runtime in runtimes),
+        "image": any(runtime.images for runtime in runtimes),
+    }
+    return {fact: None for fact, is_possible in possible.items() if not is_possible}
 
 
 def _nodes(systems: Sequence[System], uarch: str | None) -> tuple[Facts, ...]:

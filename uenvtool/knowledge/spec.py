@@ -86,7 +86,7 @@ class Spec:
 
     @property
     def dependencies(self) -> str:
-        """The part about dependencies."""
+        """The `%` and `^` parts of the spec as one text."""
         return " ".join(edge.text for edge in self.edges)
 
     def over(self, below: Spec) -> Spec:

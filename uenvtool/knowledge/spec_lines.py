@@ -22,7 +22,7 @@ class SpecLine:
     remark: str = ""
 
     def lines(self) -> list[str]:
-        """Return the lines of the list entry."""
+        """Return the YAML lines of a list entry."""
         return [
             *(line for text in self.above for line in comment(text)),
             *with_comment(f"- {scalar(self.text)}", self.remark),

@@ -71,7 +71,7 @@ class NodeType:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class External:
-    """An installed package that the system provides. compilers: From language (c, cxx, fortran) to path."""
+    """An installed package that the system provides. compilers: The path of each compiler, by language."""
 
     spec: Spec
     prefix: str
@@ -164,7 +164,7 @@ class GitPin:
 
     @property
     def revision(self) -> str:
-        """Return the tag, or else the commit, or else the branch."""
+        """Return the tag, the commit or the branch, or HEAD if the pin has none of them."""
         return self.tag or self.commit or self.branch or "HEAD"
 
 

@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def is_choice(self) -> bool:
-        """Return whether the user's own value takes precedence."""
+        """Return whether the user's value takes precedence over the setting."""
         return self.policy == DEFAULT
 
     @property
@@ -133,7 +133,7 @@ class Workaround:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WayOut:
-    """Values that prevent a danger."""
+    """Values of variables that together prevent a danger."""
 
     set: Mapping[str, str]
     or_: Mapping[str, Pattern] = field(default_factory=dict)
@@ -168,17 +168,17 @@ class Guard:
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
-        """Return the way that an environment uses, or None if the danger is not prevented."""
+        """Return the first way that the variables of an environment contain, or None if nothing prevents the danger."""
         return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
     def variables(self) -> frozenset[str]:
-        """Return the variables of all ways."""
+        """Return the variables that the ways set."""
         return frozenset(name for way in self.one_of for name in way.set)
 
     @property
     def choice(self) -> str:
-        """Return the ways as a text."""
+        """Return the ways as a text for the user."""
         return ", or ".join(map(str, self.one_of))
 
 
@@ -270,7 +270,7 @@ def read_tuning(names: Iterable[str]) -> Tuning:
 
 
 def described_elsewhere(tuning: Tuning) -> Iterator[TunedVariable]:
-    """Yield the variables that other files than those of a tuning describe."""
+    """Yield the variables that only files outside this tuning describe."""
     names = {SOURCES, *(location.name for location in tuning.chain)}
     for name, location in available(TUNING).items():
         if name not in names:
