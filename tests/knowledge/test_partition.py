@@ -2,7 +2,7 @@
 
 import pytest
 
-from uenvtool.knowledge.partition import minutes, time_text
+from uenvtool.knowledge.jobs import minutes, time_text
 
 FORMS = {
     "30": 30, "1:30": 2, "90:00": 90, "01:00:00": 60, "00:00:01": 1, "1-0": 1440, "2-12:30": 3630, "1-00:00:30": 1441

@@ -8,7 +8,7 @@ from uenvtool.core.errors import Problem
 from uenvtool.core.options import option_name
 from uenvtool.job.plan import HERE, SLURM, JobPlan
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge.partition import Partition, minutes, time_text
+from uenvtool.knowledge.jobs import Partition, minutes, time_text
 from uenvtool.knowledge.system import NodeType, System
 
 TASKS, CORES = "ntasks-per-node", "cpus-per-task"

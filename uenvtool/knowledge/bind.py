@@ -1,6 +1,7 @@
 """Fills a frozen dataclass from a tree of nodes.
 
-The field and its YAML key have the same name. The type of the field determines how the value is read:
+The field and its YAML key have the same name, and the JSON Schema of the file describes it. The docstring of the
+dataclass describes only what the schema does not contain. The type of the field determines how the value is read:
 
     with_: tuple[Look, ...]    a list under the key `with`, or a mapping
     when: Condition            a text that must be a condition
@@ -45,11 +46,10 @@ SpecText = Annotated[str, "spec"]
 
 @dataclass(eq=False, repr=False)
 class Binder:
-    """Makes values from the nodes of a tree. It collects problems, and `finish` raises them all.
+    """Fills dataclasses from the nodes of a tree. It collects problems, and `finish` raises them all.
 
     chain: The file and the files that it extends.
-    removed: The packages that the files under `chain` remove.
-    kind: The name of the kind of knowledge file.
+    removed: The packages that the extending files remove from the files that they extend.
     special: Readers for types that need their own, by type.
     facts: The facts that conditions may name. If it is empty, facts are not checked here.
     """
@@ -69,10 +69,10 @@ class Binder:
         return cls(extended.tree, extended.chain, extended.removed, kind.name, facts=facts)
 
     def whole(self, kind: type[T], /, **known: Any) -> T:
-        """Return the value of the whole tree; see `fill`.
+        """Return the value of the whole tree. Raises BadInput if the tree is abstract or as `fill` does.
 
-        Raises BadInput if the tree is abstract or if a required field is missing. Built-in files are not checked
-        against their schema each time. If such a file cannot be read, the schema reports the reason.
+        Built-in files are not checked against their schema each time. If such a file cannot be read, the schema reports
+        the reason.
         """
         if is_abstract(self.tree):
             name = self.chain[0].name
@@ -88,10 +88,9 @@ class Binder:
             raise
 
     def fill(self, kind: type[T], node: Node, key: str = "", /, **known: Any) -> T:
-        """Return the value of one node.
+        """Return the value of one node. known: The fields that are not read from the node.
 
         key: The name under which a mapping contains the node.
-        known: The fields that the caller provides, which are not read from the node.
 
         Raises BadInput if a required field is missing, and ValueError if the class has no field for a key.
         """
@@ -121,7 +120,7 @@ class Binder:
         return kind(**values)
 
     def read(self, hint: Any, node: Node, key: str = "") -> Any:
-        """Return the value of a node as the given type. key: the name under which a mapping contains the node."""
+        """Return the value of a node as the given type. key: The name under which a mapping contains the node."""
         if hint in self.special:
             return self.special[hint](node, key)
         if hint in _READERS:
@@ -148,7 +147,7 @@ class Binder:
         BadInput.raise_any(self.problems)
 
     def problem(self, message: str, position: Position | None, hint: str | None = None) -> None:
-        """Record a problem."""
+        """Record a problem, which `finish` raises."""
         self.problems.append(Problem(message, position, hint))
 
     def condition(self, node: Node) -> Condition:
@@ -156,12 +155,12 @@ class Binder:
         return _condition(self, node)
 
     def directory_of(self, node: Node) -> Path:
-        """Return the directory of the file that contains a value: the user's file or one that it extends."""
+        """Return the directory of the file that contains a value, which can be an extended file."""
         return next(location.path.parent for location in self.chain if location.shown == node.position.file)
 
 
 def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
-    """Return the entries of the mapping, or of the list, that the given names lead to below a node.
+    """Return the entries of the mapping or list at a path of names below a node.
 
     Each entry is a name and a value. The entries of a list have an empty name.
     """
@@ -174,8 +173,6 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field that can be read from a file: a key's value, the key itself, or the position."""
-
     name: str
     hint: Any
     is_key: bool
@@ -200,7 +197,6 @@ def _fields(kind: Any) -> dict[str, _Field]:
 
 
 def _verbatim_if_text(hint: Any) -> Any:
-    """Return the type as which an item of a list or mapping is read. Texts in lists and mappings are kept verbatim."""
     return Verbatim if hint is str else hint
 
 

@@ -28,10 +28,7 @@ FIRST = (RECIPE.title, SYSTEM.title)
 
 
 def list_(title: str | None = None) -> Result:
-    """Return the names of all knowledge files, or only those of one kind such as `recipes`, `systems` or `workarounds`.
-
-    Raises BadInput if the kind is unknown.
-    """
+    """Return the names of all knowledge files, or those of one kind. Raises BadInput if the kind is unknown."""
     headings = {**{kind.title: kind.heading for kind in LISTED}, WORKAROUNDS: "sets"}
     require_known("kind", [title] if title is not None else [], headings)
     listed_entries = {kind.title: catalogue(kind) for kind in LISTED if title in (None, kind.title)}
@@ -66,7 +63,7 @@ def _workarounds() -> list[dict[str, str]]:
 
 
 def catalogue(kind: Kind) -> list[dict[str, str]]:
-    """Return every file of a kind that can be named. The entry of a broken file contains the file's first problem."""
+    """Return an entry for each file of a kind that is not abstract. A broken file has its first problem as text."""
     entries = []
     for location in available(kind).values():
         try:
@@ -100,12 +97,10 @@ COLUMN = 60
 
 
 def show(name: str) -> Result:
-    """Return a recipe, system or tuning file, by name or path, with everything that it inherits.
-
-    Raises BadInput if the file does not exist or cannot be read.
-    """
+    """Return a file, by name or path, with everything that it inherits. Raises BadInput as `resolved` does."""
     tree = resolved(name)
-    return Result(data={"values": tree.plain(), "from": provenance(tree)}, file=as_yaml(tree))
+    origins = {path: _origin(node) for path, node in _leaves(tree, "")}
+    return Result(data={"values": tree.plain(), "from": origins}, file=as_yaml(tree))
 
 
 def is_path_of_other(name: str) -> bool:
@@ -125,10 +120,7 @@ def schema(name: str) -> Result:
 
 
 def resolved(name: str) -> Node:
-    """Return the tree of a file, by name or path, with everything that it inherits.
-
-    Raises BadInput if no such file exists.
-    """
+    """Return a file as one tree with everything that it inherits. Raises BadInput if the file does not exist."""
     if "/" in name or name.endswith(SUFFIXES):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
@@ -141,13 +133,8 @@ def resolved(name: str) -> Node:
     return load_extended(locate(kind, name), kind).tree
 
 
-def provenance(tree: Node) -> dict[str, str]:
-    """Return a mapping from the path of each value, such as `groups.cuda.specs[0]`, to its FILE:LINE."""
-    return {path: _origin(node) for path, node in _leaves(tree, "")}
-
-
 def as_yaml(tree: Node) -> str:
-    """Return the tree as YAML, with the origin of each value in a comment after it."""
+    """Return the tree as YAML, with the FILE:LINE of each value in a comment after the value."""
     return "\n".join(_lines(tree, 0))
 
 
@@ -198,10 +185,7 @@ def _origin(node: Node) -> str:
 
 
 def validate(files: Iterable[Path]) -> Result:
-    """Return the problems in knowledge files or in the recipes of directories.
-
-    The exit code is USAGE if there is a problem.
-    """
+    """Return the problems in files, or in the recipes of directories. With a problem, the exit code is USAGE."""
     problems_of = {file: problems_in(file) for file in files}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(

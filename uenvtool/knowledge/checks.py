@@ -32,11 +32,7 @@ from uenvtool.knowledge.version import Versions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VersionRequest:
-    """A version that a recipe requests.
-
-    hard: Whether Spack must use this version.
-    when: The condition under which the request applies.
-    """
+    """A version that a recipe requests under a condition. hard: Whether Spack must use this version."""
 
     package: str
     versions: Versions
@@ -61,7 +57,7 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
 
 
 def hard_requests(recipe: Recipe, facts: Facts) -> list[VersionRequest]:
-    """Return the versions that Spack must use where these facts hold."""
+    """Return the versions that Spack must use on a node with these facts."""
     return [request for request in version_requests(recipe) if request.hard and request.when.holds(facts)]
 
 
@@ -79,10 +75,9 @@ def _possible_requests(recipe: Recipe, facts: Facts | None) -> list[VersionReque
 
 
 def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[Pin, Coupling]]:
-    """Return the hard pins that couplings add for packages whose version the recipe leaves open.
+    """Return the hard pins that couplings add for packages whose version the recipe leaves open, with the couplings.
 
-    facts: The facts of a node type, where only the requests that may hold there are used. Without facts, all requests
-    are used.
+    facts: As in `applied_couplings`.
     """
     decided = {request.package for request in _possible_requests(recipe, facts) if request.hard}
     pins: dict[str, tuple[Pin, Coupling]] = {}
@@ -94,7 +89,7 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 
 
 def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
-    """Yield a problem for each package of the recipe that a coupling marks as not buildable where these facts hold."""
+    """Yield a problem for each package that, according to a coupling, cannot be built on a node with these facts."""
     packages = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
     for rule in applied_couplings(recipe, facts):
         for package, failure in rule.lacks.items():
@@ -108,11 +103,9 @@ def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
 
 
 def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path, after all checks.
+    """Return the recipe of that name or path, after all checks. Raises BadInput with all problems.
 
     unwritten: The content to check instead of the file, which need not exist yet.
-
-    Raises BadInput with all problems of the recipe.
     """
     recipe = read_recipe(name, unwritten)
     checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
@@ -162,15 +155,11 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
-    """Yield a problem for each pair of root specs of one package that apply together.
-
-    Spack would merge the two specs or find no solution.
-    """
     if recipe.unify == "when_possible":
         return
     for package, named in grouped((root.spec.package, root) for root in recipe.roots).items():
         for first, second in combinations(named, 2):
-            if can_hold_together(first.when, second.when):
+            if can_hold_together(first.when, second.when):  # Spack would merge the two or find no solution
                 yield Problem(
                     f"{package} is already a root spec at {first.position}",
                     second.position,
@@ -195,7 +184,7 @@ def _names_of_python_packages() -> frozenset[str]:
 def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
     """Return the tuning files of those names as one, after all checks. Raises BadInput with all problems.
 
-    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those.
+    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those files.
     """
     tuning = read_tuning(names)
     known = {variable.name for variable in tuning.variables}
@@ -207,9 +196,9 @@ def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
 
 
 def load_tuning_file(name: str) -> Tuning:
-    """Return one tuning file by its name or path. Its sets and workarounds may set variables that other files describe.
+    """Return one tuning file by its name or path. Raises BadInput with all problems.
 
-    Raises BadInput with all problems.
+    Its sets and workarounds may set variables that other files describe.
     """
     return load_tuning([name], trusts_shipped=False)
 

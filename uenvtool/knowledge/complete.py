@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-
-def systems() -> list[str]:
-    """Return the names of the systems."""
-    return _named("SYSTEM")
+from collections.abc import Callable
 
 
-def recipes() -> list[str]:
-    """Return the names of the recipes of environments."""
-    return _named("RECIPE")
+def _names_of(kind: str) -> Callable[[], list[str]]:
+    def names() -> list[str]:
+        from uenvtool.knowledge import kinds
+        from uenvtool.knowledge.locate import available
+
+        return sorted(available(getattr(kinds, kind)))
+
+    return names
 
 
-def containers() -> list[str]:
-    """Return the names of the container recipes."""
-    return _named("CONTAINER")
-
-
-def runtimes() -> list[str]:
-    """Return the names of the runtimes."""
-    return _named("RUNTIME")
+systems, recipes, containers, runtimes = map(_names_of, ("SYSTEM", "RECIPE", "CONTAINER", "RUNTIME"))
 
 
 def workarounds() -> list[str]:
@@ -36,10 +31,3 @@ def explained() -> list[str]:
     from uenvtool.knowledge.tuning import load_all
 
     return sorted({*(variable.name for variable in load_all().variables), *load_sources()})
-
-
-def _named(kind: str) -> list[str]:
-    from uenvtool.knowledge import kinds
-    from uenvtool.knowledge.locate import available
-
-    return sorted(available(getattr(kinds, kind)))

@@ -1,4 +1,4 @@
-"""A component of an image: its sources by version, its build commands, and the files that the image copies from it."""
+"""A component of an image: its sources by version, its build commands, and the files that an image copies from it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,9 @@ class Patch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
-    """The sources of one version: either an archive at `url`, or a commit of `git`.
+    """The sources of one version: an archive at `url` or a commit of `git`. The other address is empty.
 
-    url, git: The addresses, which the component file gives once for all versions. `${version}` is filled in. One is
-        empty.
-    sha256: The checksum of the archive.
-    tag: The tag in `git`, for a version without a commit.
-    unchecked: The reason why no checksum is recorded.
-    source: Where the version and its checksum were read.
+    url, git: The addresses, which the component file gives once for all versions. `${version}` is filled in.
     """
 
     version: Key
@@ -60,7 +55,7 @@ class Release:
 
     @property
     def checksum(self) -> str:
-        """Return the checksum or commit that the sources must have, or an empty string if none is recorded."""
+        """Return the checksum or commit of the sources, or an empty string if the file records neither."""
         return self.commit if self.git else self.sha256
 
 
@@ -75,7 +70,7 @@ class BuildStep:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConditionalValue:
-    """An option, or the value of a variable, that applies under a condition."""
+    """An option or a variable's value, which applies only under a condition."""
 
     shorthand: ClassVar[str] = "value"
     value: Verbatim
@@ -86,9 +81,9 @@ class ConditionalValue:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlacedText:
-    """A text and its position in the file. The text is a name or a path in the image.
+    """A name or a path in the image, with its position in the file.
 
-    A path can contain the wildcards `*` and `?`, which match within one name. A directory includes all files in it.
+    A path can contain the wildcards `*` and `?`, which do not match `/`. A directory includes all files in it.
     """
 
     shorthand: ClassVar[str] = "text"
@@ -106,16 +101,7 @@ class DebianPackages:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Component:
-    """A component, as its file describes it.
-
-    when: The condition under which the component is useful.
-    needs: The components that are built before this one.
-    env: The environment variables of the build.
-    installs: The paths that the image copies.
-    libraries: The directories that are added to the library search path.
-    sets: The environment variables of the image.
-    check: The commands that show that the component works.
-    """
+    """A component with everything that it inherits."""
 
     unread: ClassVar[tuple[str, ...]] = ("url", "git")
     name: str
@@ -136,10 +122,7 @@ class Component:
 
 
 def load_component(name: str, origin: Position | None = None) -> Component:
-    """Return the component of that name or path. Raises BadInput with all problems.
-
-    origin: The position that names the component.
-    """
+    """Return the component of that name or path. Raises BadInput, at `origin` if the file does not exist."""
     location = locate(COMPONENT, name, origin)
     binder = Binder.of(location, COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}
@@ -153,15 +136,11 @@ def load_component(name: str, origin: Position | None = None) -> Component:
 
 
 def expanded(argument: str, values: Mapping[str, str]) -> str:
-    """Return an argument with the values of its `${NAME}` references. An unknown reference is kept as written."""
+    """Return an argument with its `${NAME}` references replaced by values. Unknown references are kept."""
     return _VALUE.sub(lambda match: values.get(match[1], match[0]), argument)
 
 
 def _release(binder: Binder, node: Node, version: str) -> Release:
-    """Return one version with the addresses that the file gives for all versions.
-
-    A version without a checksum must give the reason.
-    """
     addresses = {kind: str(child.value) for kind in ("url", "git") if (child := binder.tree.get(kind))}
     urls = {kind: expanded(address, {"version": version}) for kind, address in addresses.items()}
     release = binder.fill(Release, node, version, **urls)

@@ -68,7 +68,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A conjunction of terms. A condition without terms is always true."""
+    """Terms that must all be true. A condition without terms is always true."""
 
     text: str = ""
     terms: tuple[Term, ...] = ()
@@ -80,14 +80,14 @@ class Condition:
         return hash(self.text)
 
     def holds(self, facts: Facts) -> bool | None:
-        """Return whether the condition is true, or None if that depends on a fact that is not known."""
+        """Return whether the condition is true, or None if an unknown fact decides it."""
         answers = [term.holds(facts) for term in self.terms]
         if any(answer is False for answer in answers):
             return False
         return None if any(answer is None for answer in answers) else True
 
     def left(self, facts: Facts) -> tuple[Term, ...]:
-        """Return the terms that depend on facts that are not known."""
+        """Return the terms whose facts are not known."""
         return tuple(term for term in self.terms if term.holds(facts) is None)
 
 

@@ -19,11 +19,7 @@ from uenvtool.knowledge.yamltree import parse, text
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseImage:
-    """An image that somebody else publishes.
-
-    unpinned: The reason why no digest is recorded.
-    hooks: The directory whose files the entry point of the image sources, if it has such an entry point.
-    """
+    """A published image on which a container recipe is based."""
 
     image: str
     tag: str
@@ -41,7 +37,7 @@ class BaseImage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChosenComponent:
-    """A component at a version, and the position that names it."""
+    """A component of the image, with its version and the position of its name."""
 
     shorthand: ClassVar[str] = "version"
     at_its_name: ClassVar[bool] = True  # errors concern the component, not its version
@@ -52,10 +48,7 @@ class ChosenComponent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Removal:
-    """The paths and Debian packages that are removed from the base before anything is built.
-
-    Packages can be patterns.
-    """
+    """The paths and Debian packages that are removed from the base image before anything is built."""
 
     paths: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
@@ -64,11 +57,7 @@ class Removal:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeTest:
-    """A command that is run in the image on nodes.
-
-    tasks: The number of tasks per node.
-    prints: An extended regular expression that a line of the output must match.
-    """
+    """A command that tests the image on compute nodes."""
 
     name: Key
     run: tuple[str, ...]
@@ -81,17 +70,9 @@ class NodeTest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
-    """A container recipe.
+    """A container recipe. Exactly one of `base` and `from_` is set.
 
-    recipe: The name of this recipe.
-    base: The published image that this image is built on, or None if `from_` is set.
-    from_: The container recipe that this image is built on, or None if `base` is set.
-    name: The name of the image.
-    tag: The tag of the image, without the hash.
-    image: The kind of the image as the fact `image` of conditions, or an empty string.
-    packages: The Debian packages that are installed.
-    pip: The requirements that pip installs.
-    index: The addresses of package indexes that pip uses in addition to PyPI.
+    recipe: The name of the recipe, from which the name of the image can differ.
     """
 
     recipe: str
@@ -113,17 +94,14 @@ class Container:
 
 
 def load_container(name: str, origin: Position | None = None) -> Container:
-    """Return the container recipe of that name or path. Raises BadInput with all problems.
-
-    origin: The position that names the recipe.
-    """
+    """Return the container recipe of that name or path. Raises BadInput, at `origin` if the file does not exist."""
     return _bound(Binder.of(locate(CONTAINER, name, origin), CONTAINER))
 
 
 def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
-    """Return the container recipe with these values, which no file contains. shown: The name that messages use for it.
+    """Return the container recipe with these values, which no file contains. Raises BadInput with all problems.
 
-    Raises BadInput with all problems, as a file with these values would.
+    shown: The name of the recipe in messages.
     """
     tree = parse(json.dumps(values, ensure_ascii=False).encode(), shown)
     check_schema(tree, CONTAINER.name)
@@ -147,7 +125,6 @@ def _bound(binder: Binder) -> Container:
 
 
 def _requirements(binder: Binder) -> Iterator[str]:
-    """Yield the Python requirements. An option or an address instead of a requirement is recorded as a problem."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for _, node in children(binder.tree, "pip"):

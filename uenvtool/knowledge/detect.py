@@ -36,11 +36,7 @@ OF_THIS_NODE = "the value of this node; nodes with GPUs may differ"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeenPartition:
-    """A partition as sinfo prints it.
-
-    memory: GB per node.
-    gpus: The model and the number of the GPUs of a node, or None.
-    """
+    """A partition as sinfo prints it. memory: GB per node. gpus: The model and number of the GPUs of a node."""
 
     name: str
     nodes: int
@@ -137,10 +133,6 @@ def fabric_of(providers: str, devices: str) -> str:
 
 
 def _row(model: str) -> tuple[str, dict[str, str]]:
-    """Return the name and the entry of a model in the GPU table, or empty values if the table does not contain it.
-
-    A name in the table matches if the given model contains it.
-    """
     table = read(GPUS, GPUS.name).value
     folded = re.sub(r"[^a-z0-9]", "", model.lower())
     name = next((name for name in sorted(table, key=len, reverse=True) if name and name in folded), "")
@@ -156,10 +148,7 @@ def node_type(gpus: Gpu | None) -> str:
 
 
 def known_gpus(model: str, count: int) -> Gpu | None:
-    """Return the GPUs of a model in the GPU table, or None if the table does not contain the model.
-
-    A name in the table matches if the given model contains it.
-    """
+    """Return GPUs of the model in the GPU table with the longest name that `model` contains, or None if it has none."""
     name, entry = _row(model)
     if not name:
         return None
@@ -169,10 +158,6 @@ def known_gpus(model: str, count: int) -> Gpu | None:
 
 
 def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
-    """Return the GPUs that sinfo shows, and the reason why some fields are guessed.
-
-    If the model is not known, only the count is certain.
-    """
     known = known_gpus(model, count)
     if known:
         return known, "architecture and memory of the model that sinfo shows"
@@ -184,7 +169,7 @@ def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
 def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
     """Return the detected properties of this machine.
 
-    run: A function that returns the output of a program, or an empty string if the program is not installed or fails.
+    run: A function that returns the output of a program, or an empty string if the program fails or is not installed.
     """
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
@@ -228,9 +213,9 @@ def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str,
 
 
 def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> SeenSystem | None:
-    """Return the properties of a new system: the detected ones if `here` is set, with the options replacing them.
+    """Return the properties of a new system, or None if no option is given. Options replace detected values.
 
-    Return None if no option is given. Raises BadInput if a network, GPU model or runtime is unknown.
+    Raises BadInput if a network, GPU model or runtime is unknown.
     """
     if not (here or fabric or gpu or cores or runtimes):
         return None

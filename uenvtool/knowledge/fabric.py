@@ -1,4 +1,4 @@
-"""A fabric: the requirements of software on one kind of network, on every system that has it."""
+"""A fabric: the software requirements of one kind of network, which apply on every system with this network."""
 
 from __future__ import annotations
 
@@ -12,13 +12,7 @@ from uenvtool.knowledge.system import SystemPackage
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fabric:
-    """The requirements of every environment on this network.
-
-    packages: The requirements for packages, by Spack name.
-    mpi: The requirements for MPI providers, by Spack name.
-    gpu: The variants with which these packages access GPU memory, by GPU vendor. They are used unless something
-        conflicts.
-    """
+    """The requirements of every environment on one kind of network."""
 
     description: str = ""
     packages: dict[str, SystemPackage] = field(default_factory=dict)
@@ -26,16 +20,13 @@ class Fabric:
     gpu: dict[str, str] = field(default_factory=dict)
 
     def needs(self, mpi: str | None) -> dict[str, SystemPackage]:
-        """Return the requirements of an environment with this MPI, by package.
-
-        If `mpi` is None, include the requirements of every MPI.
-        """
+        """Return the requirements of an environment with this MPI, or with every MPI if `mpi` is None, by package."""
         of_mpi = {name: need for name, need in self.mpi.items() if mpi in (None, name)}
         return {**self.packages, **of_mpi}
 
 
 def load_fabric(name: str) -> Fabric:
-    """Return the fabric of that name or path. If no file describes it, return a fabric without requirements.
+    """Return the fabric of that name or path, without requirements if no file describes it.
 
     Raises BadInput with all problems in the file.
     """

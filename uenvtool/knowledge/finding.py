@@ -1,4 +1,4 @@
-"""The findings of `doctor`: lines of logs and conditions of a shell, each with its severity, reason and fix."""
+"""The findings of `doctor`: log lines and shell states that show a problem, each with its severity, reason and fix."""
 
 from __future__ import annotations
 
@@ -22,14 +22,7 @@ SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogLine:
-    """A line that programs print.
-
-    text: A text that the line contains, by which lines are found quickly.
-    match, unless: Patterns that the line must match and must not match.
-    near, not_near: Patterns that the line or one of the lines after it must match, and patterns that none of them may
-        match.
-    value: The value of a fact, if the line shows it without a group in `match`.
-    """
+    """A line by which doctor recognises a finding or a fact in a log."""
 
     text: Verbatim
     match: Pattern | None = None
@@ -50,23 +43,7 @@ class Remedy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownFinding:
-    """One problem that doctor can find.
-
-    title: The heading of its page on the site, in the words of a search.
-    severity: One of SEVERITIES.
-    what, why, fix, source: The texts for the user.
-    command: A command that fixes the problem, ready to paste.
-    workaround: The workaround of the tuning files that fixes the problem.
-    log: The lines that show the problem. If it is empty, a check in Python finds the problem.
-    messages: Examples of these lines, as programs print them.
-    missing: Lines that the log must not contain.
-    when: A condition over the facts of the log.
-    hidden_by: The findings that cause this one and hide it.
-    fallback: Whether the finding is shown only if nothing else is broken.
-    fault: The cause, if it is not the code or its settings: a node, a stall or a passing condition.
-    ends: Whether the problem ended a process, whatever other processes print afterwards.
-    state: The state in Slurm of a job that ended with this problem.
-    """
+    """One problem that doctor recognises, with its texts for the user."""
 
     id: Key
     severity: str
@@ -96,10 +73,7 @@ class KnownFinding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogFact:
-    """A fact about a run, from its log.
-
-    label: The name in the report, or an empty string if the report omits the fact.
-    """
+    """A fact about a run, which doctor reads from the log."""
 
     name: Key
     log: tuple[LogLine, ...]
@@ -120,7 +94,7 @@ class FindingFile:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All findings, facts and words. words: Each list of words of all files, as one pattern."""
+    """All findings, facts and words. words: The words of all files as one pattern for each meaning."""
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]
@@ -128,10 +102,9 @@ class Known:
 
 
 def load_finding_file(name: str) -> FindingFile:
-    """Return the findings of one file, by its name or path.
+    """Return the findings of one file, by its name or path. Raises BadInput with all problems.
 
-    Raises BadInput with all problems, including an id that another file also defines, or a reference to an unknown
-    finding.
+    Ids that another file also defines and references to unknown findings are problems.
     """
     file = _load(locate(FINDINGS, name))
     others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)

@@ -35,7 +35,7 @@ _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
 class Imported:
     """A converted recipe: the lines of its recipe.yaml after the header, and the files that are copied next to it.
 
-    files: From the path of the copy, relative to the recipe, to the original file.
+    files: The original file of each copy, by the path of the copy relative to the recipe.
     """
 
     lines: Sequence[str]
@@ -50,12 +50,6 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Source:
-    """A Stackinator recipe.
-
-    compilers, packages, reframe: The content of the file of that name.
-    files: The files that are copied next to the new recipe.
-    """
-
     directory: Path
     version: int
     config: Data
@@ -74,9 +68,9 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
     """Return the converted recipes by the names of their environments.
 
     starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old for
-    uenvtool.
+        uenvtool.
 
-    Raises BadInput with the position if a file is not valid YAML or does not have the form of a Stackinator recipe.
+    Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
     config, compilers, (text, tree, environments) = (_file(directory, name) for name in REQUIRED)
     reframe: Data = {}
@@ -105,24 +99,16 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
 
 
 def _file(directory: Path, name: str) -> _File:
-    """Return a file as Stackinator reads it, which types `True`, `Null` and `no`.
-
-    uenvtool's stricter reader parses the file first and reports its errors.
-    """
     import yaml
 
     path = directory / f"{name}.yaml"
-    text = content(path, shown(path))
+    text = content(path, shown(path))  # yaml.load types `True`, `Null` and `no` as Stackinator does
     return _File(decoded(text, shown(path)), parse(text, shown(path)), yaml.load(text, yaml.CSafeLoader))
 
 
 def _recipe(
     source: _Source, name: str, data: Data, place: tuple[str, Node], starter: tuple[GitPin, GitPin]
 ) -> list[str]:
-    """Return the lines of the recipe of one environment.
-
-    place: The text of environments.yaml and the environment's node.
-    """
     environment = _of_version_2(data) if source.version == 1 else data
     network, (text, node) = environment.get("network") or {}, place
     default = source.config.get("default-view")
@@ -149,8 +135,7 @@ def _recipe(
     ]
 
 
-def _of_version_2(old: Data) -> dict[str, Any]:
-    """Return an environment of version 1 in the form of version 2 (Stackinator 6, docs/porting.md)."""
+def _of_version_2(old: Data) -> dict[str, Any]:  # source: Stackinator 6, docs/porting.md
     new = {name: value for name, value in old.items() if name != "mpi"}
     mpi = dict(old.get("mpi") or {})
     spec, gpu = mpi.pop("spec", None), mpi.pop("gpu", None)
@@ -193,8 +178,7 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
 
 
 def _pin(data: Data, name: str = "") -> GitPin:
-    """Return the pin of a repository. Stackinator accepts a commit, a tag or a branch under `commit`."""
-    revision, path = str(data.get("commit") or ""), data.get("path", "")
+    revision, path = str(data.get("commit") or ""), data.get("path", "")  # `commit` can also be a tag or branch
     form = "tag" if _TAG.fullmatch(revision) else "commit" if re.fullmatch("[0-9a-f]{40}", revision) else "branch"
     paths = (path,) if path and path != f"repos/spack_repo/{name}" else ()
     return GitPin(url=data["repo"], paths=paths, **({form: revision} if revision else {}))
@@ -213,16 +197,12 @@ def lines_of_repos(repos: Mapping[str, GitPin]) -> list[str]:
 
 
 def _compilers(source: _Source, environment: Data) -> Iterator[str]:
-    """Yield the lines of the compilers.
-
-    The first compiler of the environment builds all specs that name no compiler.
-    """
     buildable: dict[str, tuple[str, str]] = {}
     for name, pinned in _versions(source):
         if buildable.setdefault(name, pinned) != pinned:
             why = f"a recipe has only one version of each compiler, and {buildable[name][0]} is the first"
             yield from left_out(f"{name}@{pinned[0]}", why)
-    main = environment["compiler"][0]
+    main = environment["compiler"][0]  # builds all specs that name no compiler
     if "bootstrap" in source.compilers:
         why = "the system's gcc builds the first compiler"
         yield from left_out(field_text("bootstrap", source.compilers["bootstrap"]), why)
@@ -251,7 +231,6 @@ def _compilers(source: _Source, environment: Data) -> Iterator[str]:
 
 
 def _versions(source: _Source) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield each compiler that can be built first, with its version and variants."""
     variants = _defaults()["variants"]
     filled = {name: data for name, data in source.compilers.items() if data}
     for name, data in filled.items():
@@ -283,10 +262,6 @@ def _variants(lines: Sequence[SpecLine]) -> Iterator[str]:
 
 
 def _pins(source: _Source) -> Iterator[str]:
-    """Yield the requirements of single packages in packages.yaml.
-
-    Everything else in it belongs in the system's file.
-    """
     pins: list[str] = []
     comments: list[str] = []
     for name, data in source.packages.items():
@@ -325,7 +300,6 @@ def _files(directory: Path, config: Data) -> Iterator[tuple[str, Path]]:
 
 
 def _copied_files(source: _Source, view: str) -> Iterator[str]:
-    """Yield the lines that name the copied files, and a comment for each file that a recipe cannot use."""
     directory = source.directory
     used = {*source.files.values(), *(directory / f"{name}.yaml" for name in (*REQUIRED, PACKAGES))}
     if "modules.yaml" in source.files:
@@ -350,10 +324,6 @@ def _copied_files(source: _Source, view: str) -> Iterator[str]:
 
 
 def _reframe(entries: Data, view: str) -> list[str]:
-    """Return the lines for the site's ReFrame tests.
-
-    The list is empty unless extra/reframe.yaml has a single entry, for this view, whose fields a recipe can express.
-    """
     entry: Data = entries.get(view, {})
     if len(entries) != 1 or entry.get("views") != [view] or entry.keys() - {"features", "cc", "cxx", "ftn", "views"}:
         return []

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.bind import Key
-from uenvtool.knowledge.partition import Partition
 from uenvtool.knowledge.pattern import Pattern
+
+_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Explained:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bind:
-    """A path of the host and its place in the container. `host` can begin with the `${VARIABLE}` of a module."""
+    """A path of the host and its path in the container. `host` can begin with a module's `${VARIABLE}`."""
 
     host: str
     inside: str
@@ -42,11 +44,7 @@ class Large:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extended:
-    """The requirements of images that bring their own network stack.
-
-    image: A pattern that matches part of the names of such images.
-    options: Options of sbatch.
-    """
+    """The requirements of images that bring their own network stack."""
 
     image: Pattern
     annotations: tuple[Explained, ...] = ()
@@ -57,7 +55,7 @@ class Extended:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """The requirements of an image's MPI programs, such as nccl-tests: options of srun, and variables."""
+    """The srun options and variables that an image's MPI programs need, such as nccl-tests."""
 
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()
@@ -65,12 +63,59 @@ class Mpi:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pool:
-    """A pool of nodes for pods.
+class Bin:
+    """The time limit of jobs on at most this number of nodes, in partitions where small jobs get less time."""
 
-    uarch: The node type, if it is not the first one of the system.
-    interactive: Options of runai for a pod that waits for commands.
+    nodes: int
+    time: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Partition:
+    """The limits of jobs in a partition. A limit that is 0, empty or None is not known.
+
+    gpus: The value 0 means that the nodes have no GPUs.
     """
+
+    name: Key
+    nodes: int = 0
+    time: str = ""
+    bins: tuple[Bin, ...] = ()
+    node_minutes: int = 0
+    gpus: int | None = None
+    default: bool = False
+    uarch: str = ""
+    reason: str = ""
+    source: str
+    position: Position
+
+    def minutes(self, nodes: int) -> float:
+        """Return the time limit in minutes of a job on this number of nodes, or infinity if no limit is known."""
+        time_limit = next((limit.time for limit in self.bins if nodes <= limit.nodes), self.time)
+        by_time = minutes(time_limit) if time_limit else float("inf")
+        return min(by_time, self.node_minutes // nodes) if self.node_minutes else by_time
+
+    def accepts(self, nodes: int, gpus: int, minutes: float) -> bool:
+        """Return whether the partition accepts a job. gpus: the number of GPUs on all nodes together."""
+        has_gpus = self.gpus is None or gpus <= self.gpus
+        return (not self.nodes or nodes <= self.nodes) and has_gpus and minutes <= self.minutes(nodes)
+
+    @property
+    def limits(self) -> str:
+        """Return the limits as a text, which is empty if no limit is known."""
+        of_bins = [f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins]
+        parts = [
+            "nodes without GPUs" if self.gpus == 0 else f"{self.gpus} GPUs" if self.gpus else "",
+            f"{self.nodes} node{'s' if self.nodes > 1 else ''}" if self.nodes else "",
+            f"{self.node_minutes} node-minutes" if self.node_minutes else "",
+            ", ".join(filter(None, (self.time, *of_bins))),
+        ]
+        return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """A pool of nodes on which pods run."""
 
     name: Key
     uarch: str = ""
@@ -81,10 +126,7 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
-    """The local disk of a node, where a job puts the files that it opens often.
-
-    constraint: The constraint with which sbatch requests a node that has this disk.
-    """
+    """The local disk of a node, where a job puts the files that it opens often."""
 
     folder: str
     constraint: str = ""
@@ -103,22 +145,7 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeJob:
-    """The requirements of the jobs of one runtime on a system. The schema of systems describes all fields.
-
-    image: The default image.
-    mounts, binds: The paths of the host that a container sees.
-    netstack: The source of the network stack for container hooks if the EDF does not name one.
-    hook: The kind of image whose variables the NCCL hook sets.
-    module_use: The directories that contain some of the modules.
-    modules: The modules that the job loads first.
-    torch: Whether the modules bring PyTorch.
-    options: Options of the command that starts the container.
-    entry: A program in the container that starts all other programs.
-    monitor: A command that logs the state of the GPUs.
-    resources: The resources that a pod requests, with their counts.
-    pools: The pools of nodes on which pods run, by name.
-    mpi: The requirements of MPI programs in images that do not match `extended`.
-    """
+    """The requirements of one runtime's jobs on a system."""
 
     image: str = ""
     mounts: tuple[str, ...] = ()
@@ -145,14 +172,7 @@ class RuntimeJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Jobs:
-    """The properties of a system that only its jobs need.
-
-    required: The options that a user must give.
-    options: The options of sbatch that every job has.
-    refused: The launchers that do not work, by name.
-    large: The constraint for large runs, if there is one.
-    partitions: The partitions that limit their jobs, by name.
-    """
+    """The properties of a system that only its jobs need."""
 
     required: tuple[str, ...] = ()
     options: tuple[Explained, ...] = ()
@@ -165,3 +185,27 @@ class Jobs:
     def of(self, runtime: str) -> RuntimeJob:
         """Return the requirements of the jobs of a runtime, which are empty if the file does not name the runtime."""
         return self.runtimes.get(runtime, RuntimeJob())
+
+
+def minutes(time: str) -> float:
+    """Return a time limit of sbatch in minutes, which is infinite if the time is not limited.
+
+    Seconds are rounded up to minutes, as in Slurm (sbatch(1)). Raises ValueError if the text is not a time limit.
+    """
+    if time.lower() in ("unlimited", "infinite"):
+        return float("inf")
+    match = _TIME.fullmatch(time)
+    if match is None:
+        raise ValueError(f"{time!r} is not a valid time limit for sbatch")
+    days, *numbers = (int(part or 0) for part in match.group("days", "first", "second", "third"))
+    has_hours = match["days"] or match["third"]  # days-hours:minutes:seconds, else minutes:seconds
+    hours, minutes, seconds = numbers if has_hours else [0, *numbers[:2]]
+    seconds += ((days * 24 + hours) * 60 + minutes) * 60
+    return -(-seconds // 60) or float("inf")
+
+
+def time_text(minutes: float) -> str:
+    """Return whole minutes as a time limit for sbatch."""
+    days, rest = divmod(int(minutes), 24 * 60)
+    hours, left = divmod(rest, 60)
+    return f"{days}-{hours:02}:{left:02}:00" if days > 1 else f"{days * 24 + hours:02}:{left:02}:00"

@@ -23,7 +23,6 @@ Reader = Callable[[str], object]
 class Kind:
     """One kind of knowledge file.
 
-    name: The name of the kind and of its schema.
     directory: The directory that contains a user's files of this kind.
     pattern: The files in that directory. The star is the name.
     reader: MODULE:FUNCTION, which is imported on use because readers import this table.
@@ -38,7 +37,7 @@ class Kind:
 
     name: str
     directory: str
-    pattern: str
+    pattern: str = "*.yaml"
     reader: str
     heading: str = ""
     column: str = ""
@@ -94,27 +93,23 @@ RECIPE = Kind(
 SYSTEM = Kind(
     name="system",
     directory="systems",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.system:load_system",
     heading="nodes",
 )
 FABRIC = Kind(
     name="fabric",
     directory="fabrics",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.fabric:load_fabric",
 )
 TUNING = Kind(
     name="tuning",
     directory="tuning",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.checks:load_tuning_file",
     heading="variables",
 )
 RUNTIME = Kind(
     name="runtime",
     directory="runtimes",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.runtime:load_runtime",
     heading="reads",
     column="forms",
@@ -122,7 +117,6 @@ RUNTIME = Kind(
 LAUNCHER = Kind(
     name="launcher",
     directory="launchers",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.launcher:load_launcher",
     heading="starts by",
     column="commands",
@@ -137,14 +131,12 @@ PUBLISHED = Kind(
 RULES = Kind(
     name="rules",
     directory="rules",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.rule:load_rule_file",
     heading="rules",
 )
 FINDINGS = Kind(
     name="findings",
     directory="findings",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.finding:load_finding_file",
     heading="findings",
 )
@@ -160,7 +152,6 @@ CONTAINER = Kind(
 COMPONENT = Kind(
     name="component",
     directory="components",
-    pattern="*.yaml",
     reader="uenvtool.knowledge.component:load_component",
     heading="versions",
 )
@@ -172,10 +163,7 @@ LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 
 def recipe_file(directory: Path) -> Path:
-    """Return the path of the recipe or container recipe in a directory.
-
-    If the directory contains neither, return the path where a recipe would be.
-    """
+    """Return the path of the recipe or container recipe in a directory. If it has neither, return a recipe's path."""
     named = [directory / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
     return next((file for file in named if file.is_file()), named[0])
 

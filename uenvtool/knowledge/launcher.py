@@ -1,4 +1,4 @@
-"""The launchers: programs that start the ranks of a node, as the files in `knowledge/launchers/` describe them."""
+"""The launchers: programs that start the ranks of a node."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from uenvtool.knowledge.pattern import Pattern
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """A file of launcher options.
-
-    option: The launcher option that names the file.
-    file: The default path of the file, relative to the home directory.
-    says: The pattern that shows that the file sets the number of processes.
-    """
+    """A file of launcher options, which can set the number of processes."""
 
     option: str
     file: str
@@ -27,13 +22,7 @@ class Config:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Strategy:
-    """The option that makes a launcher start the requested processes instead of one per GPU that torch sees.
-
-    option: The option that the job adds.
-    instead: The user's own options that have the same effect.
-    config: The file of options that can have the same effect.
-    without_gpu: The variables that training needs on a node without GPUs.
-    """
+    """The option that makes a launcher start the requested processes instead of one per GPU that torch sees."""
 
     option: str
     instead: tuple[str, ...] = ()
@@ -43,15 +32,7 @@ class Strategy:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launcher:
-    """A program that starts the ranks of a node. Its schema describes all fields.
-
-    options, variables: How the job passes the rendezvous to the launcher on each node, with values in bash syntax.
-    further: Other options that only the job can set.
-    ranks: The options for the number of ranks per node.
-    environment: The prefix of the variables that can also describe the other nodes.
-    logs: The options that keep one log per rank.
-    one_node: The options for a run on this machine only.
-    """
+    """A program that starts the ranks of a node. The values of `options` and `variables` are in bash syntax."""
 
     name: str
     description: str
@@ -69,7 +50,7 @@ class Launcher:
 
     @property
     def command(self) -> str:
-        """Return the command that starts it, as a user writes it."""
+        """Return the command that starts the launcher, as a user writes it."""
         return self.commands[0]
 
     @property

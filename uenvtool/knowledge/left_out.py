@@ -35,11 +35,7 @@ _PHRASES = {
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A setting that does not apply in a place.
-
-    failing: The terms of its condition that are false there.
-    open: The terms of its condition that cannot be decided there.
-    """
+    """A setting that does not apply in a place. failing, open: The false and the undecided terms of its condition."""
 
     setting: Setting
     failing: tuple[Term, ...]
@@ -47,16 +43,14 @@ class LeftOut:
 
     @property
     def needs_version(self) -> bool:
-        """Return whether the only obstacle is the version of some software, and that version is known."""
+        """Return whether the setting does not apply only because of the known version of some software."""
         return bool(self.failing) and not self.open and all(map(_compares, self.failing))
 
 
 def left_out(place: Settings, settings: Sequence[Setting], *, inside: bool | None = None) -> list[LeftOut]:
     """Return the given settings that do not apply in a place, those with the fewest missing terms first.
 
-    Terms over versions count least, because a user can change a version.
-
-    inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
+    Terms over versions count least, because a user can change a version. inside: See `Settings.held`.
     """
     facts = place.facts_of_first(inside)
     candidates = [
@@ -79,7 +73,7 @@ def _distance(omitted: LeftOut) -> tuple[int, int]:
 def by_version(place: Settings, *, inside: bool | None = None) -> dict[str, list[str]]:
     """Return the variables that a place does not set only because of a software version, by reason.
 
-    inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
+    inside: See `Settings.held`.
     """
     held = {setting.name for setting in (*place.held(inside=inside), *place.by_hook)}
     unset = [setting for setting in place.tuning.settings if setting.name not in held]

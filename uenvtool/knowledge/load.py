@@ -11,9 +11,9 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
-from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.schema import check_schema
@@ -41,7 +41,7 @@ class ExtendedTree:
 
 
 def is_abstract(tree: Node) -> bool:
-    """Return whether a file can only be extended."""
+    """Return whether other files can extend a file, but no command can use it directly."""
     abstract = tree.get("abstract")
     return abstract is not None and abstract.value is True
 
@@ -55,13 +55,8 @@ def load_extended(location: Location, kind: Kind) -> ExtendedTree:
 
 
 def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: dict[str, ExtendedTree]) -> ExtendedTree:
-    """Return a file with everything that it extends.
-
-    chain: The files that lead to this file, which is the last one, by their real paths.
-    loaded: The files that were already loaded, so that a file that several others extend is loaded once.
-    """
     key = next(reversed(chain))
-    if key in loaded:
+    if key in loaded:  # several files can extend the same file
         return loaded[key]
     tree = _tree(location, kind)
     ancestors: list[Location] = []
@@ -82,10 +77,7 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
 
 
 def once_if_shipped(load: Callable[[Location], T]) -> Callable[[Location], T]:
-    """Return a function that calls `load` once for each shipped file and keeps the result.
-
-    It calls `load` each time for a file of the user, and for a file that extends another one.
-    """
+    """Return a function that calls `load` only once for a built-in file that extends no other file."""
 
     @functools.lru_cache(maxsize=256)
     def kept(location: Location, shown: str, data: bytes) -> T:
@@ -154,7 +146,7 @@ def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
 
 
 def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) -> list[Node]:
-    """Return both lists joined. An entry replaces the inherited entry that has the same text in the given fields."""
+    # an entry replaces the inherited entry with the same fields
     entries = {tuple(str(entry.value[name].value) for name in fields): entry for entry in (*below, *above)}
     return list(entries.values())
 
@@ -162,9 +154,8 @@ def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) ->
 def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
     """Merge each spec with the inherited specs of the same package, variant by variant.
 
-    If an entry has `replace: true`, it replaces all inherited specs of its package. If there are several inherited
-    specs of the package with different conditions, an entry without a condition is merged with each of them. An entry
-    with a condition is merged with the spec that has the same condition.
+    An entry with `replace: true` replaces all inherited specs of its package. An entry with a condition is merged with
+    the inherited spec that has the same condition, and an entry without a condition with every inherited spec.
     """
     joined = [(package_of(entry), entry) for entry in below]
     for entry in above:
@@ -194,7 +185,7 @@ def _spec_over(entry: Node, below: Node) -> Node:
 
 
 def package_of(entry: Node) -> str:
-    """Return the package that an entry of a list of specs names."""
+    """Return the package of an entry in a list of specs."""
     node = _spec_node(entry)
     try:
         return parse_spec(node.value).package or node.value
@@ -217,7 +208,6 @@ def _field(entry: Node, name: str) -> object:
 
 
 def _without_removed(lower: Node, upper: Node) -> Node:
-    """Return an inherited tree without the packages under `remove`. Raises BadInput if the tree has no such package."""
     names = {str(node.value): node for node in _list(upper.get("remove"))}
     if not names:
         return lower
@@ -254,9 +244,9 @@ def _list(node: Node | None) -> list[Node]:
 
 
 def check_file(kind: Kind, location: Location) -> None:
-    """Read a file as its kind requires. An abstract file, which may lack fields, is only checked against its schema.
+    """Read a file as its kind requires. Raises BadInput with all problems of the file.
 
-    Raises BadInput with all problems of the file.
+    An abstract file, which may lack fields, is only checked against its schema.
     """
     tree = read(location.path, location.shown)
     check_schema(tree, kind.name)
@@ -267,10 +257,9 @@ def check_file(kind: Kind, location: Location) -> None:
 
 
 def usable_files(kind: Kind) -> dict[str, Location]:
-    """Return the files of a kind by name, without the user's files that have errors.
+    """Return the files of a kind by name, without the user's broken files, so that they do not affect other commands.
 
-    If a user's broken file hides a built-in file, the built-in file is used. A broken file that no command names does
-    not prevent any command.
+    If a broken file hides a built-in file, the built-in file is used.
     """
     files = available(kind)
     broken = {location.name for location, _ in _broken_files(kind)}
@@ -281,7 +270,7 @@ def usable_files(kind: Kind) -> dict[str, Location]:
 
 
 def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
-    """Return a note for each user's file of these kinds that `usable_files` omits."""
+    """Return a note for each broken user's file of these kinds, which `usable_files` omits."""
     return tuple(
         f"ignored: {problem.position or location.shown}: {problem.message}; "
         f"run `uenvtool validate {location.shown}` for all problems"
@@ -299,21 +288,9 @@ def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
                 yield location, error.problems[0]
 
 
-class HasPosition(Protocol):
-    """An entry of a file, with its position."""
-
-    @property
-    def position(self) -> Position: ...
-
-
-Entry = TypeVar("Entry", bound=HasPosition)
-
-
-def entries_of_other_files(
-    kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]
-) -> dict[str, Entry]:
+def entries_of_other_files(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, T]]) -> dict[str, T]:
     """Return the entries of the other files of a kind, by id. Broken files are skipped."""
-    other_entries: dict[str, Entry] = {}
+    other_entries: dict[str, T] = {}
     for other, location in available(kind).items():
         if other != name:
             with contextlib.suppress(BadInput):
@@ -321,11 +298,9 @@ def entries_of_other_files(
     return other_entries
 
 
-def duplicate_id_problems(
-    entries: Mapping[str, Entry], others: Mapping[str, Entry], what: str = ""
-) -> Iterator[Problem]:
+def duplicate_id_problems(entries: Mapping[str, Any], others: Mapping[str, Any], what: str = "") -> Iterator[Problem]:
     """Yield a problem for each id that another file also defines. what: The kind of the ids, as the message begins."""
-    for name in entries:
+    for name, entry in entries.items():
         if name in others:
             message = f"{what}{name!r} is already defined at {others[name].position}"
-            yield Problem(message, entries[name].position, "choose another name for this entry")
+            yield Problem(message, entry.position, "choose another name for this entry")

@@ -47,10 +47,7 @@ class Location:
 
     @property
     def may_act(self) -> bool:
-        """Return whether the commands and edits in the file can be trusted.
-
-        A file in the current directory is not trusted, because that directory may be somebody else's clone.
-        """
+        """Return whether the file's commands and edits are trusted. The current directory may be a stranger's clone."""
         return self.is_built_in or self.path.is_relative_to(config_directory())
 
 
@@ -69,12 +66,9 @@ def config_directory() -> Path:
 
 
 def search_directories(kind: Kind, *, user_files: bool = True) -> list[tuple[Path, str]]:
-    """Return the directories that may contain files of a kind, each with its name in generated files.
+    """Return the directories for files of a kind, in order of precedence, with their names in generated files.
 
-    If several directories contain a file with the same name, the first directory takes precedence. The current
-    directory is omitted if it was deleted or cannot be read, because commands can find names without it.
-
-    user_files: Whether to include the user's directories.
+    The current directory is omitted if it was deleted or cannot be read, because commands can find names without it.
     """
     places = [(data_root() / kind.shipped, kind.shipped)]
     if user_files:
@@ -93,8 +87,7 @@ def shown(path: Path) -> str:
     return str(path) if below is None else below or "."
 
 
-def _relative_path(path: str, directory: str) -> str | None:
-    """Return an absolute path relative to a directory, or None if it is not inside. pathlib takes far longer."""
+def _relative_path(path: str, directory: str) -> str | None:  # pathlib takes far longer
     start = directory.rstrip(os.sep) + os.sep
     return path[len(start) :] if f"{path}{os.sep}".startswith(start) else None
 
@@ -104,9 +97,9 @@ def _is_built_in(path: Path) -> bool:
 
 
 def in_your_own(position: Position | None) -> str:
-    """Return the end of a hint for a built-in recipe or system, which an update of uenvtool would overwrite.
+    """Return the end of a hint that keeps the user from editing a built-in file, which an update would overwrite.
 
-    Return an empty string if the position is not in a built-in file.
+    The end is empty if the position is not in a built-in file.
     """
     if position is None or not _is_built_in(Path(position.file)):
         return ""
@@ -117,10 +110,7 @@ def in_your_own(position: Position | None) -> str:
 
 
 def available(kind: Kind, *, user_files: bool = True) -> dict[str, Location]:
-    """Return every file of a kind by its name. The user's files hide built-in files of the same name.
-
-    user_files: Whether to include the user's files.
-    """
+    """Return every file of a kind by its name. The user's files hide built-in files of the same name."""
     locations: dict[str, Location] = {}
     for directory, logical in reversed(search_directories(kind, user_files=user_files)):
         locations.update({location.name: location for location in _files_in(directory, logical, kind)})
@@ -158,7 +148,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
 
 
 def how_to_add(kind: Kind) -> str:
-    """Return a hint with the command that creates a file of a kind and the directories in which files are found."""
+    """Return a hint with the command that creates a file of a kind, and the directories for such files."""
     directory = str(config_directory() / kind.directory).replace(os.path.expanduser("~"), "~", 1)
     return f"create one with `uenvtool new {kind.name} NAME` in {kind.directory}/ here or in {directory}/"
 

@@ -33,8 +33,7 @@ class Package:
     """One resolved package.
 
     external: The package's directory if the system provides the package, or else an empty text.
-    dependencies: The hashes of all dependencies.
-    build_only: The hashes of the dependencies that are needed only at build time.
+    dependencies, build_only: The hashes of all dependencies, and of those that are needed only at build time.
     compiled: Whether a compiler builds the package.
     wrapped: Whether the compiler is called through Spack's compiler-wrapper.
     variants: The values of each variant. Boolean variants have the value "True" or "False".
@@ -71,10 +70,7 @@ MAX_BYTES = 100_000_000
 
 
 def read_lock(path: Path, shown: str = "") -> Lock:
-    """Return the lock in a file. shown: The name of the file in errors.
-
-    Raises BadInput if the file cannot be read or does not contain a lock.
-    """
+    """Return the lock in a file. shown: Its name in errors. Raises BadInput if it cannot be read or is not a lock."""
     shown = shown or str(path)
     return parse_lock(_text(path, shown), shown)
 
@@ -87,8 +83,8 @@ def read_versions(path: Path, packages: Collection[str]) -> dict[str, list[str]]
     text = _text(path, str(path))
     with _refusing_others(str(path)):
         specs = json.loads(text)["concrete_specs"].values()
-        found = {(spec["name"], spec["version"]) for spec in specs if spec["name"] in packages}
-        return grouped(sorted((name, text_of_spack(version)) for name, version in found))
+        versions = {(spec["name"], spec["version"]) for spec in specs if spec["name"] in packages}
+        return grouped(sorted((name, text_of_spack(version)) for name, version in versions))
 
 
 def parse_lock(text: str, shown: str) -> Lock:
@@ -109,7 +105,6 @@ def _text(path: Path, shown: str) -> str:
 
 @contextmanager
 def _refusing_others(shown: str) -> Iterator[None]:
-    """Raise BadInput if the text that is read in this context is not a lock."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -143,10 +138,7 @@ def require_installable(lock: Lock, shown: str) -> None:
 
 
 def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield a message for each variant that a package lacks to reach the network.
-
-    needs: The variants that each package needs to reach the network.
-    """
+    """Yield a message for each variant in `needs` without which a package does not reach the network."""
     for package in lock.packages:
         for need in needs.get(package.name, ()):
             for name, token in parse_spec(need).words.items():
@@ -157,7 +149,7 @@ def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[
 
 
 def require_network(lock: Lock, needs: Mapping[str, Sequence[str]], shown: str) -> None:
-    """Raise AnswerIsNo if packages of a lock would not reach the network. needs: See `without_network`."""
+    """Raise AnswerIsNo if a package lacks a variant in `needs`, without which it does not reach the network."""
     for lack in without_network(lock, needs):
         raise AnswerIsNo(
             f"{shown} does not support the network: {lack}",
@@ -202,17 +194,14 @@ def _values(value: object) -> frozenset[str]:
 
 
 def name_of_spack(value: object) -> str:
-    """Return the name of a package, or a hash.
-
-    Raises ValueError if Spack would not write it, since it may be hostile.
-    """
+    """Return a package name or hash. Raises ValueError if Spack would not write it, since the lock may be hostile."""
     if _NAME.fullmatch(text := str(value)):
         return text
     raise ValueError(f"{text[:60]!r} is not a name that Spack writes")
 
 
 def text_of_spack(value: object, *, empty: bool = False) -> str:
-    """Return a version, a path or an operating system. Raises ValueError as `name_of_spack` does.
+    """Return a version, path or operating system. Raises ValueError as `name_of_spack` does.
 
     empty: Whether the text may be empty.
     """
@@ -223,10 +212,7 @@ def text_of_spack(value: object, *, empty: bool = False) -> str:
 
 
 def installed_hashes(store: Path) -> set[str]:
-    """Return the hashes of the packages that Spack registered in a store.
-
-    The set is empty if the database cannot be read.
-    """
+    """Return the hashes of the packages in Spack's database of a store, or none if it cannot be read."""
     try:
         database = json.loads(read_bytes(store / DATABASE, LARGEST_OF_STORE))
         return {key for key, row in database["database"]["installs"].items() if row.get("installed")}

@@ -15,10 +15,9 @@ from uenvtool.knowledge.version import Version, Versions, versions
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChosenMpi:
-    """An MPI.
+    """The MPI of a recipe on a system. position: The position in the file that offers or names it.
 
-    position: The position in the file that offers or names it.
-    is_own: Whether the recipe builds it because the system offers no MPI that the recipe names.
+    is_own: Whether the recipe builds the MPI because the system offers no MPI that the recipe names.
     """
 
     package: str
@@ -36,17 +35,15 @@ class ChosenMpi:
 
 
 def facts_with_mpi(recipe: Recipe, system: System, uarch: str) -> Facts:
-    """Return the facts of a node type, where `mpi` is the MPI of the recipe there."""
+    """Return the facts of a node type, with the recipe's MPI on this system as the fact `mpi`."""
     package = _provider_of(recipe, system)
     return {**system.facts(uarch), **({"mpi": package} if package else {})}
 
 
 def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None:
-    """Return the MPI of a recipe on a system.
+    """Return the first MPI of a system that a recipe accepts, at its published or else its first fitting version.
 
-    Return None if the recipe has no MPI, or if it accepts any MPI and the system offers none. The first offered MPI
-    that the recipe names is used. Its version is the published one, or else the first that the recipe can be built
-    with.
+    Return None if the recipe has no MPI, or if it accepts any MPI and the system offers none.
 
     Raises BadInput if no version fits, or if the recipe requires another provider of MPI.
     """

@@ -50,7 +50,6 @@ def new_recipe(name: str, extended: str | None = None) -> Result:
 
 
 def _imported(name: str, directory: Path) -> Result:
-    """Write one recipe per environment of a Stackinator recipe: NAME, or NAME-ENVIRONMENT if there are several."""
     starter = read_recipe(STARTER)
     recipes = read_stackinator(directory, (starter.spack, starter.repos["builtin"]))
     names = [name if len(recipes) == 1 else f"{name}-{environment}" for environment in recipes]
@@ -62,7 +61,7 @@ def _imported(name: str, directory: Path) -> Result:
     for result in results:
         try:
             load_recipe(str(Path(result.data["file"]).absolute()))
-        except BadInput as error:  # Spack may accept a recipe that uenvtool rejects
+        except BadInput as error:
             problems += error.problems
     marks = sum(line.lstrip().startswith(f"# {LEFT_OUT}") for recipe in recipes.values() for line in recipe.lines)
     several = [f"uenvtool image build {' '.join(names)} --system SYSTEM"] if len(names) > 1 else []
@@ -99,11 +98,6 @@ def new_system(name: str, extended: str | None = None, properties: SeenSystem | 
 def _written(
     kind: Kind, name: str, lines: Sequence[str], build: str, copies: Mapping[str, Path] | None = None
 ) -> Result:
-    """Write a user's file.
-
-    copies: For a converted recipe, the files to copy next to it, by their new paths. A file without copies is checked
-        first.
-    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name.endswith((".yaml", ".yml")):
         hint = "use letters, digits, `.`, `_` and `-`, begin with a letter or digit, and omit the suffix .yaml"
         raise BadInput(f"{name!r} is not a valid name", hint=hint)
@@ -112,7 +106,7 @@ def _written(
         if os.path.lexists(path):
             raise BadInput(f"{path} already exists", hint="edit that file, or choose a name that does not exist")
         text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_other_fields(kind, lines)]) + "\n"
-        if copies is None:
+        if copies is None:  # Spack may accept a converted recipe that uenvtool rejects
             read = load_recipe if kind is RECIPE else load_system
             read(str(path.absolute()), text.encode())
         copied = [(file, files.read_bytes(source, LARGEST)) for file, source in (copies or {}).items()]
@@ -184,7 +178,6 @@ def _template(name: str) -> str:
 
 
 def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
-    """Return comments for the other fields that such a file can have, with their descriptions from the schema."""
     properties = json.loads(schema_text(kind.name))["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
@@ -197,7 +190,6 @@ def _field(name: str, field: dict[str, str]) -> list[str]:
 
 
 def _schema_line(kind: Kind, path: Path) -> str:
-    """Return the line by which editors find the schema: a relative path in a checkout, or else the id of the schema."""
     schema = SCHEMA_DIRECTORY / f"{kind.name}.json"
     is_near = schema.is_relative_to(Path.cwd())
     named = json.loads(schema_text(kind.name))["$id"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -16,26 +15,15 @@ RecipeName = Annotated[
     str,
     Argument(metavar="RECIPE", help="The name of a recipe, or the path of its file.", autocompletion=complete.recipes),
 ]
-SystemName = Annotated[
-    str | None,
-    Option(
-        "--system",
-        "-s",
-        metavar="SYSTEM",
-        help="The system. Default: this machine's system, or else the recipe's home.",
-        autocompletion=complete.systems,
-    ),
-]
-ThisSystemName = Annotated[
-    str | None,
-    Option(
-        "--system",
-        "-s",
-        metavar="SYSTEM",
-        help="The system. Default: this machine's system.",
-        autocompletion=complete.systems,
-    ),
-]
+
+
+def _system_option(default: str) -> Any:
+    help_ = f"The system. Default: {default}."
+    return Option("--system", "-s", metavar="SYSTEM", help=help_, autocompletion=complete.systems)
+
+
+SystemName = Annotated[str | None, _system_option("this machine's system, or else the recipe's home")]
+ThisSystemName = Annotated[str | None, _system_option("this machine's system")]
 Uarch = Annotated[
     str | None, Option("--uarch", metavar="UARCH", help="The node type (uarch), if the system has several.")
 ]
@@ -57,24 +45,17 @@ Repos = Annotated[
 
 
 def named_paths(pairs: Iterable[str]) -> dict[str, Path]:
-    """Return the values of --repo as a mapping. Raises BadInput if a value does not have the form NAME=PATH."""
-    texts = _named(pairs, "--repo", r"([^=]+)=(.+)", "NAME=PATH", "builtin=~/spack-packages")
+    """Return the values of --repo by name. Raises BadInput if a value does not have the form NAME=PATH."""
+    texts = named_texts(pairs, "--repo", "builtin=~/spack-packages", form="NAME=PATH")
     return {name: Path(path).expanduser() for name, path in texts.items()}
 
 
-def named_texts(pairs: Iterable[str], option: str, example: str) -> dict[str, str]:
-    """Return the values of an option as a mapping. Raises BadInput if a value does not have the form NAME=VALUE.
-
-    example: A valid value, which the error shows.
-    """
-    return _named(pairs, option, r"([^=]+)=(.*)", "NAME=VALUE", example)
-
-
-def _named(pairs: Iterable[str], option: str, pattern: str, form: str, example: str) -> dict[str, str]:
+def named_texts(pairs: Iterable[str], option: str, example: str, form: str = "NAME=VALUE") -> dict[str, str]:
+    """Return the values of an option by name. Raises BadInput with the example if a value does not have the form."""
     named = {}
     for pair in pairs:
-        match = re.fullmatch(pattern, pair, re.DOTALL)
-        if match is None:
+        name, is_pair, value = pair.partition("=")
+        if not (name and is_pair and (value or form == "NAME=VALUE")):
             raise BadInput(f"{option} {pair!r}: expected {form}", hint=f"write for example {option} {example}")
-        named[match[1]] = match[2]
+        named[name] = value
     return named

@@ -64,5 +64,4 @@ def any_of(texts: Iterable[str]) -> Pattern:
 
 
 def _readable(text: str) -> str:
-    """Return a text with a question mark for each byte that is not UTF-8 (PEP 383), because RE2 only reads UTF-8."""
-    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
+    return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()  # RE2 only reads UTF-8; see PEP 383

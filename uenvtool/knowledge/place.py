@@ -29,10 +29,9 @@ class ChosenSystem:
 
 
 def choose(recipe: Recipe, system: str | None, uarch: str | None) -> ChosenSystem:
-    """Return the system and node type for a recipe.
+    """Return the system and node type for a recipe: the named system, the recognised one, or the recipe's home.
 
-    The named system is used, or else the recognised one, or else the recipe's home. Raises BadInput if the recipe does
-    not support the named system or node type.
+    Raises BadInput if the recipe does not support the named system or node type.
     """
     name, reason = system_name(recipe, system, uarch)
     chosen = on_this_machine(load_system(name))
@@ -74,7 +73,7 @@ def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[
 class Program:
     """A program of this machine that Spack can use as an external package.
 
-    arguments: The arguments that print its version.
+    arguments: The arguments with which the program prints its version.
     pattern: A pattern for the whole output, with the group `version`. The optional group `prefix` is needed if the
         program is not below its own prefix.
     """
@@ -190,10 +189,7 @@ def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
 
 
 def _is_in_a_home(prefix: str) -> bool:
-    """Return whether a prefix is in a home directory.
-
-    An image links to externals at their path, and other users cannot read the home directory.
-    """
+    # an image links to externals at their path, and other users cannot read a home directory
     return any(Path(prefix).is_relative_to(home) for home in (Path.home(), Path("/root"), Path("/home")))
 
 

@@ -15,13 +15,7 @@ from uenvtool.knowledge.locate import locate
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One row of a published table.
-
-    name, version: The published name and version.
-    package, spack_version: The Spack package and its version, if they differ.
-    kind: `python` for a Python distribution, or else `other`.
-    when: The systems to which the row applies.
-    """
+    """One row of a published table. kind: `python` for a Python distribution, or else `other`."""
 
     name: str
     version: str
@@ -80,7 +74,7 @@ class Absence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
-    """The published table that a recipe is compared with. prefer: Whether its versions are soft pins."""
+    """The published table that a recipe is compared with. prefer: Whether the recipe prefers its versions."""
 
     table: PublishedTable
     prefer: bool = False
@@ -89,10 +83,7 @@ class Published:
 
 
 def load_published(name: str) -> PublishedTable:
-    """Return the published table of a recipe, by name, or of the file at a path.
-
-    Raises BadInput if the table is invalid.
-    """
+    """Return the published table of a recipe, or of the file at a path. Raises BadInput with all problems."""
     binder = Binder.of(locate(PUBLISHED, name), PUBLISHED, facts=SYSTEM_FACTS)
     rows = tuple(
         binder.fill(Row, node, kind=kind) for kind in ("other", "python") for _, node in children(binder.tree, kind)

@@ -59,7 +59,7 @@ class RootSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A named group of root specs."""
+    """A named group of root specs, which a recipe that extends this one can change."""
 
     name: Key
     specs: tuple[RootSpec, ...] = ()
@@ -68,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VariantGroup:
-    """A named group of variants."""
+    """A named group of variants, which packages prefer if the recipe selects the group."""
 
     name: Key
     values: tuple[str, ...]
@@ -79,10 +79,7 @@ class VariantGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coupling:
-    """A rule: if the recipe requests `when`, the packages in `then` must have the given versions.
-
-    lacks: The packages of `then` that cannot be built, each with the reason why its build fails.
-    """
+    """A rule: if the recipe requests `when`, the packages in `then` must have the given versions."""
 
     when: Spec
     then: tuple[Pin, ...]
@@ -110,10 +107,6 @@ class View:
     """The view: the directory of links to the installed packages, and the variables that it sets.
 
     select: The specs that the view links. If it is empty, the view links all specs.
-    exclude: The specs that the view does not link.
-    prefix_paths: From the name of a variable to directories relative to the view.
-    prepend_path: From the name of a variable to other directories, in order.
-    tuning: Whether the view also sets the system's tuning.
     """
 
     name: str = "default"
@@ -129,7 +122,7 @@ class View:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FurtherView:
-    """Another view of the same packages. View describes the fields."""
+    """Another view of the same packages, with the fields of View."""
 
     name: Key
     position: Position
@@ -172,12 +165,9 @@ class ReFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """The name, the targets and the tests of an image at a site that builds it with Stackinator.
+    """The name, targets and tests of an image at a site that builds it with Stackinator.
 
-    label: NAME/VERSION, or an empty string.
-    tag: The tag of the published image.
-    clusters: The node types for which each cluster provides the image.
-    post_install: The text of the script that Stackinator runs before it packs the image, or an empty string.
+    post_install: The text of the script, not its path as in the file.
     """
 
     label: str = ""
@@ -192,9 +182,7 @@ class Deployment:
 class Addition:
     """A Spack package file that the recipe provides because `builtin` lacks the package or the version.
 
-    The environment gets a copy of the file.
-
-    path: The file on disk.
+    path: The file on disk, which is copied to the environment.
     target: The path of the copy, relative to the packages directory of a repository.
     """
 
@@ -214,14 +202,8 @@ class Addition:
 class Recipe:
     """A recipe with everything that it inherits.
 
-    compiler: The compiler for all specs that name no compiler.
-    compilers: The compilers for specs that name them.
-    mount: The mount point of the image, if it is not the system's mount point.
-    mpi: The versions of each MPI provider with which the recipe can be built. If it is empty, any MPI can be used. None
-        means that the recipe does not use MPI.
-    global_variants: The variant groups that all packages prefer.
-    unify: `when_possible` if the environment can contain several versions of a package.
-    modules: The text of Spack's configuration of module files, or an empty string.
+    mpi: An empty mapping accepts any MPI. None means that the recipe does not use MPI.
+    modules: The text of Spack's configuration of module files, not its path as in the file.
     """
 
     name: str
@@ -269,13 +251,11 @@ class Recipe:
 
 
 def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path with everything that it inherits.
-
-    `load_recipe` also checks its versions.
+    """Return the recipe of that name or path with everything that it inherits. `load_recipe` also checks versions.
 
     unwritten: The content to use instead of the file, which need not exist yet.
 
-    Raises BadInput with all problems and their positions.
+    Raises BadInput with all problems.
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
@@ -298,28 +278,20 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
 
 
 def _pins(binder: Binder, key: str) -> dict[str, Pin]:
-    """Return the pins under a key. An entry that is `null` only removes an inherited pin."""
     entries = children(binder.tree, key)
     return {package: binder.fill(Pin, node, package) for package, node in entries if node.value is not None}
 
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
-    """Return the deployment with the text of its script.
-
-    The label is not inherited, because it names the image of the extended recipe.
-    """
     node = binder.tree.get("deployment")
     label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
+    # an inherited label names the image of the extended recipe
     is_from_this_file = label is not None and label.position.file == binder.chain[0].shown
     text = Addition("post-install", _inside(binder, script)).text() if script else ""
     return replace(deployment, label=deployment.label if is_from_this_file else "", post_install=text)
 
 
 def _modules(binder: Binder) -> str:
-    """Return the text of the module configuration, or an empty string if the recipe has none.
-
-    Raises BadInput if the configuration does not generate exactly one kind of module files.
-    """
     node = binder.tree.get("modules")
     if node is None:
         return ""
@@ -340,34 +312,18 @@ def module_kinds(default: Mapping[str, Any]) -> list[str]:
     return [str(kind) for kind in default.get("enable") or default.get("roots") or ("tcl",)]
 
 
-def _inside(binder: Binder, node: Node) -> Path:
-    return inside(binder.directory_of(node), node)
-
-
 def _additions(binder: Binder) -> tuple[Addition, ...]:
-    tree = binder.tree
-    directories = [
-        location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"
-    ]
+    tree, chain = binder.tree, binder.chain
     named = {package_of(spec) for _, group in children(tree, "groups") for _, spec in children(group, "specs")}
     pinned = {package for package, node in children(tree, "require") if node.value is not None}
     dropped = {name.replace("-", "_") for name in binder.removed - named - pinned}
-    return tuple(addition for addition in additions_of(directories) if addition.target.split("/")[0] not in dropped)
-
-
-def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
-    """Return the package files in directories of additions.
-
-    A file in an earlier directory hides the same file in a later one.
-
-    Raises BadInput if a link leads out of its directory.
-    """
     additions: dict[str, Addition] = {}
-    for directory in reversed(directories):
+    directories = [file.path.parent / "packages" for file in chain if file.path.name == "recipe.yaml"]
+    for directory in reversed(directories):  # a file hides the same file of an extended recipe
         for path in sorted(directory.rglob("*")):
-            if "__pycache__" in path.parts or not path.is_file():
-                continue
             target = path.relative_to(directory).as_posix()
+            if "__pycache__" in path.parts or not path.is_file() or target.split("/")[0] in dropped:
+                continue
             if not path.resolve().is_relative_to(directory.resolve()):
                 hint = "replace the link with a copy of the file"
                 raise BadInput("the link leads to a file outside the recipe's directory", Position(shown(path)), hint)
@@ -375,11 +331,8 @@ def additions_of(directories: list[Path]) -> tuple[Addition, ...]:
     return tuple(additions[target] for target in sorted(additions))
 
 
-def inside(directory: Path, node: Node) -> Path:
-    """Return the path of a file inside the directory of a recipe.
-
-    Raises BadInput if the path leads out of the directory or if the file does not exist.
-    """
+def _inside(binder: Binder, node: Node) -> Path:
+    directory = binder.directory_of(node)
     path = directory / str(node.value)
     if not path.resolve().is_relative_to(directory.resolve()):
         hint = "copy the file into the recipe's directory"

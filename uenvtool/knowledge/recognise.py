@@ -24,7 +24,7 @@ class Marker:
     value: str = ""
 
     def matches(self, environ: Mapping[str, str]) -> str | None:
-        """Return the variable or file that matched as a text, or None if the marker does not match."""
+        """Return the matching variable or file as a text, or None if the marker does not match this machine."""
         if self.env:
             value = environ.get(self.env)
             seen = value is not None and self.value in ("", value)
@@ -82,7 +82,7 @@ def _is_built_in_marker(marker: Marker, environ: Mapping[str, str]) -> bool:
 
 
 def duplicate_markers(name: str, tree: Node) -> Iterator[Problem]:
-    """Yield a problem for each marker in a user's system by which a machine is recognised as another system."""
+    """Yield a problem for each marker in a user's system that another system has and that selects that system."""
     others = sorted(available(SYSTEM).values(), key=lambda file: not file.is_built_in)
     before = [other for other in others if other.is_built_in or other.name < name]
     for marker, (_, node) in zip(markers(tree), children(tree, "recognise"), strict=True):
@@ -98,7 +98,6 @@ def duplicate_markers(name: str, tree: Node) -> Iterator[Problem]:
 
 
 def _markers_of(location: Location) -> list[Marker]:
-    """Return the markers in a file. A broken file has no markers, so that other systems can be recognised."""
     try:
         return list(markers(read(location.path, location.shown)))
     except (BadInput, AttributeError, TypeError):

@@ -26,18 +26,9 @@ KINDS = ("directive", "sbatch", "late", "variable", "command", "launch", "step",
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A matcher for the parts of a file. Exactly one of the fields in KINDS is set; the schema describes them.
+    """A matcher for the parts of a file. Exactly one of the fields in KINDS is set.
 
-    value, unlike: The text of the part must contain the first pattern and must not contain the second.
-    scope: `batch`, `step`, or an empty string for both.
-    raw: A pattern that must match the part as it is written in the file.
-    when: A condition on the facts of the launch or of the job.
-    exported, literal, background: Whether to match only such parts.
-    outside: The kinds of blocks that must not contain the part.
-    beside: Matchers that all must match somewhere in the file.
-    apart: Matchers of which none may match in the file.
-    detail, fix: Texts that replace those of the rule.
-    certain: False if the finding is only a hint.
+    kind, name: The name of that field, and its pattern.
     """
 
     directive: Pattern | None = None
@@ -73,10 +64,7 @@ class Look:
         object.__setattr__(self, "name", getattr(self, kind) or Pattern(""))
 
     def matches(self, name: str, text: str) -> bool:
-        """Return whether a part of this kind with this name and text matches.
-
-        For lines, the name is searched in the text.
-        """
+        """Return whether a part of this kind with this name and text matches."""
         match = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
         return (
             match is not None
@@ -95,22 +83,7 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
-    """One rule of `check`.
-
-    title: The heading of its page on the site, in the words of a search.
-    severity: One of LEVELS.
-    look: Matchers of which each match is a finding.
-    missing: Matchers of which at least one must match.
-    finder: The name of a search in Python, which runs in addition to `look` or instead of it.
-    for_: The kinds of files and runtimes to which the rule applies. If it is empty, the rule applies to all.
-    with_, without: Matchers that must match elsewhere in the file, and matchers that must not.
-    unsure: Matchers that make the finding a hint.
-    when: The condition under which the rule applies. If the facts are not known, the finding is a hint.
-    what, cost, fix, source: The texts for the user.
-    edit: A safe way to fix the finding.
-    secret: Whether the matched text is a secret, which is never printed.
-    once: Whether only the first finding in a file is printed.
-    """
+    """One rule of `check`, with its matchers and its texts for the user."""
 
     id: Key
     severity: str
@@ -148,9 +121,9 @@ class RuleFile:
 
 
 def load_rule_file(name: str) -> RuleFile:
-    """Return the rules of one file, by its name or path.
+    """Return the rules of one file, by its name or path. Raises BadInput with all problems.
 
-    Raises BadInput with all problems, including a rule id that another file also defines.
+    Ids that another file also defines are problems.
     """
     file = _load(locate(RULES, name))
     others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)

@@ -27,10 +27,7 @@ class Sign:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
-    """The lines that load an image or overlay, with placeholders, and the place where they belong.
-
-    note: A remark for the user. `venv/howto.py` lists the placeholders.
-    """
+    """The lines that load an image or overlay, and the place for them. `venv/howto.py` lists the placeholders."""
 
     where: str
     lines: Verbatim
@@ -39,7 +36,7 @@ class Use:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseUse:
-    """How to recognise the Python on PATH as the base of an overlay, and the command that loads it. See the schema."""
+    """How to recognise the Python on PATH as the base of an overlay, and the command that loads the base."""
 
     load: str
     below: str = ""
@@ -48,7 +45,7 @@ class BaseUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobUse:
-    """How a job uses a runtime; see the schema. If `scheduler` is empty, uenvtool writes no jobs for the runtime."""
+    """How a job uses a runtime. If `scheduler` is empty, uenvtool writes no jobs for the runtime."""
 
     scheduler: str = "slurm"
     launchers: tuple[str, ...] = ("srun", "torchrun", "none")
@@ -65,21 +62,7 @@ class JobUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Runtime:
-    """A runtime, as its file in `knowledge/runtimes/` describes it.
-
-    container: Whether software in this runtime runs inside a container.
-    signs: The signs that a shell is in this runtime.
-    in_script: The matchers that recognise the runtime in a batch script.
-    images: The kinds of images that can be recognised, by their signs.
-    base: How to recognise this runtime's Python on PATH as the base of an overlay.
-    libraries: VIEWS or SYSTEM.
-    forms: The kinds of files with variables that the runtime reads.
-    mount: The command that mounts a squashfs image.
-    paths: A pattern for the characters that paths must not contain.
-    sif: The program that builds the .sif files that the runtime runs.
-    limits: The limitations, as sentences.
-    common: Whether the runtime is also common at sites that no system describes.
-    """
+    """A runtime with everything that it inherits. libraries: VIEWS or SYSTEM."""
 
     name: str
     description: str

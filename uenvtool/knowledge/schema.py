@@ -27,7 +27,7 @@ _KINDS = {
     "boolean": "true or false",
     "null": "nothing",
 }
-_KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
+_TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
 
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -35,24 +35,22 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @cache
 def schema_text(name: str) -> str:
-    """Return a schema in the form that editors read."""
+    """Return the text of a JSON Schema."""
     return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
 
 
 def check_schema(tree: Node, name: str) -> None:
     """Check a tree against the schema of that name. Raises BadInput with all problems and their positions."""
-    found = (
-        problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree, name)
-    )
-    problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to include the first problems of the file
+    errors = _validator(name).iter_errors(tree.plain())
+    all_problems = (problem for error in errors for problem in _problems(error, tree, name))
+    problems = set(islice(all_problems, 5 * MAX_PROBLEMS))  # enough to include the first problems of the file
     if problems:
         in_order = sorted(problems, key=lambda problem: (problem.position or tree.position, problem.message))
         raise BadInput(in_order[:MAX_PROBLEMS])
 
 
-@cache
+@cache  # a command reads several files of one kind
 def _validator(name: str) -> Any:
-    """Return the validator of a schema. It is cached because a command reads several files of one kind."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -61,12 +59,9 @@ def _validator(name: str) -> Any:
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
-    """Check `pattern` as JSON Schema defines it.
-
-    `$` only matches the end of the text, not a final newline as in Python.
-    """
     from jsonschema import ValidationError
 
+    # in JSON Schema, `$` only matches the end of the text, not a final newline as in Python
     whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
     if isinstance(instance, str) and not re.search(whole, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
@@ -83,7 +78,6 @@ def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any)
 
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
-    """Yield the problems in an error of a schema. For `anyOf`, use only the branch for the type of the value."""
     node = tree.at(tuple(error.absolute_path))
     if error.validator in ("anyOf", "oneOf"):
         branch = _fitting_branch(error)
@@ -158,7 +152,7 @@ def _missing(error: Any) -> str:
 def _message(error: Any) -> str:
     value = error.instance
     if error.validator in ("type", "anyOf", "oneOf"):
-        return f"expected {_expected(error)}, got {_found(value)}"
+        return f"expected {_expected(error)}, got {_kind_of(value)}"
     if error.validator == "required":
         return f"{_missing(error)!r} is missing"
     if error.validator == "enum":
@@ -180,8 +174,8 @@ def _expected(error: Any) -> str:
     return " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds))
 
 
-def _found(value: Any) -> str:
-    kind = _KINDS[_KIND_OF[type(value)]]
+def _kind_of(value: Any) -> str:
+    kind = _KINDS[_TYPES[type(value)]]
     return kind if isinstance(value, dict | list) or value is None else f"{kind} ({_shortened(value)})"
 
 

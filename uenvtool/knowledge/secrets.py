@@ -24,10 +24,7 @@ class Form:
     unless: Pattern
 
     def places(self, line: str) -> Iterator[tuple[int, int]]:
-        """Yield the start and the end of each secret of this form in a line.
-
-        The secret is between the groups of the pattern.
-        """
+        """Yield the start and end of each secret in a line. A secret is between the groups of the pattern."""
         groups = self.pattern.compiled.groups
         for match in self.pattern.finditer(line):
             start = match.end(1) if groups else match.start()
@@ -45,9 +42,7 @@ def table() -> dict[str, Any]:
 
 
 def without_secrets(line: str, start: int = 0) -> str:
-    """Return a text in which each secret is replaced. Secrets are recognised by their form or their name.
-
-    Texts of more than MOST_CHARACTERS characters are cut.
+    """Return a text in which each secret is replaced. The text is cut after MOST_CHARACTERS characters.
 
     start: The index at which the returned part begins. The text before it can show that the part contains a secret.
     """

@@ -63,7 +63,6 @@ class Settings:
     systems: The systems for which these settings are valid.
     runtimes: The given runtime, or those of the system with the preferred one first.
     given: The facts that the user or the recipe provides.
-    venv: The virtual environment, if one is named.
     settings: All settings that can apply in the place, in order, with their undecided terms.
     known: All known facts.
     nodes: The facts of each possible node type.
@@ -106,10 +105,7 @@ class Settings:
 
     @property
     def by_hook(self) -> tuple[Setting, ...]:
-        """Return the settings that a hook applies in containers of the first runtime.
-
-        Nothing else needs to set them.
-        """
+        """Return the settings that a container hook applies in the first runtime, so that nothing else needs to."""
         held = holding(self.tuning.settings, self.facts_of_first())
         return tuple(setting for setting in held if self.tuning.set_by(setting) == THE_HOOK)
 
@@ -143,7 +139,7 @@ class Settings:
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The guards whose dangers exist in this place."""
+        """The guards against dangers that exist in this place."""
         return tuple(holding(self.tuning.guards, self.known))
 
 
@@ -158,9 +154,9 @@ def settings_for(
     workarounds: Sequence[str] = (),
     venv: str | None = None,
 ) -> Settings:
-    """Return the settings for names that a user gives. form: The kind of file that the runtime must read.
+    """Return the settings for names that a user gives. Raises BadInput if a name does not exist.
 
-    Raises BadInput if a name does not exist.
+    form: The kind of file that the runtime must read.
     """
     given: Facts = {}
     if not recipe:
@@ -191,9 +187,7 @@ def settings_of(
     venv: str | None = None,
     recipe: str = "",
 ) -> Settings:
-    """Return the settings of a system, or the common settings of several systems.
-
-    runtimes: The runtime in use, or all possible ones.
+    """Return the settings that systems have in common. runtimes: The runtime in use, or all possible ones.
 
     Raises BadInput if a name is unknown or if settings contradict each other.
     """
@@ -232,10 +226,7 @@ def settings_of(
 
 
 def hook_sentence(settings: Sequence[Setting]) -> str:
-    """Return a sentence about the settings of a hook, or an empty string if there are none.
-
-    settings: The settings from `Settings.by_hook`.
-    """
+    """Return a sentence about the settings from `Settings.by_hook`, or an empty string if there are none."""
     values = " ".join(f"{setting.name}={setting.value}" for setting in settings)
     needs = "".join(f"; {setting.name} needs {setting.needs.hint}" for setting in settings if setting.needs)
     return (
@@ -246,7 +237,7 @@ def hook_sentence(settings: Sequence[Setting]) -> str:
 
 
 def hook_facts(system: System, runtime: str, netstack: str = "") -> Facts:
-    """Return the fact about the hook of a system: the kind of image that sets the same variables as the hook.
+    """Return the fact `hook` of a system: the kind of image that sets the same variables as its container hook.
 
     netstack: The source of the network stack in an EDF. Sites document their hook only for its default source.
     """
@@ -294,28 +285,18 @@ def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, 
         if external.when.holds(facts)
     }
     named = {fact: software.package for fact, software in SOFTWARE.items()}
-    if lock is not None and all(
-        _is_met(requested[name], lock.get(name)) for name in named.values() if name in requested
-    ):
-        return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
-    return {
-        **own_mpi,
-        **{fact: _version(requested[name]) if name in requested else None for fact, name in named.items()},
-    }
+    requests = [(name, requested[name]) for name in named.values() if name in requested]
+    if lock is None or not all(_is_met(constraint, lock.get(name, ())) for name, constraint in requests):
+        lock = {name: [str(constraint.lowest or "") if constraint else ""] for name, constraint in requests}
+    return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
 
 
-def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:
-    return bool(locked) and (constraint is None or any(constraint.contains(Version(text)) for text in locked or ()))
-
-
-def _version(constraint: Versions | None) -> str:
-    return str(constraint.lowest) if constraint and constraint.lowest else ""
+def _is_met(constraint: Versions | None, locked: Sequence[str]) -> bool:
+    return any(constraint is None or constraint.contains(Version(text)) for text in locked)
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:
-    """Return the named runtime, or those of the system.
-
-    With a form, return only the first runtime that reads this form.
+    """Return the named runtime or all runtimes of a system. With a form, return only the first that reads it.
 
     Raises BadInput if the system does not have the runtime, or if no runtime reads the form.
     """
@@ -344,10 +325,7 @@ _NUMBERS = re.compile(r"[0-9]{1,9}([.-][0-9]{1,9})*\Z")
 
 
 def known_facts(pairs: Mapping[str, str]) -> Facts:
-    """Return the facts that a user gives, after checks.
-
-    Raises BadInput if no condition uses a fact, or if a fact cannot have the given value.
-    """
+    """Return the facts that a user gives. Raises BadInput if a fact is unknown or cannot have the given value."""
     problems = [unknown("fact", name, FACTS) for name in pairs if name not in FACTS]
     for name, value in pairs.items():
         if name in SOFTWARE and not _NUMBERS.match(value):
@@ -375,11 +353,7 @@ def _is_shown(term: Term) -> bool:
 
 
 def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
-    """Return whether a script can evaluate a term when it is sourced, or may omit it.
-
-    An image that can be recognised sets its variables itself. Scripts therefore omit the settings for such images.
-    """
-    if term.fact == "image":
+    if term.fact == "image":  # an image that can be recognised sets its variables itself
         return term.operator == "!="
     if term.fact == "runtime" and term.operator in ("in", "=="):
         return bool(set(term.values) & set(runtimes))
@@ -387,10 +361,7 @@ def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
 
 
 def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
-    """Return a term about the runtime with only the possible runtimes.
-
-    If it allows all of them, it only tests presence.
-    """
+    """Return a term about the runtime with only the possible runtimes. If it allows all, it only tests presence."""
     if term.fact != "runtime" or term.operator != "in":
         return term
     values = tuple(name for name in runtimes if name in term.values)
@@ -400,13 +371,11 @@ def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
 
 
 def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
-    """Return the facts that are always absent with these runtimes."""
-    absent: dict[str, None] = {}
-    if not any(runtime.container for runtime in runtimes):
-        absent["container"] = None
-    if not any(runtime.images for runtime in runtimes):
-        absent["image"] = None
-    return absent
+    possible = {
+        "container": any(runtime.container for runtime in runtimes),
+        "image": any(runtime.images for runtime in runtimes),
+    }
+    return {fact: None for fact, is_possible in possible.items() if not is_possible}
 
 
 def _nodes(systems: Sequence[System], uarch: str | None) -> tuple[Facts, ...]:
@@ -421,10 +390,7 @@ def _shared(nodes: Sequence[Facts]) -> dict[str, str | None]:
 
 
 def chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:
-    """Return the workarounds of those names.
-
-    Raises BadInput if one is unknown or if two set a variable to different values.
-    """
+    """Return the named workarounds. Raises BadInput if one is unknown or if two set a variable to different values."""
     requested = list(dict.fromkeys(names))
     require_known("workaround", requested, tuning.workarounds, listed_by=f"uenvtool list {WORKAROUNDS}")
     problems: list[Problem] = []

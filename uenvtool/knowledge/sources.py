@@ -20,15 +20,7 @@ SOURCES = "sources"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of tuning values. date: YYYY, YYYY-MM or YYYY-MM-DD. url: The address, if the source is public.
-
-    site: The system that the source is about, if other systems are compared with it.
-    files: Paths in a GitHub repository, or addresses.
-    ref: The tag or commit of the repository, or an empty string for the newest commit.
-    words: Maps a variable to the text that states its value, for files without its literal name and value.
-    beside: Variables that the files set but uenvtool does not.
-    view_of: The prefix of the labels of the published uenvs whose view sets these values.
-    """
+    """A source of tuning values. date: YYYY, YYYY-MM or YYYY-MM-DD. site: The system that the source is about."""
 
     name: Key
     title: str

@@ -86,14 +86,11 @@ class Spec:
 
     @property
     def dependencies(self) -> str:
-        """The part about dependencies."""
+        """The `%` and `^` parts of the spec as one text."""
         return " ".join(edge.text for edge in self.edges)
 
     def over(self, below: Spec) -> Spec:
-        """Return this spec merged with an inherited spec of the same package.
-
-        The version, variants and dependencies of this spec replace those of the inherited spec.
-        """
+        """Return this spec merged with an inherited spec of the same package. Parts of this spec take precedence."""
         spec = Spec(
             text="",
             package=self.package or below.package,
@@ -126,7 +123,6 @@ def parse_spec(text: str) -> Spec:
 
 
 def _parts(text: str) -> Iterator[re.Match[str]]:
-    """Yield the parts of a spec. The last group of each match is the kind of the part."""
     index = 0
     while index < len(text):
         part = _PART.match(text, index)

@@ -22,7 +22,7 @@ class SpecLine:
     remark: str = ""
 
     def lines(self) -> list[str]:
-        """Return the lines of the list entry."""
+        """Return the YAML lines of a list entry."""
         return [
             *(line for text in self.above for line in comment(text)),
             *with_comment(f"- {scalar(self.text)}", self.remark),
@@ -60,10 +60,9 @@ def modern(spec: str) -> str:
 
 
 def grouped_lines(named: Mapping[str, Sequence[SpecLine]], *, is_one: bool) -> Iterator[str]:
-    """Yield the groups of root specs.
+    """Yield the groups of root specs. If `is_one`, the environment has one version of each package.
 
-    is_one: Whether there is only one version of each package. If so, lines of one package are joined. Otherwise they
-        are put into separate groups.
+    Lines of one package are then joined. Otherwise they are put into separate groups.
     """
     groups: dict[str, dict[str, SpecLine]] = {}
     for name, items in named.items():
@@ -88,7 +87,6 @@ def grouped_lines(named: Mapping[str, Sequence[SpecLine]], *, is_one: bool) -> I
 
 
 def _joined(line: SpecLine, other: SpecLine) -> SpecLine | None:
-    """Return two lines of one package as one line, as Spack would merge them, or None if they contradict each other."""
     first, second = parse_spec(line.text), parse_spec(other.text)
     if any(first.words[name] != second.words[name] for name in first.words.keys() & second.words.keys()):
         return None

@@ -9,10 +9,9 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Pool
+from uenvtool.knowledge.jobs import Jobs, Partition, Pool, minutes
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.partition import Partition, minutes
 from uenvtool.knowledge.recognise import Marker
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
@@ -35,10 +34,7 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
-    """The value of a launcher's option that binds each rank to the cores that are close to its GPU.
-
-    gpus: Whether each rank sees only its own GPU, which Slurm selects (--gpu-bind).
-    """
+    """The value of a launcher's option that binds each rank to the cores that are close to its GPU."""
 
     value: str = ""
     gpus: str = ""
@@ -48,13 +44,7 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeType:
-    """One type of node.
-
-    target, os: The CPU target and the operating system, as Spack names them.
-    cores: CPU cores per node.
-    memory: GB per node.
-    binding: The CPU binding of each launcher.
-    """
+    """One type of node. memory: GB per node."""
 
     uarch: Key
     target: str
@@ -81,7 +71,7 @@ class NodeType:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class External:
-    """An installed package that the system provides. compilers: From language (c, cxx, fortran) to path."""
+    """An installed package that the system provides. compilers: The path of each compiler, by language."""
 
     spec: Spec
     prefix: str
@@ -94,11 +84,7 @@ class External:
 class SystemPackage:
     """The system's requirements for one package.
 
-    buildable: False if only the externals can be used.
-    require: Constraints that the package must meet.
-    prefer: Preferred versions, the best first. They are used unless something conflicts.
-    prefer_strongly: Constraints that the package must meet if that is possible.
-    variants: The variants of the fabric. They are used if the package has them and nothing conflicts.
+    variants: The fabric's variants, which are used if the package has them and nothing conflicts.
     """
 
     name: Key
@@ -135,10 +121,7 @@ class SystemPackage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
-    """An MPI that a system offers. versions: The offered versions, the preferred first.
-
-    Without versions, any can be used.
-    """
+    """An MPI that a system offers. versions: The preferred version first. If it is empty, any version can be used."""
 
     shorthand: ClassVar[str] = "package"
     package: str
@@ -150,7 +133,7 @@ class Mpi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bandwidth:
-    """A bus bandwidth in GB/s that was measured on the system, for a message size in bytes on a number of nodes."""
+    """A measured bus bandwidth in GB/s, for a message size in bytes on a number of nodes."""
 
     test: str
     nodes: int
@@ -162,11 +145,7 @@ class Bandwidth:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scheduler:
-    """The scheduler that starts jobs.
-
-    exclusive: Whether a node runs only one job at a time even without --exclusive.
-    defaults: The default options of a job.
-    """
+    """The scheduler that starts jobs."""
 
     name: Literal["slurm", "kubernetes", "none", ""] = ""
     exclusive: bool = False
@@ -175,10 +154,7 @@ class Scheduler:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
-    """A git repository at a tag, commit or branch.
-
-    paths: The directories of package repositories in it, if the repository does not list them itself.
-    """
+    """A git repository at a tag, commit or branch."""
 
     url: str
     tag: str | None = None
@@ -188,19 +164,13 @@ class GitPin:
 
     @property
     def revision(self) -> str:
-        """Return the tag, or else the commit, or else the branch."""
+        """Return the tag, the commit or the branch, or HEAD if the pin has none of them."""
         return self.tag or self.commit or self.branch or "HEAD"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class System:
-    """A system with everything that it inherits.
-
-    mpi: The MPIs that the system offers, the preferred first.
-    libraries: Directories in which the system's NCCL can be installed, in addition to the usual ones.
-    notes: Remarks for users of the system.
-    bandwidth: Measured bandwidths of the network.
-    """
+    """A system with everything that it inherits. mpi: The offered MPIs, the preferred one first."""
 
     name: str
     description: str
@@ -223,10 +193,7 @@ class System:
     tree: Node = field(compare=False, repr=False)
 
     def partition(self, name: str) -> Partition | None:
-        """Return the limits of a partition, or None if the file does not describe it.
-
-        An empty name means the default partition.
-        """
+        """Return the limits of a partition, or None if they are not known. An empty name is the default partition."""
         known = self.jobs.partitions
         usual = next((partition.name for partition in known.values() if partition.default), "")
         return known.get(name or self.scheduler.defaults.get("partition", usual))
@@ -251,11 +218,9 @@ class System:
 
 
 def load_system(name: str, unwritten: bytes | None = None) -> System:
-    """Return the system of that name or path with everything that it inherits.
+    """Return the system of that name or path with everything that it inherits. Raises BadInput with all problems.
 
     unwritten: The content to use instead of the file, which need not exist yet.
-
-    Raises BadInput with all problems and their positions.
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     one_or_more: type = tuple[Mpi, ...]

@@ -51,11 +51,8 @@ class Setting:
     """The value of one variable under one condition.
 
     value: The value, or None if it is computed or if the variable is removed.
-    from_: The input from which the value is computed.
-    otherwise: The value if the input is not available.
-    unseen: The facts of the condition whose terms count as true if the fact cannot be determined.
-    workaround: The name of the workaround that contains this setting, if any.
-    together: The name of the set that contains this setting, if any. All settings of a set are applied, or none.
+    workaround, together: The name of the workaround or of the set that contains this setting, if any. All settings of a
+        set are applied, or none.
     """
 
     name: Key
@@ -80,7 +77,7 @@ class Setting:
 
     @property
     def is_choice(self) -> bool:
-        """Return whether the user's own value takes precedence."""
+        """Return whether the user's value takes precedence over the setting."""
         return self.policy == DEFAULT
 
     @property
@@ -103,11 +100,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TunedVariable:
-    """A variable with its type, the value in each source, and its settings.
-
-    about: A description of the variable, if no setting describes it.
-    remarks: The remarks of sources in addition to values.
-    """
+    """A variable with its type, its value in each source, and its settings."""
 
     name: Key
     type: Literal["text", "integer", "flag"]
@@ -140,12 +133,7 @@ class Workaround:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WayOut:
-    """Values that prevent a danger.
-
-    set: The values to set.
-    or_: Patterns for whole values that also prevent the danger.
-    unless: Patterns that, if found in the value of a variable, make the other values ineffective.
-    """
+    """Values of variables that together prevent a danger."""
 
     set: Mapping[str, str]
     or_: Mapping[str, Pattern] = field(default_factory=dict)
@@ -167,11 +155,7 @@ class WayOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
-    """A danger under a condition, and the ways to prevent it. One way is enough, and the tuning uses the first one.
-
-    unseen: The facts of the condition whose terms count as true if the fact cannot be determined.
-    signs: The pattern that shows that a file is for such a place, if its system is not known.
-    """
+    """A danger under a condition, and the ways to prevent it. One way is enough, and the tuning uses the first one."""
 
     name: Key
     danger: str
@@ -184,17 +168,17 @@ class Guard:
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
-        """Return the way that an environment uses, or None if the danger is not prevented."""
+        """Return the first way that the variables of an environment contain, or None if nothing prevents the danger."""
         return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
     def variables(self) -> frozenset[str]:
-        """Return the variables of all ways."""
+        """Return the variables that the ways set."""
         return frozenset(name for way in self.one_of for name in way.set)
 
     @property
     def choice(self) -> str:
-        """Return the ways as a text."""
+        """Return the ways as a text for the user."""
         return ", or ".join(map(str, self.one_of))
 
 
@@ -237,10 +221,7 @@ class Tuning:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return all settings except those of workarounds, in the order of the files.
-
-        The settings of sets come last.
-        """
+        """Return all settings except those of workarounds, in the order of the files. Settings of sets come last."""
         of_sets = [setting for tuning_set in self.sets.values() for setting in tuning_set.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
@@ -289,7 +270,7 @@ def read_tuning(names: Iterable[str]) -> Tuning:
 
 
 def described_elsewhere(tuning: Tuning) -> Iterator[TunedVariable]:
-    """Yield the variables that other files than those of a tuning describe."""
+    """Yield the variables that only files outside this tuning describe."""
     names = {SOURCES, *(location.name for location in tuning.chain)}
     for name, location in available(TUNING).items():
         if name not in names:
@@ -310,10 +291,7 @@ def _as_one(parts: Sequence[Tuning]) -> Tuning:
 
 
 def load_all() -> Tuning:
-    """Return the content of all tuning files.
-
-    They can contradict each other, for example if a user's file copies another one.
-    """
+    """Return the content of all tuning files, which may contradict each other."""
     return _as_one([_load(location) for name, location in usable_files(TUNING).items() if name != SOURCES])
 
 
@@ -416,10 +394,6 @@ def _unseen(node: Node, when: Condition) -> frozenset[str]:
 
 
 def _condition(binder: Binder, node: Node) -> Condition:
-    """Return the condition of a setting.
-
-    Unknown facts, and versions that scripts cannot compare, are recorded as problems.
-    """
     child = node.get("when")
     if child is None:
         return ALWAYS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _PARTS = re.compile(r"([0-9]+)|([A-Za-z]+)")
 _GROWING = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
@@ -20,33 +20,22 @@ Component = tuple[int, int, str]
 Key = tuple[tuple[Component, ...], tuple[int, ...]]
 
 
-@functools.total_ordering
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Version:
-    """One version, such as `2.26.2-1`."""
+    """One version, such as `2.26.2-1`.
 
-    text: str
+    key: Words sort below numbers, branches (`develop`) above all numbers, and a pre-release (`1.2-rc1`) below its
+        release.
+    """
+
+    text: str = field(compare=False)
+    key: Key = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", _key(self.text))
 
     def __str__(self) -> str:
         return self.text
-
-    @property
-    def key(self) -> Key:
-        """Return the sort key.
-
-        Words sort below numbers, and branches (`develop`) above all numbers. A pre-release (`1.2-rc1`) sorts below its
-        release.
-        """
-        return _key(self.text)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Version) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __lt__(self, other: Version) -> bool:
-        return self.key < other.key
 
     def starts_with(self, other: Version) -> bool:
         """Return whether this is `other` or one of its sub-versions. For example, 2.6.1 starts with 2.6."""
@@ -56,10 +45,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The versions from `low` to `high`, both with all their sub-versions.
-
-    None means no bound. `exact` means only `low`.
-    """
+    """The versions from `low` to `high` with all their sub-versions, or only `low` if `exact`. None means no bound."""
 
     low: Version | None
     high: Version | None

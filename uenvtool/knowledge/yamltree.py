@@ -29,7 +29,7 @@ _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None,
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of a YAML file with its position: a mapping, a list, or a scalar.
+    """A mapping, list or scalar of a YAML file with its position.
 
     value: A dict from name to Node, a list of Node, or a str, int, bool or None.
     key: The position of the name, for a value in a mapping.
@@ -98,9 +98,9 @@ def parse(data: bytes, shown: str) -> Node:
 
 
 def content(path: Path, shown: str) -> bytes:
-    """Return the bytes of a regular file, at most one more than MAX_BYTES.
+    """Return the bytes of a regular file, at most one more than MAX_BYTES. Raises BadInput if they cannot be read.
 
-    Raises BadInput if the file cannot be read. A pipe or device, which may never end, is rejected without reading it.
+    A pipe or device, which may never end, is rejected without reading it.
     """
     try:
         with opened(path, shown) as stream:
@@ -112,10 +112,7 @@ def content(path: Path, shown: str) -> bytes:
 
 
 def decoded(data: bytes, shown: str) -> str:
-    """Return the bytes as text.
-
-    Raises BadInput if there are too many, or if they are not UTF-8 without a byte order mark.
-    """
+    """Return bytes as text. Raises BadInput if they are too many, not UTF-8, or begin with a byte order mark."""
     if len(data) > MAX_BYTES:
         raise BadInput(
             f"the file is larger than {MAX_BYTES // 1_000_000} MB",
@@ -164,10 +161,9 @@ def _syntax_error(error: Any, shown: str) -> BadInput:
 
 
 class _Builder:
-    """Builds nodes from the events of PyYAML's parser.
+    """Builds nodes from the events of PyYAML's parser and rejects anchors, aliases and tags.
 
-    PyYAML's composer recurses in C as deep as the text is nested, which can crash the process. The events also allow
-    anchors, aliases and tags to be rejected before a value is built from them.
+    PyYAML's composer recurses in C as deep as the text is nested, which can crash the process.
     """
 
     def __init__(self, loader: Any, shown: str) -> None:
@@ -234,7 +230,6 @@ class _Builder:
 
 
 def _scalar(event: Any) -> Any:
-    """Return the value of a scalar. Only plain scalars that mean the same to every YAML reader are typed."""
     text: str = event.value
     if event.style:  # quoted or a block: text, whatever it looks like
         return text
