@@ -1,4 +1,4 @@
-"""Shows the base, packages, size and settings of a packed or unpacked overlay."""
+"""Shows the base, packages, size and settings of a packed or unpacked overlay, and compares both forms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +68,13 @@ def described(path: Path) -> dict[str, Any]:
 
 def _of_image(path: Path) -> dict[str, Any]:
     data, overlay = image_data(path), overlay_of(path.absolute())
-    requests = data.get("requests", ())
-    requirements = [recorded_requirement(request["text"], request["origin"], str(path)) for request in requests]
+    requests = (recorded_requirement(each["text"], each["origin"], str(path)) for each in data.get("requests", ()))
     base = data["base"] or howto.surroundings(os.environ)
-    uses = howto.lines(path, data["name"] or "", data["mount"] or "", base)
     return {
         **data,
-        "notes": editable_notes(requirements),
+        "notes": editable_notes(requests),
         "overlay": {"path": str(overlay), "newer": is_older(path, overlay)} if overlay else None,
-        "use": [asdict(use) for use in uses],
+        "use": [*howto.uses(path, data["name"] or "", data["mount"] or "", base)],
     }
 
 
@@ -156,9 +153,8 @@ def _json(text: str, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"{path}: image metadata is unreadable: {error}", hint="the image is damaged: pack it again"
-        ) from error
+        message = f"{path}: image metadata is unreadable: {error}"
+        raise BadInput(message, hint="the image is damaged: pack it again") from error
     return data if isinstance(data, dict) else {}
 
 
