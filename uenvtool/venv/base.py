@@ -179,10 +179,7 @@ def installed(site: Path) -> dict[str, Distribution]:
 
 
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:
-    """Return the data that probe.py prints in a Python, or None if it prints none, and the completed process.
-
-    arguments: the arguments of probe.py. Raises ToolFailed if the Python cannot be started.
-    """
+    """Return the data that probe.py prints, or None, and its process. Raises ToolFailed if the Python cannot start."""
     env = {**env, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     completed = processes.run([python, script_path("probe.py"), *arguments], env=env)
     return marked(completed), completed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,7 +78,7 @@ def satisfies(specifier: SpecifierSet, version: str) -> bool:
 
 
 def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
-    """Return whether a vendor's build satisfies a requirement only because it counts as its release."""
+    """Return whether a version satisfies a requirement only because a vendor's build counts as its release."""
     return is_version(version) and not specifier.contains(version, prereleases=True) and satisfies(specifier, version)
 
 
@@ -98,7 +98,7 @@ def marker_environment(base: Base) -> dict[str, str]:
 
 
 def requirements(distribution: Distribution, environment: dict[str, str] | None) -> Iterator[Requirement]:
-    """Yield the requirements of a distribution whose markers hold with these marker values, or all of them for None."""
+    """Yield the requirements of a distribution whose markers hold; without an environment, yield all requirements."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in distribution.requires:
@@ -121,7 +121,7 @@ class Protection:
     pattern: str
     cost: str
     refuse_missing: bool
-    harmless: tuple[str, ...] = ()
+    harmless: Sequence[str] = ()
 
     def covers(self, name: str) -> bool:
         """Return whether the rule applies to a normalized name."""
@@ -136,15 +136,7 @@ def rules() -> tuple[Protection, ...]:
     import yaml
 
     data = yaml.load(DATA.read_bytes(), Loader=yaml.CSafeLoader)
-    return tuple(
-        Protection(
-            pattern=rule["name"],
-            cost=" ".join(rule["cost"].split()),
-            refuse_missing=rule["missing"] == "refuse",
-            harmless=tuple(rule.get("except", ())),
-        )
-        for rule in data["protected"]
-    )
+    return tuple(Protection(**rule) for rule in data["protected"])
 
 
 def protected(name: str) -> Protection | None:
@@ -153,16 +145,11 @@ def protected(name: str) -> Protection | None:
 
 
 def _conflict(
-    requirer: Distribution | UserRequirement,
-    requirement: str,
-    name: str,
-    present: Distribution | None,
-    *,
-    in_base: bool,
+    requirer: Distribution | UserRequirement, needed: str, name: str, present: Distribution | None, *, in_base: bool
 ) -> Problem:
     who = requirer.origin if isinstance(requirer, UserRequirement) else f"{requirer.name} {requirer.version}"
     position = requirer.position if isinstance(requirer, UserRequirement) else None
-    needs = f"{who} {'require' if who == COMMAND_LINE else 'requires'} {requirement}"
+    needs = f"{who} {'require' if who == COMMAND_LINE else 'requires'} {needed}"
     if present is None:
         return Problem(f"{needs}, which is not installed", position)
     owner = "the base has" if in_base else "the overlay would have"

@@ -53,7 +53,10 @@ def _compiled_modules(distribution: Distribution) -> Iterator[str]:
 
 
 def numpy_problems(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> list[Problem]:
-    """Return a problem for each new package, and with a new numpy also of the base, that needs numpy 1 but gets 2."""
+    """Return a problem for each package that is built for numpy 1 if the environment has numpy 2.
+
+    The base's packages are checked only if numpy is new.
+    """
     base_numpy = base.get("numpy")
     numpy = new.get("numpy") or base_numpy
     if numpy is None or _major(numpy.version) < 2:

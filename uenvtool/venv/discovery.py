@@ -28,6 +28,7 @@ PYTHONS = ("python3", "python")
 LABEL = "UENVTOOL_UENV"
 """The variable that `--uenv IMAGE` sets for the command that it starts inside the uenv."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
+"""The path of an image in a repository of the uenv client (observed with uenv 9.2)."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 OPTIONS = ("--uenv", "--view")
 """The options that start the command again inside a uenv; the command inside does not get them."""
@@ -78,10 +79,9 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
-    """Return the Python on PATH as a bare interpreter, ignoring the loaded base.
+    """Return the first Python on PATH that is not in uenvtool's environment or an active one, as a bare interpreter.
 
-    The Python of uenvtool's own environment and of an active environment are skipped. Raises BadInput if no Python is
-    found.
+    Raises BadInput if no Python is found.
     """
     active = environ.get("VIRTUAL_ENV", "")
     if in_container(environ) and any(Path(active).glob("lib/python3*/site-packages/torch-*.dist-info")):
@@ -100,7 +100,7 @@ def plain_python(environ: Mapping[str, str]) -> FoundBase:
 
 
 def loading_command(base: Mapping[str, Any], mounted: str) -> list[str]:
-    """Return the arguments before a command that load its base, or an empty list if the record does not name its image.
+    """Return the arguments that start a command on a base, or an empty list if the record does not name the image.
 
     The uenv client loads a uenv, and Apptainer starts a container. base: the base in an overlay's record. mounted: the
     overlay's directory, which Apptainer must mount.
@@ -114,7 +114,7 @@ def loading_command(base: Mapping[str, Any], mounted: str) -> list[str]:
 
 
 def is_loaded(base: Mapping[str, Any]) -> str:
-    """Return a bash test that succeeds if the base is loaded or cannot be loaded, as a uenv inside another uenv."""
+    """Return a bash test that succeeds if the base is loaded or cannot be loaded: a uenv inside another uenv."""
     uenv = base.get("kind") == UENV
     return "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]]" if uenv else "! command -v apptainer >/dev/null"
 
@@ -175,10 +175,7 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
 
 
 def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
-
-    A repository stores an image as images/SHA256/store.squashfs (observed with uenv 9.2).
-    """
+    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it."""
     digest = _STORED.search(image)
     client = shutil.which("uenv", path=environ.get("PATH"))
     if digest is None or client is None:

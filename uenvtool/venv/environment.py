@@ -54,8 +54,7 @@ class Environment:
 def read_environment(path: Path) -> Environment:
     """Return the environment in a directory or an image.
 
-    Raises BadInput if neither an overlay nor another virtual environment is there, and ToolMissing if the programs that
-    read images are not installed.
+    Raises BadInput if the path is not a virtual environment, and ToolMissing without a program that reads images.
     """
     is_packed = not path.is_dir()
     text, names = _config_of_other(path)

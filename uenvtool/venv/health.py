@@ -72,7 +72,7 @@ class PythonHere:
 def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[PythonHere | None, str]:
     """Return the Python of a shell, or None if PATH has none or it does not start, and its output on stderr.
 
-    The Python is started once and imports no package. read_libraries: also read the compiled modules, for seconds.
+    The Python is started once and imports no package. read_libraries: also read compiled modules, which takes seconds.
     """
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:

@@ -106,10 +106,7 @@ def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def image_data(path: Path) -> dict[str, Any]:
-    """Return the metadata and the record of a packed overlay, as data for --json.
-
-    Raises BadInput if uenvtool did not pack the image.
-    """
+    """Return an image's metadata and record as data for --json. Raises BadInput if uenvtool did not pack the image."""
     texts = read_texts(path, [ENV, PACKED, RECORD_IN_IMAGE])
     if PACKED not in texts:
         raise BadInput(f"{path} is not an image that uenvtool packed", hint="list its files with `unsquashfs -l`")
@@ -117,7 +114,7 @@ def image_data(path: Path) -> dict[str, Any]:
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
     mount = str(env.get("mount", ""))
     if mount:
-        _require_usable(mount, Position(f"{path}:{ENV}"))
+        require_mountable(mount, Position(f"{path}:{ENV}"), _FOREIGN)
     record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
     base = record.base if record else {}
     for name in ("image", "view"):
@@ -132,13 +129,6 @@ def image_data(path: Path) -> dict[str, Any]:
         "mount": mount or None,
         "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,
     }
-
-
-def _require_usable(mount: str, position: Position) -> None:
-    try:
-        require_mountable(mount)
-    except BadInput as error:
-        raise BadInput(error.problems[0].message, position, _FOREIGN) from error
 
 
 def _require_line(text: str, what: str, position: Position) -> None:
@@ -191,11 +181,11 @@ def repack_command(overlay: Path, image: Path) -> str:
     return shlex.join(arguments if image == default_image(overlay) else [*arguments, shown_path(image)])
 
 
-def require_mountable(mount: str) -> None:
+def require_mountable(mount: str, position: Position | None = None, hint: str = "") -> None:
     """Raise BadInput if a path cannot be a mount point: runtimes interpret spaces and the characters : , $ { }."""
     if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
-        hint = "use an absolute path of letters, digits and . + @ % _ - that exists on the nodes, such as /user-tools"
-        raise BadInput(f"{mount!r} is not a valid mount point", hint=hint)
+        advice = "use an absolute path of letters, digits and . + @ % _ - that exists on the nodes, such as /user-tools"
+        raise BadInput(f"{mount!r} is not a valid mount point", position, hint or advice)
 
 
 def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:

@@ -14,7 +14,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
 from uenvtool.venv import overlay, pylock
-from uenvtool.venv.base import Distribution, installed, listing, site_packages
+from uenvtool.venv.base import installed, listing, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.discovery import RECORD_FOLDER
@@ -27,8 +27,7 @@ from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requiremen
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.settings import ALL
-from uenvtool.venv.unbuilt import UNKNOWN, Unbuilt
-from uenvtool.venv.uv import Uv, find_uv
+from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
 
 FOUND_BASE_FIELDS = ("kind", "name", "load", "image", "view", "in_container", "root")
 RESERVED = (RECORD_FOLDER, "meta")
@@ -153,7 +152,8 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     # If the old overlay will be removed, hard links replace copies.
     compiled = _reuse_files(target, directory, reused_files, base.version, linked=not plan.keeps_old)
     new = installed(site)
-    _refuse_misfits(todo, new)
+    problems = conflicts(base, new, plan.requested) or numpy_problems(base.packages, new)
+    AnswerIsNo.raise_any(dict.fromkeys(problems or torch_problems(base.packages, new, plan.override_names)))
     rows = outcome(base, new, plan.requested, plan.override_names)
     overlay.add_base_commands(directory, base)
     if plan.request.image is None:  # packing compiles the image's bytecode itself
@@ -238,10 +238,3 @@ def _refuse_overwritten(directory: Path, original: Mapping[Path, bytes]) -> None
     if violations:
         hint = "do not install that package, and report it to its author or index; nothing was changed"
         raise ToolFailed(f"a package {violations[0]}, which belongs to the overlay itself", hint=hint)
-
-
-def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution]) -> None:
-    plan, packages = todo.plan, todo.plan.base.packages
-    problems = conflicts(plan.base, new, plan.requested) or numpy_problems(packages, new)
-    problems = problems or torch_problems(packages, new, plan.override_names)
-    AnswerIsNo.raise_any(dict.fromkeys(problems))

@@ -24,7 +24,6 @@ from uenvtool.venv.info import described
 
 MAX_BYTES = 1_000_000
 OURS = "uenvtool"
-LAUNCHER = "ipykernel_launcher"
 ACTIVATED = 'source "$0/bin/activate" && exec "$@"'
 
 
@@ -60,9 +59,10 @@ def _loader_of_image(path: Path, data: Mapping[str, Any]) -> list[str]:
         uses = howto.uses(image, data["name"] or "", data["mount"] or "", base)
         line = next((use["text"] for use in uses if use["runtime"] == "apptainer"), "")
         return shlex.split(line)[:-2]  # its last two arguments are the command
-    images = [base["image"], str(image)] if base.get("kind") == UENV and base.get("image") else [str(image)]
-    views = [base["view"], f"{data['name']}:{howto.VIEW}"] if len(images) > 1 else [f"{data['name']}:{howto.VIEW}"]
-    return ["uenv", "run", ",".join(images), f"--view={','.join(views)}", "--"]
+    images, views = str(image), f"{data['name']}:{howto.VIEW}"
+    if base.get("kind") == UENV and base.get("image"):
+        images, views = f"{base['image']},{images}", f"{base['view']},{views}"
+    return ["uenv", "run", images, f"--view={views}", "--"]
 
 
 def run_in_overlay(path: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
@@ -105,7 +105,7 @@ def add_kernel(path: Path, name: str | None, environ: Mapping[str, str]) -> Resu
         hint = install if lacks_ipykernel else "check that the overlay's base can be loaded on this machine"
         raise ToolFailed(f"{path} cannot start a kernel: {completed.reason}", hint=hint)
     kernel = {
-        "argv": _arguments(path, ["python", "-m", LAUNCHER, "-f", "{connection_file}"], from_anywhere=True),
+        "argv": _arguments(path, ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], from_anywhere=True),
         "display_name": name,
         "language": "python",
         "interrupt_mode": "message",  # the program that loads the base may not forward signals

@@ -12,7 +12,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.core.result import Progress, Result, Step, Table, silent
+from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import canonical, size_text
 from uenvtool.image.programs import find_programs
@@ -32,7 +32,6 @@ from uenvtool.venv.plan import OverlayPlan, planned, refuse_invalid
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
-from uenvtool.venv.unbuilt import unbuilt, without_sources
 from uenvtool.venv.uv import Uv, find_uv
 
 
@@ -68,12 +67,7 @@ class _Made:
         }
 
 
-def make(
-    request: VenvRequest,
-    environ: Mapping[str, str],
-    progress: Progress = silent,
-    warn: Callable[[str], None] = lambda _text: None,
-) -> Result:
+def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> Result:
     """Make the overlay, and pack it if the request has --squash. After an error, old overlay and image are unchanged.
 
     warn: prints the warnings that are known before the work. Raises BadInput if uenvtool must not write the path or if
@@ -145,8 +139,7 @@ def _build(made: _Made, plan: OverlayPlan, scratch: Path, work: Path | None, on_
     new = (work or scratch) / "new"
     uv = Uv(program=find_uv(), settings=plan.settings, work=scratch)
     if plan.request.dry_run:
-        dry = unbuilt(plan.requested, plan.settings)
-        uv = replace(uv, settings=without_sources(plan.settings), unbuilt=dry)
+        uv = uv.building_nothing(plan.requested)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
@@ -217,7 +210,8 @@ def _publish(made: _Made, plan: OverlayPlan, new: Path, on_step: Step) -> None:
         if packed_into is not None:
             files.fill(new, image_note(target, packed_into))
         if plan.keeps_old and os.path.lexists(target):
-            made.previous = _previous_name(target)
+            paths = map(target.with_name, previous_names(target.name))
+            made.previous = next(path for path in paths if not os.path.lexists(path) or is_own(path))
         files.publish([files.Replacement(new=new, target=target, previous=made.previous), *replacements])
 
 
@@ -231,11 +225,6 @@ def _warn_of_older_image(made: _Made) -> None:
 
 def _records(directory: Path) -> list[bytes]:
     return [path.read_bytes() if path.is_file() else b"" for path in record_paths(directory)]
-
-
-def _previous_name(target: Path) -> Path:
-    names = (target.with_name(name) for name in previous_names(target.name))
-    return next(path for path in names if not os.path.lexists(path) or is_own(path))
 
 
 def _pack(made: _Made, environ: Mapping[str, str], progress: Progress) -> None:

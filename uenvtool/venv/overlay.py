@@ -29,10 +29,7 @@ _CHECK = (
 
 
 def create(directory: Path, base: Base) -> None:
-    """Write the files of an overlay without packages into an empty directory.
-
-    Raises ToolFailed if the base's interpreter cannot start a virtual environment.
-    """
+    """Write the files of an empty overlay. Raises ToolFailed if the base's Python cannot start an environment."""
     site = site_packages(base.version)
     (directory / site).mkdir(parents=True, exist_ok=True)
     fill(directory / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})

@@ -99,10 +99,7 @@ def refuse_invalid(request: VenvRequest) -> None:
 
 
 def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> OverlayPlan:
-    """Return the plan of a request, from the base, the user's settings and requirements, and the old overlay.
-
-    Raises BadInput if one of them is invalid, and AnswerIsNo if the base is not loaded.
-    """
+    """Return the plan of a request. Raises BadInput for invalid input, and AnswerIsNo if the base is not loaded."""
     previous = read_record(target)
     foreign_files = foreign(target, previous.versions) if previous else Foreign()
     if previous is None and request.image is not None and request.image.is_file():
