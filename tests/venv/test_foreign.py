@@ -91,7 +91,7 @@ def test_a_package_that_another_installer_brought_is_found_as_one(
 
     found = foreign(overlay, VERSIONS)
 
-    assert found.shown() == [told]
+    assert found.shown() == told
 
 
 def test_of_an_overlay_without_sums_nobody_can_tell(overlay: Path) -> None:

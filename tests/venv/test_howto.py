@@ -26,13 +26,13 @@ NAMED = {"kind": "named", "name": "/usr/bin/python3"}
 CONTAINER = {"kind": "container", "in_container": True}
 
 
-def lines(image: str, base: Mapping[str, object]) -> dict[str, howto.Line]:
+def lines(image: str, base: Mapping[str, object]) -> dict[str, dict[str, str]]:
     """The lines by the last word of where they belong: in a shell, in a batch script, with Apptainer, ..."""
-    return {line.use.split()[-1]: line for line in howto.lines(Path(image), "my", "/user-tools", base)}
+    return {line["use"].split()[-1]: line for line in howto.uses(Path(image), "my", "/user-tools", base)}
 
 
 def test_an_overlay_on_a_uenv_is_loaded_beside_it_and_only_with_uenv() -> None:
-    found = {use: line.text for use, line in lines("/s/my.squashfs", UENV).items()}
+    found = {use: line["text"] for use, line in lines("/s/my.squashfs", UENV).items()}
 
     assert found == {
         "shell": "uenv start pytorch/v2.6.0:v1,/s/my.squashfs --view=default,my:venv\npython script.py",
@@ -51,7 +51,7 @@ def test_an_overlay_on_a_uenv_is_loaded_beside_it_and_only_with_uenv() -> None:
 def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
     name: str, edf_image: str, source: str
 ) -> None:
-    found = {use: line.text for use, line in lines("/s/my.squashfs", {**CONTAINER, "image": name}).items()}
+    found = {use: line["text"] for use, line in lines("/s/my.squashfs", {**CONTAINER, "image": name}).items()}
 
     assert found == {
         "Engine": f'image = "{edf_image}"\nmounts = ["/s/my.squashfs:/user-tools:sqsh"]\n'
@@ -64,7 +64,7 @@ def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
 
 
 def test_no_line_starts_a_container_without_a_name_or_a_client_that_is_not_here() -> None:
-    assert not any(line.caveat for line in lines("/s/my.squashfs", {**CONTAINER, "image": "/s/a.sif"}).values())
+    assert not any(line["caveat"] for line in lines("/s/my.squashfs", {**CONTAINER, "image": "/s/a.sif"}).values())
     assert not any(lines("/s/my.squashfs", {**CONTAINER, "kind": kind}) for kind in ("container", "named", "plain"))
     assert not lines("/s/my.squashfs", NAMED)
 
@@ -80,7 +80,7 @@ def client(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_overlay_on_a_python_of_the_host_is_loaded_alone(client: Path) -> None:
     found = lines("/s/my.squashfs", NAMED)
 
-    assert found["shell"].text == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
+    assert found["shell"]["text"] == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
     assert set(found) == {"shell", "script"}
 
 
@@ -89,10 +89,10 @@ def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None
     path = f"/s/x{name}.squashfs"
     found = {**lines(path, {"kind": "uenv"}), **lines(path, {**CONTAINER, "image": "/s/pytorch.sif"})}
 
-    assert shlex.split(found["shell"].text)[2] == path
-    assert shlex.split(found["Apptainer"].text)[4] == f"{path}:/user-tools:image-src=/"
-    assert loads(found["Engine"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
-    assert bool(found["shell"].caveat) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
+    assert shlex.split(found["shell"]["text"])[2] == path
+    assert shlex.split(found["Apptainer"]["text"])[4] == f"{path}:/user-tools:image-src=/"
+    assert loads(found["Engine"]["text"])["mounts"] == [f"{path}:/user-tools:sqsh"]
+    assert bool(found["shell"]["caveat"]) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
 
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", "a\nb"])
@@ -100,7 +100,7 @@ def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
     image, of_container = f"/s/{name}.squashfs", {**CONTAINER, "image": "/s/pytorch.sif"}
     found = {**lines(image, {"kind": "uenv"}), **lines(image, of_container)}
 
-    assert all("rename or move the image" in line.caveat for line in found.values())
+    assert all("rename or move the image" in line["caveat"] for line in found.values())
 
 
 def foreign(place: Path, mount: str = "/user-tools", **base: object) -> Path:

@@ -22,10 +22,10 @@ METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution:
-    """An installed distribution: its name as written in its metadata, version, requirements and commands.
+    """An installed distribution, with its name as its metadata spells it.
 
     folder: the package directory that contains it. requires: the Requires-Dist lines. metadata: the path of its
-    dist-info directory. extras and scripts (command -> module:function) are filled only for a base's distributions.
+    dist-info directory. extras, scripts (command -> module:function): filled only for the distributions of a base.
     """
 
     name: str
@@ -91,13 +91,13 @@ class Base:
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def described(self) -> str:
-        """Return a description of the base that fits into a sentence."""
+        """Return a phrase that describes the base in a message."""
         name = named(self.found_base.kind, self.found_base.name, self.python)
         return f"{name} (Python {self.version}, {counted(len(self.packages), 'package')})"
 
 
 def named(kind: str, name: str, python: str) -> str:
-    """Return a name for a base that fits into a sentence. Bases other than uenvs may have no name of their own."""
+    """Return a phrase that names a base in a message. A container may have no name."""
     kinds = {
         UENV: f"the uenv {name}",
         CONTAINER: f"the container {name}" if name else f"{python} of a container",
@@ -107,17 +107,18 @@ def named(kind: str, name: str, python: str) -> str:
     return kinds.get(kind, f"the environment of {python}")
 
 
+def site_packages(version: str) -> str:
+    """Return the site-packages directory of a Python version, relative to the prefix or environment."""
+    return f"lib/python{'.'.join(version.split('.')[:2])}/site-packages"
+
+
 def script_path(name: str) -> Path:
     """Return the path of a script in scripts/, which another Python or a shell runs."""
     return Path(__file__).parent / "scripts" / name
 
 
 def listing(directories: Sequence[str]) -> str:
-    """Return a checksum of the distributions in each directory.
-
-    It reads only names, so that it is fast enough for every start of Python. hook.py computes the same checksum with
-    only the standard library.
-    """
+    """Return a checksum of the distributions' names; hook.py computes the same checksum at each start of Python."""
     names = [
         sorted(name for name in os.listdir(directory) if name.endswith(METADATA_SUFFIXES)) for directory in directories
     ]
@@ -130,12 +131,8 @@ def read_base(found_base: FoundBase, environ: Mapping[str, str]) -> Base:
     Raises BadInput if it is not CPython 3.10 or newer, and ToolFailed if it does not start.
     """
     data = _probed(found_base, environ)
-    view_site = os.path.join(
-        found_base.root, "lib", f"python{'.'.join(data['version'].split('.')[:2])}", "site-packages"
-    )
-    if (
-        found_base.root and view_site not in data["folders"] and os.path.isdir(view_site)
-    ):  # the view's variables were unset
+    view_site = os.path.join(found_base.root, site_packages(data["version"]))
+    if found_base.root and view_site not in data["folders"] and os.path.isdir(view_site):  # its variables were unset
         exported = os.pathsep.join(filter(None, [view_site, environ.get("PYTHONPATH")]))
         data = _probed(found_base, {**environ, "PYTHONPATH": exported})
     version = str(data["version"])
@@ -143,7 +140,7 @@ def read_base(found_base: FoundBase, environ: Mapping[str, str]) -> Base:
         raise BadInput(f"{found_base.python} is Python {version}", hint="use a base with Python 3.10 or newer")
     if data["implementation"] != "cpython":
         raise BadInput(f"{found_base.python} is {data['implementation']}", hint="use a base whose Python is CPython")
-    directories = () if found_base.kind == PLAIN else tuple(_folders(data, found_base, environ))
+    directories = () if found_base.kind == PLAIN else tuple(_base_directories(data, found_base, environ))
     homes = tuple(_homes(data))
     for path in (*directories, *homes):
         if set(path) & {"\n", "\r", os.pathsep}:
@@ -182,29 +179,24 @@ def installed(site: Path) -> dict[str, Distribution]:
 
 
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:
-    """Run probe.py in a Python; return its data, or None if it printed none, and the completed process.
-
-    env: the environment variables of the process. arguments: passed to probe.py. Raises ToolFailed if the Python
-    cannot be started.
-    """
+    """Return the data that probe.py prints, or None, and its process. Raises ToolFailed if the Python cannot start."""
     env = {**env, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     completed = processes.run([python, script_path("probe.py"), *arguments], env=env)
     return marked(completed), completed
 
 
 def marked(completed: processes.Completed) -> Any:
-    """Return the JSON value that a script of uenvtool printed after MARKER, or None if the output has no marker."""
+    """Return the JSON value that a script in scripts/ printed after MARKER, or None if it printed no marker."""
     lines = (line for line in completed.stdout.splitlines() if line.startswith(MARKER))
     return next((json.loads(line.removeprefix(MARKER)) for line in lines), None)
 
 
 def _probed(found_base: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Run probe.py with the variables that users of the base have; a private ~/.local is not part of a base."""
     plain = ("PYTHONPATH",) if found_base.kind == PLAIN else ()
     left_out = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", *plain)
     env = {name: value for name, value in environ.items() if name not in left_out}
     if not environ.get("PYTHONUSERBASE"):
-        env["PYTHONNOUSERSITE"] = "1"
+        env["PYTHONNOUSERSITE"] = "1"  # the user's ~/.local is not part of a base
     data, completed = probe(found_base.python, env)
     if data is not None:
         return data
@@ -214,12 +206,7 @@ def _probed(found_base: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]
     raise ToolFailed(f"{found_base.python} does not work as a Python interpreter: {completed.reason}", hint=hint)
 
 
-def _folders(data: Mapping[str, Any], found_base: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the directories on sys.path that belong to the base.
-
-    With a uenv loaded, a PYTHONPATH entry outside its mount points belongs to the user. Without one, an entry belongs
-    to the base if it contains distributions. Other entries keep their place on sys.path after the base.
-    """
+def _base_directories(data: Mapping[str, Any], found_base: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:
     active = os.path.abspath(environ["VIRTUAL_ENV"]) if environ.get("VIRTUAL_ENV") else ""
     other = active + os.sep if active and active != data["prefix"] else None
     holding = {item["folder"] for item in data["distributions"]}
@@ -227,22 +214,17 @@ def _folders(data: Mapping[str, Any], found_base: FoundBase, environ: Mapping[st
     for directory in data["folders"]:
         if other and directory.startswith(other):
             continue  # belongs to another environment, which is active
+        # A directory of PYTHONPATH belongs to a loaded uenv if it is below a mount point. Without a uenv, it belongs to
+        # the base if it contains distributions. The user's directories come after the base on sys.path.
         in_mounts = any(directory.startswith(mount + "/") for mount in found_base.mounts)
-        if (
-            directory not in exported
-            or directory in data["sites"]
-            or (in_mounts if found_base.mounts else directory in holding)
-        ):
+        in_base = in_mounts if found_base.mounts else directory in holding
+        if directory not in exported or directory in data["sites"] or in_base:
             yield directory
 
 
 def _homes(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield candidates for `home`: the directory of the interpreter as it was called, then its real prefix.
-
-    The path as called comes first because a view keeps its path when the image is rebuilt, while an installation
-    prefix contains a hash. Python 3.10 inside an environment reports the environment's own directory, so the real
-    prefix is the only candidate there.
-    """
+    # A view keeps its path when the image is rebuilt, but an installation prefix contains a hash. In an environment,
+    # Python 3.10 reports the directory of the environment, so only the real prefix can be `home`.
     called = os.path.dirname(data["base_executable"])
     real = os.path.join(data["base_exec_prefix"], "bin")
     inside = os.path.join(data["prefix"], "bin")

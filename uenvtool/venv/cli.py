@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ SQUASH, BUILD = "--squash", "--no-build-isolation"
 
 
 def with_empty_values(arguments: list[str]) -> Iterator[str]:
-    """Yield the arguments with an empty value added to each option of SQUASH and BUILD that has none.
+    """Yield the arguments, with an empty value added to the options SQUASH and BUILD where they have no value.
 
     `--squash` takes the next argument as its value if that is an image name. `--no-build-isolation` takes it unless it
     is an option.
@@ -30,11 +31,8 @@ def with_empty_values(arguments: list[str]) -> Iterator[str]:
         yield argument if not before_separator or takes_value.get(argument, True) else f"{argument}="
 
 
-class WithEmptyValues(TyperCommand):
-    """The command `venv`, which has two options whose value may be omitted."""
-
+class _WithEmptyValues(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments after giving each of these options a value."""
         return super().parse_args(ctx, list(with_empty_values(args)))
 
 
@@ -43,7 +41,7 @@ kernel = typer.Typer(help="Manage Jupyter kernels that start an overlay on its b
 app.add_typer(kernel, name="kernel")
 
 
-@app.command(cls=WithEmptyValues)
+@app.command(cls=_WithEmptyValues)
 @command(VenvRequest)
 def venv(request: VenvRequest) -> Result:
     """Create or change an overlay, which is a virtual environment on a base.
@@ -58,8 +56,6 @@ def venv(request: VenvRequest) -> Result:
 
     `uenvtool show PATH` shows an overlay's base and packages.
     """
-    import os
-
     from uenvtool.core import console
     from uenvtool.venv.discovery import on_named_base
     from uenvtool.venv.make import make
@@ -75,8 +71,6 @@ def shell(request: ShellRequest) -> None:
 
     The overlay's base is loaded first if it is not loaded yet.
     """
-    import os
-
     from uenvtool.venv.launch import run_in_overlay
 
     run_in_overlay(request.path, request.words, os.environ)
@@ -118,8 +112,6 @@ def add(
     json_: Json = False,
 ) -> int:
     """Add a Jupyter kernel that starts an overlay."""
-    import os
-
     from uenvtool.core import console
     from uenvtool.venv.launch import add_kernel
 

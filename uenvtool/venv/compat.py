@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,9 +57,9 @@ def newer(version: str, other: str) -> bool:
 
 
 def floor(version: str) -> str:
-    """Return the oldest version that should be compatible: the same major version, or below 1.0 the same minor version.
+    """Return the oldest version that should be compatible with a version, or an empty string if that is invalid.
 
-    The floor of 2026.1 is 2026, and the floor of 0.12.3 is 0.12. Return an empty string if the version is invalid.
+    It has the same major version: 2026 for 2026.1. Below 1.0, it has the same minor version: 0.12 for 0.12.3.
     """
     from packaging.version import Version
 
@@ -98,10 +98,7 @@ def marker_environment(base: Base) -> dict[str, str]:
 
 
 def requirements(distribution: Distribution, environment: dict[str, str] | None) -> Iterator[Requirement]:
-    """Yield the requirements of a distribution whose markers hold, without extras.
-
-    environment: the marker values, or None to yield every requirement.
-    """
+    """Yield the requirements of a distribution whose markers hold; without an environment, yield all requirements."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in distribution.requires:
@@ -115,17 +112,16 @@ def requirements(distribution: Distribution, environment: dict[str, str] | None)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Protection:
-    """One rule of protected.yaml.
+    """One rule of protected.yaml, which protects the base's packages whose names match `pattern`.
 
-    cost: the consequence of replacing the package. refuse_missing: if the base has torch but not this package, the
-    package is not installed as another package's requirement. harmless: names that match the pattern but contain no
-    library.
+    cost: the consequence of replacing the package. refuse_missing: if the base has torch but lacks this package, a
+    requirement of another package cannot install it. harmless: patterns of matching names without a library.
     """
 
     pattern: str
     cost: str
     refuse_missing: bool
-    harmless: tuple[str, ...] = ()
+    harmless: Sequence[str] = ()
 
     def covers(self, name: str) -> bool:
         """Return whether the rule applies to a normalized name."""
@@ -140,15 +136,7 @@ def rules() -> tuple[Protection, ...]:
     import yaml
 
     data = yaml.load(DATA.read_bytes(), Loader=yaml.CSafeLoader)
-    return tuple(
-        Protection(
-            pattern=rule["name"],
-            cost=" ".join(rule["cost"].split()),
-            refuse_missing=rule["missing"] == "refuse",
-            harmless=tuple(rule.get("except", ())),
-        )
-        for rule in data["protected"]
-    )
+    return tuple(Protection(**rule) for rule in data["protected"])
 
 
 def protected(name: str) -> Protection | None:
@@ -156,22 +144,12 @@ def protected(name: str) -> Protection | None:
     return next((rule for rule in rules() if rule.covers(name)), None)
 
 
-def conflict(
-    requirer: Distribution | UserRequirement,
-    requirement: str,
-    name: str,
-    present: Distribution | None,
-    *,
-    in_base: bool,
+def _conflict(
+    requirer: Distribution | UserRequirement, needed: str, name: str, present: Distribution | None, *, in_base: bool
 ) -> Problem:
-    """Return the problem of a requirement that is not satisfied, with a hint that lists the ways out.
-
-    requirer: the package or the user's requirement that needs it. present: the distribution in effect, or None.
-    in_base: whether that distribution belongs to the base.
-    """
     who = requirer.origin if isinstance(requirer, UserRequirement) else f"{requirer.name} {requirer.version}"
     position = requirer.position if isinstance(requirer, UserRequirement) else None
-    needs = f"{who} {'require' if who == COMMAND_LINE else 'requires'} {requirement}"
+    needs = f"{who} {'require' if who == COMMAND_LINE else 'requires'} {needed}"
     if present is None:
         return Problem(f"{needs}, which is not installed", position)
     owner = "the base has" if in_base else "the overlay would have"
@@ -197,7 +175,7 @@ def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest)
 
 
 def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[str]]:
-    """Return the base's vendor builds that count as releases: name -> the requirements that rely on that."""
+    """Return the requirements that a vendor's build satisfies only as a release, by the name of the base's package."""
     environment = marker_environment(base)
     kept = {name: package for name, package in base.packages.items() if name not in new}
     return grouped(
@@ -222,7 +200,7 @@ def _of_packages(
                 holds = present is not None and satisfies(requirement.specifier, present.version)
             if not holds:
                 text = f"{requirement.name}{requirement.specifier}"
-                yield (requirer.key, text), conflict(requirer, text, name, present, in_base=name not in new)
+                yield (requirer.key, text), _conflict(requirer, text, name, present, in_base=name not in new)
 
 
 def _of_user(
@@ -237,4 +215,4 @@ def _of_user(
             continue
         package = new.get(named.name) or base.packages.get(named.name)
         if package is not None and not satisfies(requirement.specifier, package.version):
-            yield conflict(named, str(requirement), named.name, package, in_base=named.name not in new)
+            yield _conflict(named, str(requirement), named.name, package, in_base=named.name not in new)

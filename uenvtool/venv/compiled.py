@@ -1,4 +1,4 @@
-"""Finds compiled modules that were built for another numpy, torch or CUDA than the one in effect.
+"""Finds compiled modules that were built for another numpy, torch or CUDA than the environment uses.
 
 numpy's headers compile the name of the C API module into every extension. With numpy 1 it is
 `numpy.core._multiarray_umath`. With numpy 2 it is `numpy._core._multiarray_umath`, and the old name is compiled in too
@@ -40,8 +40,7 @@ _FOR_ONE_RELEASE = re.compile(r"(?:^|/)torch-(\d+\.\d+)/")
 """A directory with the libraries for one torch release. metatensor-torch 0.10 and metatomic-torch 0.1 have several."""
 
 
-def compiled_modules(distribution: Distribution) -> Iterator[str]:
-    """Yield the shared libraries that a distribution's RECORD lists and that are inside its package directory."""
+def _compiled_modules(distribution: Distribution) -> Iterator[str]:
     try:
         text = read_bytes(Path(distribution.metadata, "RECORD"), MAX_BYTES).decode("utf-8", "replace")
     except (FileNotFoundError, BadInput):
@@ -54,9 +53,9 @@ def compiled_modules(distribution: Distribution) -> Iterator[str]:
 
 
 def numpy_problems(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> list[Problem]:
-    """Return a problem for each package that is built for numpy 1 if numpy 2 is in effect.
+    """Return a problem for each package that is built for numpy 1 if the environment has numpy 2.
 
-    The new packages are checked, and the base's packages too if numpy is new.
+    The base's packages are checked only if numpy is new.
     """
     base_numpy = base.get("numpy")
     numpy = new.get("numpy") or base_numpy
@@ -74,7 +73,7 @@ def numpy_problems(base: Mapping[str, Distribution], new: Mapping[str, Distribut
             hint=f"request a newer {package.name}, or {alternative}",
         )
         for package in checked
-        if (file := next(filter(_is_for_numpy_1, compiled_modules(package)), None))
+        if (file := next(filter(_is_for_numpy_1, _compiled_modules(package)), None))
     ]
 
 
@@ -92,38 +91,31 @@ def _is_for_numpy_1(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Torch:
-    """The torch in effect. owner: the part of a message that says whether the base or the overlay has it."""
-
+class _Torch:
     distribution: Distribution
-    owner: str
+    owner: str  # the part of a message that names the owner: the base or the overlay
 
     @cached_property
-    def release(self) -> str:
-        """Return the part of the version that other packages are built for: 2.6 of 2.6.0a0+d883142."""
+    def release(self) -> str:  # 2.6 of 2.6.0a0+d883142, for which other packages are built
         release = re.match(r"\d+\.\d+", self.distribution.version)
         return release[0] if release else self.distribution.version
 
     @cached_property
     def libraries(self) -> dict[str, Needs]:
-        """Return torch's libraries by file name."""
         directory = os.path.join(self.distribution.folder, "torch", "lib")
         names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
         return {name: needs_of(os.path.join(directory, name), symbols=True) for name in names if ".so" in name}
 
     @cached_property
     def symbols(self) -> frozenset[bytes]:
-        """Return the symbols that torch's libraries define."""
         return frozenset().union(*(library.defined for library in self.libraries.values()))
 
     @cached_property
-    def runtimes(self) -> dict[str, str]:
-        """Return the GPU runtimes that torch's libraries need: name -> major version."""
+    def runtimes(self) -> dict[str, str]:  # the name of a GPU runtime -> its major version
         needed = {name for library in self.libraries.values() for name in library.libraries}
         return {match[1]: match[2] for name in needed if (match := _RUNTIME.match(name))}
 
     def built_for(self, runtime: str) -> str:
-        """Return the end of a sentence that names the major version of a GPU runtime that torch is built for."""
         name, major = _RUNTIMES[runtime], self.runtimes.get(runtime)
         return f"is built for {name} {major}" if major else f"has no {name}"
 
@@ -131,20 +123,19 @@ class Torch:
 def torch_problems(
     base: Mapping[str, Distribution], new: Mapping[str, Distribution], accepted: Collection[str]
 ) -> list[Problem]:
-    """Return a problem for each package that is compiled for another torch.
+    """Return a problem for each package that is compiled for another torch and whose name is not accepted.
 
-    The new packages are checked, and the base's packages too if torch is new. A torch without libraries is not checked.
-    accepted: names of packages that the user accepts as they are.
+    The base's packages are checked only if torch is new. A torch without libraries is not checked.
     """
     distribution = new.get("torch") or base.get("torch")
     if distribution is None:
         return []
-    torch = Torch(distribution, "the overlay would have" if "torch" in new else "the base has")
+    torch = _Torch(distribution, "the overlay would have" if "torch" in new else "the base has")
     packages = [package for name, package in new.items() if name != "torch"]
     packages += _dependents(base, new) if "torch" in new else ()
     linked: list[tuple[Distribution, dict[str, Needs]]] = []
     for package in packages:
-        libraries = {path: needs_of(path, symbols=True) for path in compiled_modules(package)}
+        libraries = {path: needs_of(path, symbols=True) for path in _compiled_modules(package)}
         if any(map(_is_linked, libraries.values())):
             linked.append((package, libraries))
     if not linked or not torch.libraries:
@@ -169,11 +160,7 @@ def _is_linked(library: Needs) -> bool:
     return any(map(_OF_TORCH.match, library.libraries))
 
 
-def _misfit(package: Distribution, libraries: Mapping[str, Needs], torch: Torch, defined: frozenset[bytes]) -> str:
-    """Return the reason why a package does not fit, or an empty string.
-
-    defined: the symbols that the checked packages define for each other.
-    """
+def _misfit(package: Distribution, libraries: Mapping[str, Needs], torch: _Torch, defined: frozenset[bytes]) -> str:
     root = os.path.realpath(package.folder)
     release_directories = {path: _FOR_ONE_RELEASE.search(os.path.relpath(path, root)) for path in libraries}
     releases = {path: match[1] for path, match in release_directories.items() if match}
@@ -192,7 +179,7 @@ def _misfit(package: Distribution, libraries: Mapping[str, Needs], torch: Torch,
     return ""
 
 
-def _misfit_of_library(library: Needs, torch: Torch, bundled: Collection[str], defined: frozenset[bytes]) -> str:
+def _misfit_of_library(library: Needs, torch: _Torch, bundled: Collection[str], defined: frozenset[bytes]) -> str:
     for name in library.libraries:
         if _OF_TORCH.match(name) and name not in torch.libraries and name not in bundled:
             return f"needs {name}, which that torch does not contain"
@@ -224,7 +211,7 @@ def readable(symbol: bytes) -> str:
     return "::".join(parts) or text
 
 
-def _problem(package: Distribution, torch: Torch, reason: str, *, in_base: bool) -> Problem:
+def _problem(package: Distribution, torch: _Torch, reason: str, *, in_base: bool) -> Problem:
     name, version = package.key, torch.distribution.version
     message = f"{name} {package.version} is compiled for another torch: {reason}; {torch.owner} torch {version}"
     if in_base:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, NoAnswer, ToolMissing
@@ -28,10 +28,10 @@ PYTHONS = ("python3", "python")
 LABEL = "UENVTOOL_UENV"
 """The variable that `--uenv IMAGE` sets for the command that it starts inside the uenv."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
+"""The path of an image in a repository of the uenv client (observed with uenv 9.2)."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 OPTIONS = ("--uenv", "--view")
 """The options that start the command again inside a uenv; the command inside does not get them."""
-_LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,10 +79,9 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
-    """Return the Python on PATH as a bare interpreter, ignoring the loaded base.
+    """Return the first Python on PATH that is not in uenvtool's environment or an active one, as a bare interpreter.
 
-    The Python of uenvtool's own environment and of an active environment are skipped. Raises BadInput if no Python is
-    found.
+    Raises BadInput if no Python is found.
     """
     active = environ.get("VIRTUAL_ENV", "")
     if in_container(environ) and any(Path(active).glob("lib/python3*/site-packages/torch-*.dist-info")):
@@ -101,10 +100,10 @@ def plain_python(environ: Mapping[str, str]) -> FoundBase:
 
 
 def loading_command(base: Mapping[str, Any], mounted: str) -> list[str]:
-    """Return the arguments that start a command on a base, or an empty list if the record does not name its image.
+    """Return the arguments that start a command on a base, or an empty list if the record does not name the image.
 
-    The uenv client loads a uenv, and Apptainer starts a container. base: the base as an overlay's record describes it.
-    mounted: the directory of the overlay, which Apptainer must mount.
+    The uenv client loads a uenv, and Apptainer starts a container. base: the base in an overlay's record. mounted: the
+    overlay's directory, which Apptainer must mount.
     """
     image = str(base.get("image") or "")
     if base.get("kind") == UENV and image:
@@ -115,7 +114,7 @@ def loading_command(base: Mapping[str, Any], mounted: str) -> list[str]:
 
 
 def is_loaded(base: Mapping[str, Any]) -> str:
-    """Return a bash test that holds if the base is loaded or cannot be loaded; a uenv cannot start inside another."""
+    """Return a bash test that succeeds if the base is loaded or cannot be loaded: a uenv inside another uenv."""
     uenv = base.get("kind") == UENV
     return "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]]" if uenv else "! command -v apptainer >/dev/null"
 
@@ -124,23 +123,22 @@ def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
     from uenvtool.knowledge.runtime import all_runtimes
 
     exported = bool(environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"))
+    bare = ("/usr", "/bin", environ.get("HOME") or "/usr")
     for runtime in all_runtimes():
         loading = runtime.base
         if loading is None or not any(environ.get(sign.env) for sign in runtime.signs):
             continue
-        bare = ("/usr", "/bin", environ.get("HOME") or "/usr")
-        is_placed = _is_below(python, environ.get(loading.below, "")) if loading.below else not _is_below(python, *bare)
+        if loading.below:
+            is_placed = is_within(python, environ.get(loading.below, ""))
+        else:
+            is_placed = not any(is_within(python, directory) for directory in bare)
         has_package = not loading.has or any(
             Path(python).parents[1].glob(f"lib/python3*/site-packages/{loading.has}-*-info")
         )
         if (is_placed and has_package) or (exported and not loading.below):
-            arguments = VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), loading.load).split()
-            return shlex.join(arguments)
+            load = VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), loading.load)
+            return shlex.join(load.split())
     return "load the modules that were loaded when the overlay was made" if exported else ""
-
-
-def _is_below(path: str, *directories: str) -> bool:
-    return any(is_within(path, directory) for directory in directories)
 
 
 def _named_python(python: str, environ: Mapping[str, str]) -> str:
@@ -162,10 +160,7 @@ def _of_python(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
 
 
 def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], environ: Mapping[str, str]) -> FoundBase:
-    """Return a view as a base. Its image is the value of --uenv, or else its name and tag, or else the mounted file.
-
-    UENV_VIEW contains the name in the image's metadata, which `uenv start` may not know.
-    """
+    # UENV_VIEW contains the name in the image's metadata, which `uenv start` may not know.
     image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
     return FoundBase(
         python=python,
@@ -180,10 +175,7 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
 
 
 def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
-
-    A repository stores an image as images/SHA256/store.squashfs (observed with uenv 9.2).
-    """
+    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it."""
     digest = _STORED.search(image)
     client = shutil.which("uenv", path=environ.get("PATH"))
     if digest is None or client is None:
@@ -191,7 +183,11 @@ def label(image: str, environ: Mapping[str, str]) -> str:
     try:
         completed = processes.ask([client, "image", "ls", "--json"], env=environ)
         records = json.loads(completed.stdout)["records"] if completed.code == 0 else []
-        names = [_LABEL_FORM.format(**record) for record in records if record["digest"] == digest[1]]
+        names = [
+            "{name}/{version}:{tag}@{system}%{uarch}".format(**record)
+            for record in records
+            if record["digest"] == digest[1]
+        ]
     except (NoAnswer, ValueError, KeyError, TypeError):
         return ""  # another version of the client prints another format; the path still works
     return names[0] if names else ""
@@ -206,15 +202,13 @@ def is_overlay(root: str | Path) -> bool:
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
-    """Replace this process with the same command inside the uenv of --uenv, or return if --uenv is not given.
+    """Replace this process with the same command inside the uenv of --uenv. Without --uenv, do nothing.
 
     Raises ToolMissing if the uenv client is not on PATH.
     """
-    if request.uenv is not None:
-        _in_uenv(request.uenv, request.view, environ)
-
-
-def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
+    image = request.uenv
+    if image is None:
+        return
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:
         hint = (
@@ -222,16 +216,13 @@ def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
         )
         raise ToolMissing(f"--uenv {image}: the program uenv is not on PATH", hint=hint)
     image = os.path.abspath(image) if os.path.isfile(image) else image
-    arguments = ["run", image, f"--view={view}", "--"]
+    arguments = ["run", image, f"--view={request.view}", "--"]
     variables = {LABEL: image, STARTED_BY: shlex.join(["uenv", *arguments])}
     processes.become([client, *arguments, *this_command(sys.argv)], {**environ, **variables})
 
 
 def this_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command line of this process without --uenv and --view.
-
-    Python gets -E because PYTHONPATH inside the uenv may name packages for a Python other than uenvtool's.
-    """
+    """Return the command line of this process without --uenv and --view."""
     program = ["-m", "uenvtool"] if os.path.basename(arguments[0]) == "__main__.py" else [arguments[0]]
     kept: list[str] = []
     rest = iter(arguments[1:])
@@ -242,4 +233,4 @@ def this_command(arguments: Sequence[str]) -> list[str]:
             next(rest, None)
         elif not argument.startswith(tuple(f"{name}=" for name in OPTIONS)):
             kept.append(argument)
-    return [sys.executable, "-E", *program, *kept]
+    return [sys.executable, "-E", *program, *kept]  # -E: PYTHONPATH in the uenv is for the uenv's Python

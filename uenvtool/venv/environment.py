@@ -26,11 +26,11 @@ _PACKAGE = re.compile(r"lib/python3[^/]*/site-packages/([^/]+?)-[^/-]+\.dist-inf
 class Environment:
     """An overlay or another tool's virtual environment, packed or unpacked. Unknown values are empty or None.
 
-    home, python: the directory and the path of the Python that it was made with. sees_base: whether it also sees the
-    packages of that Python. packages: the normalized names of its packages. programs: the names in bin/, for another
-    tool's environment. name, mount: the name and mount point of a packed one. kind, platform, image, view,
-    in_container: the base of an overlay, as its record describes it (discovery.py). base_is_here: whether this base is
-    available. newer: the unpacked overlay, if it has changed since it was packed.
+    home, python: the directory and the path of the Python that it was made with. sees_base: whether its Python also
+    imports the packages of that Python. packages: the normalized names of its packages. programs: the names in bin/, if
+    another tool made it. name, mount: the uenv name and mount point of its image. kind, platform, image, view,
+    in_container: the base in the record of an overlay (FoundBase). base_is_here: whether this base is available. newer:
+    the unpacked overlay, if it has changed since it was packed.
     """
 
     is_overlay: bool
@@ -54,8 +54,7 @@ class Environment:
 def read_environment(path: Path) -> Environment:
     """Return the environment in a directory or an image.
 
-    Raises BadInput if it is neither an overlay nor a virtual environment, and ToolMissing if the programs that read
-    images are not installed.
+    Raises BadInput if the path is not a virtual environment, and ToolMissing without a program that reads images.
     """
     is_packed = not path.is_dir()
     text, names = _config_of_other(path)
@@ -89,7 +88,6 @@ def _of_overlay(data: Mapping[str, Any]) -> Environment:
 
 
 def _config_of_other(path: Path) -> tuple[str, Iterable[str]]:
-    """Return the pyvenv.cfg of another tool's environment, empty for other paths, and the names of its files."""
     if path.is_dir():
         if (path / RECORD_FOLDER).is_dir() or not (path / CONFIG).is_file():
             return "", ()

@@ -1,4 +1,4 @@
-"""Inspects the Python of a shell for doctor: its packages, and problems of its environment that the files show."""
+"""Inspects the Python of a shell for doctor: its packages, and the problems of its environment, without imports."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
 class Health:
     """The problems of an environment.
 
-    overrides: the normalized names of the base's packages that were replaced with --override. older_image: the image
-    that contains another state of the environment. repack: the command that packs it again. for_other_numpy,
-    for_other_torch: one sentence for each package that is compiled for another numpy or torch.
+    overrides: the normalized names of the base's packages that --override replaced. older_image: the image, if the
+    environment has changed since it was packed. repack: the command that packs the environment again. for_other_numpy,
+    for_other_torch: a sentence about each package that is compiled for another numpy or torch.
     """
 
     overrides: frozenset[str] = frozenset()
@@ -44,11 +44,11 @@ class PythonPackage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PythonHere:
-    """The Python that a command of this shell runs.
+    """The Python that the command `python` runs in this shell.
 
-    folders: the package directories in search order. packages: the distributions in that order, including hidden ones.
-    user_site: the user's site-packages, if Python uses it. environment: the virtual environment, or an empty string.
-    its_folder: the environment's site-packages. overlay: the problems of the environment.
+    folders: the package directories in search order. packages: the distributions in that order, including those that
+    Python does not import. user_site: the user's site-packages, if Python uses it. environment: the virtual
+    environment, or an empty string. its_folder: its site-packages. overlay: its problems.
     """
 
     version: str
@@ -70,10 +70,9 @@ class PythonHere:
 
 
 def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[PythonHere | None, str]:
-    """Return the Python of a shell, or None, and its output on stderr.
+    """Return the Python of a shell, or None if PATH has none or it does not start, and its output on stderr.
 
-    The result is None if no Python is on PATH or if it does not start. Python is started once and imports no package.
-    read_libraries: also read all compiled modules of an overlay, which takes seconds.
+    The Python is started once and imports no package. read_libraries: also read compiled modules, which takes seconds.
     """
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:
@@ -94,9 +93,7 @@ def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[Py
         user_site=str(data["user_site"] or ""),
         environment=str(environment),
         its_folder=site,
-        overlay=_health(Path(environment), site, directories, read_libraries=read_libraries)
-        if environment
-        else Health(),
+        overlay=_health(environment, site, directories, read_libraries=read_libraries) if environment else Health(),
     )
     return python, completed.stderr
 
@@ -115,12 +112,8 @@ def _packages(directories: Sequence[str]) -> Iterator[PythonPackage]:
                 yield PythonPackage(name=canonical(distribution), version=version, folder=directory)
 
 
-def _health(environment: Path, site: str, folders: Sequence[str], *, read_libraries: bool) -> Health:
-    """Inspect a virtual environment, which may be an overlay, without importing or running anything in it.
-
-    site: the environment's site-packages. folders: the package directories of its Python in search order, including
-    the base's. Libraries are read only if the environment has a base.
-    """
+def _health(prefix: str, site: str, folders: Sequence[str], *, read_libraries: bool) -> Health:
+    environment = Path(prefix)
     overrides = frozenset(_overrides(environment))
     image = image_of(environment) if (environment / RECORD_FOLDER).is_dir() else None
     is_stale = image is not None and is_older(image, environment)

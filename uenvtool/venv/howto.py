@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +24,14 @@ from uenvtool.venv.discovery import ENVIRONMENT, UENV
 VIEW = "venv"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
-    """The lines that load an image in one runtime.
+def uses(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield the ways to load an image, as data for --json, in each runtime that supports its base.
 
-    use: the place where the lines belong, such as a batch script. caveat: a limitation to print below the lines.
-    """
-
-    runtime: str
-    use: str
-    text: str
-    caveat: str = ""
-
-
-def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
-    """Yield the lines that load an image in each runtime that supports its base.
-
-    Each text ends with the command to run. name: the image's uenv name. base: the base as the overlay's record
-    describes it. A base in a container works only in containers, and a uenv or a Python of the host works only outside.
-    A container without a name yields nothing. The host's modules, and machines without the uenv client, cannot mount an
-    image, so a job unpacks it on each node.
+    runtime: the runtime's name. use: where the lines belong, such as a batch script. text: the lines, which end with
+    the command to run. caveat: a limitation to print below the lines. name: the image's uenv name. base: the base in
+    the overlay's record. A base in a container works only in containers, and a uenv or a Python of the host works only
+    outside. A container without a name yields nothing. The host's modules, and machines without the uenv client, cannot
+    mount an image, so a job unpacks it on each node.
     """
     needs_container = bool(base.get("in_container"))
     if needs_container:
@@ -56,21 +43,23 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
             yield from _of_runtime(runtime, os.path.abspath(image), name, mount, base)
 
 
-def shown(uses: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Yield each use as lines to print. A caveat that several uses share is printed once, after the last of them."""
-    for number, use in enumerate(uses):
+def shown(ways: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Yield the texts to print for these ways to load an image. A shared caveat is printed once, after the last way."""
+    for number, use in enumerate(ways):
         yield "\n".join([f"{use['use']}:", *(f"  {line}" for line in use["text"].split("\n"))])
-        if use["caveat"] and all(use["caveat"] != later["caveat"] for later in uses[number + 1 :]):
+        if use["caveat"] and all(use["caveat"] != later["caveat"] for later in ways[number + 1 :]):
             yield f"  ({use['caveat']})"
 
 
 def surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the current container, or the host, as the base of an environment that has no overlay record."""
+    """Return the current container or host as the base of an environment that has no record of uenvtool."""
     is_inside = in_container(environ)
     return {"in_container": is_inside, "image": container_name(environ) if is_inside else ""}
 
 
-def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
+def _of_runtime(
+    runtime: Runtime, path: str, name: str, mount: str, base: Mapping[str, Any]
+) -> Iterator[dict[str, str]]:
     base_image, base_view = str(base.get("image") or ""), str(base.get("view") or "")
     view = f"{name}:{VIEW}"
     mount_option = filled(runtime.mount, IMAGE=path, MOUNT=mount) if runtime.mount else ""
@@ -84,15 +73,12 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
         "BASE_TOML": quoting.toml(re.sub(r"^([^/]+\.[^/]+)/", r"\1#", base_image)),  # [REGISTRY#]IMAGE
         "COMMAND": f"{quoting.sh_word(f'{mount}/bin/python')} script.py" if runtime.container else "python script.py",
     }
-    invalid = runtime.paths.search(path) if runtime.paths else None
-    caveat = (
-        f"{runtime.name} does not accept a path that contains {invalid[0]!r}: rename or move the image"
-        if invalid
-        else ""
-    )
+    caveat = ""
+    if invalid := runtime.paths and runtime.paths.search(path):
+        caveat = f"{runtime.name} does not accept a path that contains {invalid[0]!r}: rename or move the image"
     for use in runtime.use:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
         if "#SBATCH" in use.lines and not "".join(used.values()).isprintable():
             continue  # an #SBATCH line ends at a line break, even inside quotes
         text = filled(use.lines, **used)
-        yield Line(runtime=runtime.name, use=use.where, text=text, caveat=caveat or use.note)
+        yield {"runtime": runtime.name, "use": use.where, "text": text, "caveat": caveat or use.note}

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ NOTES = tuple(f"{RECORD_FOLDER}/{name}".encode() for name in (IMAGE_NOTE, MANIFE
 _SCRIPT = re.compile(
     rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
 )
-_MAY_NAME_ITS_PLACE = re.compile(rb"bin/[^/]+|pyvenv\.cfg|.*\.dist-info/[^/]+|.*\.pth", re.DOTALL)
+_MAY_CONTAIN_PATH = re.compile(rb"bin/[^/]+|pyvenv\.cfg|.*\.dist-info/[^/]+|.*\.pth", re.DOTALL)
 _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'python' "$0" "$@"\n' '''\n"""
 
 
@@ -50,15 +49,13 @@ _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'py
 def packed(
     directory: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None, on_note: Callable[[str], None]
 ) -> Iterator[Packed]:
-    """Pack an overlay, or any other virtual environment, into an image next to `target`, for files.publish to rename.
+    """Pack a virtual environment, such as an overlay, into an image next to `target`, which files.publish renames.
 
     The image contains the directory at its root, bytecode that Python never compares with its source, meta/env.json and
-    meta/extra/. It has been read back and compared with the directory. An image that is not published is removed at the
-    end, and the old image is unchanged. The same content gives the same bytes. epoch: the modification time of every
-    file in the image, in seconds since 1970.
-
-    Raises BadInput if the directory is not an environment or uenvtool did not make the target, ToolMissing without
-    squashfs-tools, and ToolFailed if the base's Python, the disk or a program fails.
+    meta/extra/. The image has been read back and compared with the directory, and the same content gives the same
+    bytes. It is removed at the end if it is not published. epoch: the modification time of every file in the image, in
+    seconds since 1970. Raises BadInput if the directory is not an environment or uenvtool did not make the target,
+    ToolMissing without squashfs-tools, and ToolFailed if the base's Python, the disk or a program fails.
     """
     directory, target = directory.absolute(), target.absolute()
     if not (directory / CONFIG).is_file():
@@ -105,7 +102,7 @@ def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
 
 
 def record_paths(directory: Path) -> list[Path]:
-    """Return the files that record how an overlay was made and what it contains. Its image contains copies of them."""
+    """Return the record and the lock of an overlay, which its image contains too."""
     return [directory / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
@@ -134,16 +131,16 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
 def pack_overlay(
     directory: Path, request: VenvRequest, base: Mapping[str, Any], notes: list[str]
 ) -> Iterator[tuple[files.Replacement, dict[str, Any]]]:
-    """Pack an overlay next to the target image; yield the replacement to publish and the image's data for --json.
+    """Pack an overlay next to the image of a request; yield the replacement to publish and the data for --json.
 
-    base: the base as the overlay's record describes it. notes: receives the limitations of the packing programs.
-    Raises ToolMissing without mksquashfs, and ToolFailed if packing fails or the image differs from the overlay.
+    base: the base in the overlay's record. notes: receives the limits of mksquashfs. Raises the errors of `packed`.
     """
     target = request.image or default_image(directory)
     mount = request.mount or (image_data(target)["mount"] if target.is_file() else None) or MOUNT
-    previous = _previous_name(target) if request.update and target.is_file() else None
+    kept_as = map(target.with_name, previous_names(target.stem, target.suffix))
+    previous = next(filter(_may_replace, kept_as)) if request.update and target.is_file() else None
     with packed(directory, target, mount=mount, epoch=_epoch(), on_note=notes.append) as new:
-        uses = howto.lines(target, metadata.uenv_name(target.stem, VIEW), mount, base)
+        uses = howto.uses(target, metadata.uenv_name(target.stem, VIEW), mount, base)
         yield (
             files.Replacement(new=new.path, target=target.absolute(), previous=previous),
             {
@@ -153,27 +150,26 @@ def pack_overlay(
                 "compression": new.compression,
                 "mount": mount,
                 "previous": str(previous) if previous else None,
-                "use": [asdict(use) for use in uses],
+                "use": [*uses],
             },
         )
 
 
 def previous_names(name: str, suffix: str = "") -> Iterator[str]:
-    """Yield the names under which an old file or directory may be kept, best first."""
+    """Yield the names for an old file or directory that is kept, best first."""
     yield f"{name}.previous{suffix}"
     yield from (f"{name}.previous.{number}{suffix}" for number in itertools.count(2))
 
 
-def _previous_name(image: Path) -> Path:
-    for name in previous_names(image.stem, image.suffix):
-        with contextlib.suppress(BadInput):
-            refuse_foreign(image.with_name(name))
-            return image.with_name(name)
-    raise AssertionError("names do not end")
+def _may_replace(image: Path) -> bool:
+    try:
+        refuse_foreign(image)
+    except BadInput:
+        return False
+    return True
 
 
-def _epoch() -> int | None:
-    """Read SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/)."""
+def _epoch() -> int | None:  # https://reproducible-builds.org/specs/source-date-epoch/
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
     if text and (not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 1 << 32):
         hint = "set it to seconds since 1970, less than 2^32, for example 0"
@@ -182,9 +178,7 @@ def _epoch() -> int | None:
 
 
 def left_out(directory: Path) -> frozenset[bytes]:
-    """Return the names that an image must not contain.
-
-    These are the metadata of an unpacked image, uv's lock file, and uv's cache files (uv_cache.json).
+    """Return the files that an image leaves out: unpacked metadata of an image, uv's lock file, and uv_cache.json.
 
     Raises BadInput if the environment has a `meta` that is not the metadata of an image.
     """
@@ -198,21 +192,21 @@ def left_out(directory: Path) -> frozenset[bytes]:
 
 
 def rewritten(directory: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
-    """Return the new contents of files that contain the directory's path, for an image mounted at `mount`.
+    """Return the new contents of the files that contain the directory's path, for an image mounted at `mount`.
 
-    Commands are changed to find the Python next to them. In other files, the mount point replaces the path. A
-    relocatable overlay has no such files.
+    A command then finds the Python next to it. In other files, the mount point replaces the path. A relocatable overlay
+    has no such files.
     """
     built_at, quoted = os.fsencode(directory), os.fsencode(shlex.quote(str(directory)))
     files = {}
-    for name, text in _texts(directory, entries, _MAY_NAME_ITS_PLACE.fullmatch):
+    for name, text in _texts(directory, entries, _MAY_CONTAIN_PATH.fullmatch):
         if built_at in text or quoted in text:
             files[name] = _moved(text, name, built_at, os.fsencode(mount))
-    record_files = {}
+    record_files = {}  # packaging.python.org, recording installed packages
     for name, text in _texts(directory, entries, lambda name: name.endswith(b".dist-info/RECORD")):
         old, site = files.get(name) or text, os.path.dirname(os.path.dirname(name))
         lines = [line for line in old.splitlines(keepends=True) if b"/uv_cache.json," not in line]
-        new = b"".join(_line(line, site, files) for line in lines)
+        new = b"".join(_record_line(line, site, files) for line in lines)
         if new != old:
             record_files[name] = new
     return {**files, **record_files}
@@ -226,8 +220,7 @@ def _texts(
             yield name, (directory / os.fsdecode(name)).read_bytes()
 
 
-def _line(line: bytes, site: bytes, rewritten_files: Mapping[bytes, bytes]) -> bytes:
-    """Return a line of a RECORD (packaging.python.org), with a new checksum if its file was rewritten."""
+def _record_line(line: bytes, site: bytes, rewritten_files: Mapping[bytes, bytes]) -> bytes:
     name, comma, _ = line.partition(b",")
     text = rewritten_files.get(os.path.normpath(os.path.join(site, name))) if comma else None
     if text is None:
@@ -241,9 +234,7 @@ def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
         script = _SCRIPT.match(text)
         if script and built_at in script[0]:
             text = _RELOCATABLE + text[script.end() :]
-        for quoted in (
-            os.fsencode(shlex.quote(os.fsdecode(built_at))),
-            b"'%s'" % built_at,
-        ):  # some tools quote only if they must
+        # Some tools quote a path only if they must.
+        for quoted in (os.fsencode(shlex.quote(os.fsdecode(built_at))), b"'%s'" % built_at):
             text = text.replace(quoted, os.fsencode(shlex.quote(os.fsdecode(mount))))
     return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

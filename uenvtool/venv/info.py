@@ -1,4 +1,4 @@
-"""Shows the base, packages, size and settings of a packed or unpacked overlay."""
+"""Shows the base, packages, size and settings of a packed or unpacked overlay, and compares both forms."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -69,15 +68,13 @@ def described(path: Path) -> dict[str, Any]:
 
 def _of_image(path: Path) -> dict[str, Any]:
     data, overlay = image_data(path), overlay_of(path.absolute())
-    requests = data.get("requests", ())
-    requirements = [recorded_requirement(request["text"], request["origin"], str(path)) for request in requests]
+    requests = (recorded_requirement(each["text"], each["origin"], str(path)) for each in data.get("requests", ()))
     base = data["base"] or howto.surroundings(os.environ)
-    uses = howto.lines(path, data["name"] or "", data["mount"] or "", base)
     return {
         **data,
-        "notes": editable_notes(requirements),
+        "notes": editable_notes(requests),
         "overlay": {"path": str(overlay), "newer": is_older(path, overlay)} if overlay else None,
-        "use": [asdict(use) for use in uses],
+        "use": [*howto.uses(path, data["name"] or "", data["mount"] or "", base)],
     }
 
 
@@ -109,10 +106,7 @@ def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def image_data(path: Path) -> dict[str, Any]:
-    """Return the metadata and the record of a packed overlay, as data for --json.
-
-    Raises BadInput if uenvtool did not pack the image.
-    """
+    """Return an image's metadata and record as data for --json. Raises BadInput if uenvtool did not pack the image."""
     texts = read_texts(path, [ENV, PACKED, RECORD_IN_IMAGE])
     if PACKED not in texts:
         raise BadInput(f"{path} is not an image that uenvtool packed", hint="list its files with `unsquashfs -l`")
@@ -120,7 +114,7 @@ def image_data(path: Path) -> dict[str, Any]:
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
     mount = str(env.get("mount", ""))
     if mount:
-        _require_usable(mount, Position(f"{path}:{ENV}"))
+        require_mountable(mount, Position(f"{path}:{ENV}"), _FOREIGN)
     record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
     base = record.base if record else {}
     for name in ("image", "view"):
@@ -137,13 +131,6 @@ def image_data(path: Path) -> dict[str, Any]:
     }
 
 
-def _require_usable(mount: str, position: Position) -> None:
-    try:
-        require_mountable(mount)
-    except BadInput as error:
-        raise BadInput(error.problems[0].message, position, _FOREIGN) from error
-
-
 def _require_line(text: str, what: str, position: Position) -> None:
     if not text.isprintable():
         raise BadInput(f"{what} {text!r} contains a character that no command can print", position, _FOREIGN)
@@ -156,9 +143,8 @@ def _json(text: str, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"{path}: image metadata is unreadable: {error}", hint="the image is damaged: pack it again"
-        ) from error
+        message = f"{path}: image metadata is unreadable: {error}"
+        raise BadInput(message, hint="the image is damaged: pack it again") from error
     return data if isinstance(data, dict) else {}
 
 
@@ -195,11 +181,11 @@ def repack_command(overlay: Path, image: Path) -> str:
     return shlex.join(arguments if image == default_image(overlay) else [*arguments, shown_path(image)])
 
 
-def require_mountable(mount: str) -> None:
+def require_mountable(mount: str, position: Position | None = None, hint: str = "") -> None:
     """Raise BadInput if a path cannot be a mount point: runtimes interpret spaces and the characters : , $ { }."""
     if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
-        hint = "use an absolute path of letters, digits and . + @ % _ - that exists on the nodes, such as /user-tools"
-        raise BadInput(f"{mount!r} is not a valid mount point", hint=hint)
+        advice = "use an absolute path of letters, digits and . + @ % _ - that exists on the nodes, such as /user-tools"
+        raise BadInput(f"{mount!r} is not a valid mount point", position, hint or advice)
 
 
 def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:

@@ -1,7 +1,4 @@
-"""Adds the requirement files of the current directory to a `venv --squash` command that names no packages.
-
-They are added if the overlay is new, or if the files have changed since the overlay was made.
-"""
+"""Adds the current directory's requirement files to a `venv --squash` command that names no packages."""
 
 from __future__ import annotations
 
@@ -19,10 +16,10 @@ from uenvtool.venv.request import VenvRequest
 
 
 def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, str]:
-    """Add the current directory's requirement files to a request that only packs, and return it with a note about them.
+    """Return a request with the current directory's requirement files added, and a note about them or an empty string.
 
-    A new overlay gets the best of the files. An existing one gets the files that its record names if they have changed.
-    Other requests are returned unchanged, with an empty note.
+    Only a request that packs without changes gets files: for a new overlay the first of `found_here`, and for an
+    existing overlay the files that its record names, if they have changed since the overlay was made.
     """
     if request.squash is None or request.changes_overlay:
         return request, ""
@@ -31,7 +28,7 @@ def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, st
         names = [] if (target / CONFIG).is_file() else found_here()[:1]
         return _with(request, names, {}), f"made from {names[0]} in this directory" if names else ""
     names = list(record.made_from.get("names", ()))
-    if not names or record.made_from["folder"] != _here(target) or not all(map(os.path.isfile, names)):
+    if not names or record.made_from["folder"] != _relative_cwd(target) or not all(map(os.path.isfile, names)):
         return request, ""
     shown = ", ".join(names)
     if record.made_from["digest"] == _digest(names):
@@ -40,9 +37,9 @@ def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, st
 
 
 def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the field `made_from` of a record: the current directory's requirement files that the request names.
+    """Return the field `made_from` of a record, which describes the current directory's files that the request names.
 
-    previous: the field in the old record, which is kept if the request names no such file and no lock.
+    previous: the field of the old record, which stays if the request names no such file and no lock.
     """
     named = [*request.requirements, *([str(request.from_)] if request.from_ else [])]
     names = [name for name in named if name in FOUND_HERE]
@@ -50,7 +47,7 @@ def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -
         return {} if request.from_ else previous
     return {
         "names": names,
-        "folder": _here(target),
+        "folder": _relative_cwd(target),
         "digest": _digest(names),
         "extra": list(request.extra),
         "group": list(request.group),
@@ -67,11 +64,11 @@ def _with(request: VenvRequest, names: Sequence[str], previous: Mapping[str, Any
     )
 
 
-def _here(target: Path) -> str:
+def _relative_cwd(target: Path) -> str:
     return os.path.relpath(Path.cwd(), target)
 
 
 def _digest(names: Sequence[str]) -> str:
-    """Return the sha256 of the files; for a uv.lock, its project's pyproject.toml is included."""
+    # A uv.lock is installed together with the groups in pyproject.toml.
     inputs = [*names, *([PYPROJECT] if UV_LOCK in names and os.path.isfile(PYPROJECT) else [])]
     return files.digest(b"\0".join(files.read_bytes(Path(name), MAX_BYTES) for name in inputs))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
-from uenvtool.image.bytecode import compile_tree
+from uenvtool.image.bytecode import cache_name, compile_tree
 from uenvtool.venv import overlay, pylock
-from uenvtool.venv.base import Distribution, installed, listing
+from uenvtool.venv.base import installed, listing, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.discovery import RECORD_FOLDER
@@ -26,20 +26,17 @@ from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_n
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
-from uenvtool.venv.reuse import reusable, reuse_files
-from uenvtool.venv.unbuilt import UNKNOWN, Unbuilt
-from uenvtool.venv.uv import Uv, find_uv
+from uenvtool.venv.settings import ALL
+from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
 
+FOUND_BASE_FIELDS = ("kind", "name", "load", "image", "view", "in_container", "root")
 RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may contain."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """A lock to install, with its plan.
-
-    lock: the text of a pylock.toml. resolution: the resolution that gave the lock, or an empty one for a user's lock.
-    """
+    """A plan with the pylock.toml to install, and the resolution that gave the lock, empty for a lock of the user."""
 
     uv: Uv
     plan: OverlayPlan
@@ -49,9 +46,9 @@ class Installation:
 
 
 def refuse_package_name(plan: OverlayPlan) -> None:
-    """Raise BadInput if the request has only a PATH that does not exist and that is the name of a package on the index.
+    """Raise BadInput for `uenvtool venv lightning`, which would make an empty overlay in ./lightning.
 
-    Without this check, `uenvtool venv lightning` would make an empty overlay in ./lightning.
+    A name is refused if the path does not exist, the request names no packages, and the index has such a package.
     """
     request, name = plan.request, plan.request.path
     if plan.requested.requirements or request.changes_overlay or os.path.exists(name):
@@ -72,10 +69,7 @@ def refuse_package_name(plan: OverlayPlan) -> None:
 
 
 def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
-    """Return the installation of a lock without the packages that the base has.
-
-    The requirements that the lock was made from become the overlay's requirements.
-    """
+    """Return the installation of a user's lock, without the packages of the base and with the lock's requirements."""
     base, notes = plan.base, []
     is_of_project = path.name == UV_LOCK
     lock_path = pylock.exported(uv, plan, path) if is_of_project else path
@@ -92,9 +86,8 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
     if is_of_project:
         project = path.with_name(PYPROJECT)
         groups = tuple(dict.fromkeys((*default_groups(project), *plan.request.group)))
-        projects = (
-            [project.absolute().parent] if project_name(project.parent) in packages else []
-        )  # a package that is installed
+        is_installed = project_name(project.parent) in packages
+        projects = [project.absolute().parent] if is_installed else []
         plain, editable = (map(str, projects), ()) if plan.request.image else ((), projects)
         requested = read_request([*plain], [str(project)], [*editable], extras=plan.request.extra, groups=groups)
     plan = replace(
@@ -124,10 +117,10 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
 
 
 def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
-    """Return the installation that resolves the user's requirements on the base.
+    """Return the installation of the user's requirements, resolved on the base.
 
     Raises AnswerIsNo if the requirements contradict the base, would replace a protected package, or resolve to files
-    without the user's hashes. Raises BadInput if hashes are checked and one is missing.
+    without the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
     """
     uv = uv.building_on(plan.base, plan.requested)
     resolution = resolve(uv, plan)
@@ -138,15 +131,14 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
 def install(todo: Installation, directory: Path, target: Path, on_step: Step) -> tuple[PackageRow, ...]:
     """Make the overlay in an empty directory and return its packages.
 
-    target: the final path of the overlay. The unchanged packages of an existing overlay there are reused.
-
-    Raises AnswerIsNo if the installed packages do not fit the base, and ToolFailed if uv fails.
+    target: the overlay's final path; packages of an old overlay there are reused if neither the lock nor their files
+    changed. Raises AnswerIsNo if the installed packages do not fit the base, and ToolFailed if uv fails.
     """
     plan, base = todo.plan, todo.plan.base
-    site = directory / overlay.site_packages(base.version)
+    site = directory / site_packages(base.version)
     overlay.create(directory, base)
     original = {path: path.read_bytes() for path in directory.rglob("*") if path.is_file() and not path.is_symlink()}
-    reused = reusable(plan, todo.lock, target)
+    reused = _reusable(plan, todo.lock, target)
     text = pylock.stripped(todo.lock, reused) if reused else todo.lock
     if "[[packages]]" in text:
         on_step("installing")
@@ -157,9 +149,11 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
         (directory / ".lock").unlink(missing_ok=True)  # uv makes it writable for all users
     _refuse_overwritten(directory, original)
     reused_files = [name for package in reused for name in plan.foreign.whole[package]]
-    compiled = reuse_files(target, directory, reused_files, base.version, linked=not plan.keeps_old)
+    # If the old overlay will be removed, hard links replace copies.
+    compiled = _reuse_files(target, directory, reused_files, base.version, linked=not plan.keeps_old)
     new = installed(site)
-    _refuse_misfits(todo, new)
+    problems = conflicts(base, new, plan.requested) or numpy_problems(base.packages, new)
+    AnswerIsNo.raise_any(dict.fromkeys(problems or torch_problems(base.packages, new, plan.override_names)))
     rows = outcome(base, new, plan.requested, plan.override_names)
     overlay.add_base_commands(directory, base)
     if plan.request.image is None:  # packing compiles the image's bytecode itself
@@ -171,8 +165,34 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     return rows
 
 
+def _reusable(plan: OverlayPlan, lock: str, old: Path) -> frozenset[str]:
+    previous = plan.previous
+    if previous is None or previous.base.get("fingerprint") != plan.base.fingerprint():
+        return frozenset()
+    built_otherwise = set(previous.built_on_base) ^ set(plan.settings.built_on_base)
+    if ALL in built_otherwise:
+        return frozenset()
+    try:
+        text = files.read_bytes(old / RECORD_FOLDER / pylock.LOCK, pylock.MAX_BYTES).decode("utf-8")
+        return (pylock.unchanged(lock, text) & plan.foreign.whole.keys()) - built_otherwise
+    except (FileNotFoundError, BadInput, ValueError):  # the old overlay's lock is missing or damaged
+        return frozenset()
+
+
+def _reuse_files(old: Path, new: Path, names: Collection[str], version: str, *, linked: bool) -> set[bytes]:
+    tag = os.fsencode("cpython-" + "".join(version.split(".")[:2]))
+    copied = files.take_files(old, new, names, linked=linked)
+    missing = next((name for name in names if name not in copied and not os.path.lexists(new / name)), None)
+    if missing:
+        hint = "run the command again; nothing was changed"
+        raise ToolFailed(f"{old / missing} was removed during this run", hint=hint)
+    modules = [os.fsencode(name) for name in copied if name.endswith(".py")]
+    bytecode = {os.fsdecode(cache_name(module, tag)): module for module in modules}
+    return {bytecode[name] for name in files.take_files(old, new, bytecode, linked=linked)}
+
+
 def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
-    """Return the packages that an installation would contain, and notes about packages that would have to be built."""
+    """Return the packages that a dry run would install, and notes about the packages that it would have to build."""
     plan, unbuilt_packages = todo.plan, todo.uv.unbuilt or Unbuilt()
     locked = pylock.versions_of(todo.lock)
     versions = {name: version if version not in ("", UNKNOWN) else "?" for name, version in locked.items()}
@@ -186,14 +206,12 @@ def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
 
 
 def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) -> str:
-    """Return the text of uenvtool.json. It contains no date, and no path of this machine except the base's."""
-    base, found = plan.base, plan.base.found_base
+    # For reproducibility, the record contains no date, and no path of this machine except the base's.
+    base, found_base = plan.base, plan.base.found_base
     data = {
         "format": FORMAT,
         "base": {
-            **{
-                name: getattr(found, name) for name in ("kind", "name", "load", "image", "view", "in_container", "root")
-            },
+            **{name: getattr(found_base, name) for name in FOUND_BASE_FIELDS},
             **{name: getattr(base, name) for name in ("python", "version", "platform", "folders")},
             "fingerprint": base.fingerprint(),
             "listing": listing(base.folders),
@@ -210,7 +228,6 @@ def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) ->
 
 
 def _refuse_overwritten(directory: Path, original: Mapping[Path, bytes]) -> None:
-    """Raise ToolFailed if a package replaced one of the overlay's own files; a wheel can write anywhere in it."""
     violations = [
         f"writes over {path.relative_to(directory)}"
         for path, content in original.items()
@@ -221,10 +238,3 @@ def _refuse_overwritten(directory: Path, original: Mapping[Path, bytes]) -> None
     if violations:
         hint = "do not install that package, and report it to its author or index; nothing was changed"
         raise ToolFailed(f"a package {violations[0]}, which belongs to the overlay itself", hint=hint)
-
-
-def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution]) -> None:
-    plan, packages = todo.plan, todo.plan.base.packages
-    problems = conflicts(plan.base, new, plan.requested) or numpy_problems(packages, new)
-    problems = problems or torch_problems(packages, new, plan.override_names)
-    AnswerIsNo.raise_any(dict.fromkeys(problems))

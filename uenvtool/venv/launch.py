@@ -24,17 +24,11 @@ from uenvtool.venv.info import described
 
 MAX_BYTES = 1_000_000
 OURS = "uenvtool"
-LAUNCHER = "ipykernel_launcher"
 ACTIVATED = 'source "$0/bin/activate" && exec "$@"'
 
 
-def opening_command(path: Path, command: Sequence[str], *, from_anywhere: bool = False) -> list[str]:
-    """Return the arguments that run a command in an activated overlay, packed or unpacked, on its base.
-
-    A base that is already loaded is not loaded again. from_anywhere: the arguments themselves check whether the base is
-    loaded where they run.
-    Raises BadInput if the path is not an overlay, and AnswerIsNo if its base is not loaded and no program can load it.
-    """
+def _arguments(path: Path, command: Sequence[str], *, from_anywhere: bool = False) -> list[str]:
+    # from_anywhere: the arguments themselves check whether the base is loaded, and load it if it is not.
     data = described(path)
     base, is_packed = data["base"], not path.is_dir()
     directory = str(data["mount"]) if is_packed else str(path.absolute())
@@ -62,20 +56,22 @@ def opening_command(path: Path, command: Sequence[str], *, from_anywhere: bool =
 def _loader_of_image(path: Path, data: Mapping[str, Any]) -> list[str]:
     base, image = data["base"], path.absolute()
     if base.get("in_container"):
-        uses = howto.lines(image, data["name"] or "", data["mount"] or "", base)
-        line = next((use.text for use in uses if use.runtime == "apptainer"), "")
+        uses = howto.uses(image, data["name"] or "", data["mount"] or "", base)
+        line = next((use["text"] for use in uses if use["runtime"] == "apptainer"), "")
         return shlex.split(line)[:-2]  # its last two arguments are the command
-    images = [base["image"], str(image)] if base.get("kind") == UENV and base.get("image") else [str(image)]
-    views = [base["view"], f"{data['name']}:{howto.VIEW}"] if len(images) > 1 else [f"{data['name']}:{howto.VIEW}"]
-    return ["uenv", "run", ",".join(images), f"--view={','.join(views)}", "--"]
+    images, views = str(image), f"{data['name']}:{howto.VIEW}"
+    if base.get("kind") == UENV and base.get("image"):
+        images, views = f"{base['image']},{images}", f"{base['view']},{views}"
+    return ["uenv", "run", images, f"--view={views}", "--"]
 
 
 def run_in_overlay(path: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Replace this process with a command, or with the user's shell, in an overlay on its base.
+    """Replace this process with a command, or else with the user's shell, in an overlay on its base.
 
-    Raises ToolMissing if the program that loads the base is not on PATH.
+    Raises BadInput if the path is not an overlay, AnswerIsNo if its base is not loaded and no program can load it, and
+    ToolMissing if the program that loads the base is not on PATH.
     """
-    arguments = opening_command(path, list(command) or [environ.get("SHELL") or "bash"])
+    arguments = _arguments(path, list(command) or [environ.get("SHELL") or "bash"])
     if shutil.which(arguments[0], path=environ.get("PATH")) is None:
         message = f"the program {arguments[0]}, which loads the base of {path}, is not on PATH"
         raise ToolMissing(message, hint="load the base first")
@@ -83,7 +79,7 @@ def run_in_overlay(path: Path, command: Sequence[str], environ: Mapping[str, str
 
 
 def _directory_name(name: str) -> str:
-    """Return the directory name of a kernel; Jupyter allows ASCII letters, digits and . _ - in it."""
+    # Jupyter allows ASCII letters, digits and . _ - in the name of a kernel's directory.
     directory_name = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip(".-")
     if not directory_name or not name.isprintable():
         hint = "use at least one ASCII letter or digit: the kernel's directory is named after it"
@@ -94,22 +90,22 @@ def _directory_name(name: str) -> str:
 def add_kernel(path: Path, name: str | None, environ: Mapping[str, str]) -> Result:
     """Write a Jupyter kernel that starts an overlay.
 
-    name: the name that Jupyter shows, by default the overlay's name. Raises BadInput if the name is not valid or is the
-    name of another tool's kernel, and ToolFailed if the overlay's Python does not start or has no ipykernel.
+    name: the name that Jupyter shows, by default the overlay's name. Raises BadInput if the name is not valid or
+    another tool made a kernel with this name, and ToolFailed if the overlay's Python does not start or lacks ipykernel.
     """
     name = name or path.absolute().name.removesuffix(".squashfs").lstrip(".")
     directory = _kernels_directory(environ) / _directory_name(name)
     if directory.exists() and _overlay_of(directory) is None:
         hint = "choose another name with --name"
         raise BadInput(f"another tool made the kernel '{name}' in {directory}", hint=hint)
-    completed = processes.run(opening_command(path, ["python", "-c", "import ipykernel"]), env=environ)
+    completed = processes.run(_arguments(path, ["python", "-c", "import ipykernel"]), env=environ)
     if completed.code != 0:
         lacks_ipykernel = "ipykernel" in completed.reason
         install = f"install it with `uenvtool venv {path} ipykernel`"
         hint = install if lacks_ipykernel else "check that the overlay's base can be loaded on this machine"
         raise ToolFailed(f"{path} cannot start a kernel: {completed.reason}", hint=hint)
     kernel = {
-        "argv": opening_command(path, ["python", "-m", LAUNCHER, "-f", "{connection_file}"], from_anywhere=True),
+        "argv": _arguments(path, ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], from_anywhere=True),
         "display_name": name,
         "language": "python",
         "interrupt_mode": "message",  # the program that loads the base may not forward signals
@@ -129,7 +125,6 @@ def _kernels_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _overlay_of(directory: Path) -> str | None:
-    """Return the overlay that a kernel starts, or None if another tool made the kernel."""
     try:
         data: dict[str, Any] = json.loads(files.read_bytes(directory / "kernel.json", MAX_BYTES))
         return str(data["metadata"][OURS]["overlay"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.core.result import Progress, Result, Step, Table, silent
+from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import canonical, size_text
 from uenvtool.image.programs import find_programs
@@ -32,30 +32,22 @@ from uenvtool.venv.plan import OverlayPlan, planned, refuse_invalid
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
-from uenvtool.venv.unbuilt import unbuilt, without_sources
 from uenvtool.venv.uv import Uv, find_uv
 
 
 @dataclass(kw_only=True)
-class MadeOverlay:
-    """The result of a request, filled step by step.
-
-    base: None if an existing overlay is only packed. early_warnings: the warnings that were printed before the work.
-    image: the image's data for --json. previous: the path of the old overlay, if it is kept.
-    """
-
+class _Made:
     request: VenvRequest
     target: Path
-    base: Base | None = None
+    base: Base | None = None  # None if an existing overlay is only packed
     changes: Sequence[PackageRow] = ()
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    early_warnings: list[str] = field(default_factory=list)
-    image: Mapping[str, Any] | None = None
-    previous: Path | None = None
+    early_warnings: list[str] = field(default_factory=list)  # the warnings that were printed before the work
+    image: Mapping[str, Any] | None = None  # the image's data for --json
+    previous: Path | None = None  # the path of the old overlay, if it is kept
 
     def data(self) -> dict[str, Any]:
-        """Return the result as data for --json."""
         base = self.base
         return {
             "path": str(self.target),
@@ -75,17 +67,12 @@ class MadeOverlay:
         }
 
 
-def make(
-    request: VenvRequest,
-    environ: Mapping[str, str],
-    progress: Progress = silent,
-    warn: Callable[[str], None] = lambda _text: None,
-) -> Result:
-    """Make the overlay, and pack it if the request has --squash.
+def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> Result:
+    """Make the overlay, and pack it if the request has --squash. After an error, old overlay and image are unchanged.
 
-    warn: prints warnings that are known before the work. Raises BadInput if uenvtool must not write the path or if an
-    input is invalid, AnswerIsNo if the requirements contradict the base, ToolMissing if a program is not installed, and
-    ToolFailed if a program or the machine fails. After any error, the old overlay and the old image are unchanged.
+    warn: prints the warnings that are known before the work. Raises BadInput if uenvtool must not write the path or if
+    an input is invalid, AnswerIsNo if the requirements contradict the base, ToolMissing if a program is not installed,
+    and ToolFailed if a program or the machine fails.
     """
     target = Path(os.path.abspath(request.path))
     request, note = with_files_here(request, target)
@@ -93,7 +80,7 @@ def make(
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and fails
         hint = "change to a directory that you may read, and run the command again"
         raise BadInput(f"no permission to enter the current directory, {Path.cwd()}", hint=hint)
-    result = MadeOverlay(request=request, target=target, notes=[note] if note else [])
+    result = _Made(request=request, target=target, notes=[note] if note else [])
     _refuse_foreign(request, target)
     if request.image is not None:
         refuse_foreign(request.image)
@@ -126,16 +113,15 @@ def _refuse_foreign(request: VenvRequest, target: Path) -> None:
         return
     only_packs = request.squash is not None and not request.changes_overlay
     if not (target / RECORD_FOLDER / RECORD).is_file() and not only_packs:
-        hint = (
-            f"name another directory: `uenvtool venv myenv ...`, or pack this one with `uenvtool venv {shown} --squash`"
-        )
+        pack = f"`uenvtool venv {shown} --squash`"
+        hint = f"name another directory: `uenvtool venv myenv ...`, or pack this one with {pack}"
         raise BadInput(f"'{shown}' is a virtual environment that another tool made", hint=hint)
 
 
-def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> None:
+def _make(made: _Made, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> None:
     request = made.request
     with contextlib.ExitStack() as stack:
-        # Lock first: then this run reads the result of another run that has just ended, and restores after a dead run.
+        # The lock comes first: this run reads the result of a run that just ended, and restores after a dead run.
         work = None if request.dry_run else stack.enter_context(files.workplace(made.target))
         with progress(f"reading {request.path}"):
             plan = planned(request, made.target, environ)
@@ -149,12 +135,11 @@ def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress, war
         _build(made, plan, scratch, work, on_step)
 
 
-def _build(made: MadeOverlay, plan: OverlayPlan, scratch: Path, work: Path | None, on_step: Step) -> None:
+def _build(made: _Made, plan: OverlayPlan, scratch: Path, work: Path | None, on_step: Step) -> None:
     new = (work or scratch) / "new"
     uv = Uv(program=find_uv(), settings=plan.settings, work=scratch)
     if plan.request.dry_run:
-        dry = unbuilt(plan.requested, plan.settings)
-        uv = replace(uv, settings=without_sources(plan.settings), unbuilt=dry)
+        uv = uv.building_nothing(plan.requested)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
@@ -176,19 +161,15 @@ def _build(made: MadeOverlay, plan: OverlayPlan, scratch: Path, work: Path | Non
 
 
 def _foreign_warnings(plan: OverlayPlan) -> Iterator[str]:
-    lost_packages = {
-        name: at for name, at in plan.foreign.packages.items() if canonical(name) not in plan.requested.names
-    }
+    packages, requested = plan.foreign.packages, plan.requested.names
+    lost_packages = {name: version for name, version in packages.items() if canonical(name) not in requested}
     lost, path = replace(plan.foreign, packages=lost_packages), plan.request.path
     if lost:
-        yield (
-            f"the new {path} will not contain files that uenvtool did not install: {', '.join(lost.shown())}; "
-            "the old overlay is kept"
-        )
+        contents = f"files that uenvtool did not install: {lost.shown()}"
+        yield f"the new {path} will not contain {contents}; the old overlay is kept"
     if lost_packages:
-        command = shlex.join(
-            ["uenvtool", "venv", path, *(f"{name}=={at}" for name, at in sorted(lost_packages.items()))]
-        )
+        pins = (f"{name}=={version}" for name, version in sorted(lost_packages.items()))
+        command = shlex.join(["uenvtool", "venv", path, *pins])
         yield f"to keep the packages that another tool installed in {path}, run `{command}`"
 
 
@@ -208,9 +189,9 @@ def _base_warnings(plan: OverlayPlan) -> Iterator[str]:
             )
 
 
-def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> None:
+def _publish(made: _Made, plan: OverlayPlan, new: Path, on_step: Step) -> None:
     target = made.target
-    if plan.request.update and _is_same(new, target):
+    if plan.request.update and _records(new) == _records(target):
         if plan.request.image is None:
             made.notes.append(f"no newer versions were found; {plan.request.path} is unchanged")
             return
@@ -229,11 +210,12 @@ def _publish(made: MadeOverlay, plan: OverlayPlan, new: Path, on_step: Step) -> 
         if packed_into is not None:
             files.fill(new, image_note(target, packed_into))
         if plan.keeps_old and os.path.lexists(target):
-            made.previous = _previous_name(target)
+            paths = map(target.with_name, previous_names(target.name))
+            made.previous = next(path for path in paths if not os.path.lexists(path) or is_own(path))
         files.publish([files.Replacement(new=new, target=target, previous=made.previous), *replacements])
 
 
-def _warn_of_older_image(made: MadeOverlay) -> None:
+def _warn_of_older_image(made: _Made) -> None:
     target = made.target
     old_image = image_of(target) if made.image is None else None
     if old_image is not None and is_older(old_image, target):
@@ -241,20 +223,11 @@ def _warn_of_older_image(made: MadeOverlay) -> None:
         made.warnings.append(f"{shown_path(old_image)} is older than {shown_path(target)}: {again}")
 
 
-def _is_same(new: Path, old: Path) -> bool:
-    texts = [
-        [path.read_bytes() if path.is_file() else b"" for path in record_paths(directory)] for directory in (new, old)
-    ]
-    return texts[0] == texts[1]
+def _records(directory: Path) -> list[bytes]:
+    return [path.read_bytes() if path.is_file() else b"" for path in record_paths(directory)]
 
 
-def _previous_name(target: Path) -> Path:
-    """Return the path for the old overlay: PATH.previous, or PATH.previous.2 and so on if that is in use."""
-    names = (target.with_name(name) for name in previous_names(target.name))
-    return next(path for path in names if not os.path.lexists(path) or is_own(path))
-
-
-def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> None:
+def _pack(made: _Made, environ: Mapping[str, str], progress: Progress) -> None:
     request, target = made.request, made.target
     if request.image is None or request.dry_run:
         made.notes.append(f"would pack {request.path} into {request.image}")
@@ -270,11 +243,7 @@ def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> 
             made.notes += editable_notes(record.requirements())
 
 
-def _result(made: MadeOverlay, started_by: str) -> Result:
-    """Return the table of changes, the notes, and the commands to run next.
-
-    started_by: the command that loads the base, if the base was loaded only for this run.
-    """
+def _result(made: _Made, started_by: str) -> Result:
     request, image = made.request, made.image
     shown = [change for change in made.changes if request.verbose or change.change != SAME]
     notes, next_commands = list(made.notes), []

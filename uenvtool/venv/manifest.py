@@ -1,7 +1,8 @@
-"""Finds the packages and files of an overlay that uenvtool did not install or that somebody changed.
+"""Finds the packages and files in an overlay that uenvtool did not install or that have changed since.
 
-A package's RECORD has the checksums of its files (packaging.python.org, recording installed packages). The manifest in
-PATH/.uenvtool/ has the checksums of all other files and of each RECORD. Bytecode is ignored because Python rewrites it.
+A package's RECORD contains the checksums of its files (packaging.python.org, recording installed packages). The
+manifest in PATH/.uenvtool/ contains the checksums of all other files and of each RECORD. Bytecode is ignored because
+Python rewrites it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
+from uenvtool.core.words import listed
 from uenvtool.venv.base import installed
 from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.record import read_record
@@ -31,35 +33,27 @@ _CACHE = "__pycache__"
 _AT_TOP = {_CACHE, RECORD_FOLDER, ".lock"}
 """Names that are ignored: bytecode, uenvtool's records, and the lock file that `uv pip` leaves."""
 _SITES = "lib/python3*/site-packages"
+_Row = tuple[str, int]
+"""The checksum of a file in the form of a RECORD, and its size, or -1 if the size is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """The packages and files in an overlay that uenvtool did not install.
+    """The packages (name -> version) and the files in an overlay that uenvtool did not install or that have changed.
 
-    packages: name -> version. names: the files, relative to the overlay. whole: the unchanged packages that uenvtool
-    installed, normalized name -> files relative to the overlay.
+    whole: the unchanged packages that uenvtool installed, normalized name -> files. Paths are relative to the overlay.
     """
 
     packages: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     whole: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
 
-    def shown(self, most: int = 8) -> list[str]:
-        """Return the packages and files for a message: all, or the first `most` and the number of the others."""
-        every = [*(f"{name} {version}" for name, version in sorted(self.packages.items())), *self.names]
-        return every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
+    def shown(self) -> str:
+        """Return the first packages and files for a message, and the number of the others."""
+        return listed([*(f"{name} {version}" for name, version in sorted(self.packages.items())), *self.names], 8)
 
     def __bool__(self) -> bool:
         return bool(self.packages or self.names)
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """The checksum of a file in the form of a RECORD, and its size, or -1 if the size is not recorded."""
-
-    checksum: str
-    size: int = -1
 
 
 def manifest_text(directory: Path) -> str:
@@ -80,18 +74,17 @@ def is_own(directory: Path) -> bool:
 
 
 def foreign(directory: Path, versions: Mapping[str, str]) -> Foreign:
-    """Return the contents of an overlay that uenvtool did not install: pip's packages, and added or changed files.
+    """Return the packages and files that another tool or the user added to an overlay or changed in it.
 
     versions: the packages that uenvtool installed. A package's file counts as unchanged if it has its recorded size and
-    is older than the manifest. An overlay without a manifest, for example one that was unpacked from its image, cannot
-    be checked; the result then names the missing manifest.
+    is older than the manifest. The result names the manifest if it is missing, as in an overlay unpacked from an image.
     """
     manifest, written_at = _manifest(directory)
     if not manifest:
         return Foreign(names=(f"possibly any file ({RECORD_FOLDER}/{MANIFEST} is missing or damaged)",))
     packages: dict[str, str] = {}
     foreign_files: set[str] = set()
-    known_files = {name: [_Row(text)] for name, text in manifest.items()}
+    known_files = {name: [(text, -1)] for name, text in manifest.items()}
     of_package: dict[str, Sequence[str]] = {}
     for site in directory.glob(_SITES):
         for name, package in installed(site).items():
@@ -105,12 +98,9 @@ def foreign(directory: Path, versions: Mapping[str, str]) -> Foreign:
                 packages[package.name] = package.version
                 foreign_files.update((*rows, record))
     present = set(_files(directory))
-    whole = {
-        name
-        for name, rows in known_files.items()
-        if name in present and _is_as_old(f"{directory}/{name}", rows, written_at)
-    }
-    suspects = sorted((present & known_files.keys()) - whole)
+    known_present = {name: rows for name, rows in known_files.items() if name in present}
+    whole = {name for name, rows in known_present.items() if _is_as_old(f"{directory}/{name}", rows, written_at)}
+    suspects = sorted(known_present.keys() - whole)
     with ThreadPoolExecutor(READERS) as pool:
         have_checksum = pool.map(lambda name: _has_checksum(directory / name, known_files[name]), suspects)
         whole |= {name for name, has_checksum in zip(suspects, have_checksum, strict=True) if has_checksum}
@@ -124,7 +114,6 @@ def foreign(directory: Path, versions: Mapping[str, str]) -> Foreign:
 
 
 def _manifest(directory: Path) -> tuple[dict[str, str], int]:
-    """Return the manifest of an overlay and its modification time in ns; the manifest is empty if it cannot be read."""
     path = directory / RECORD_FOLDER / MANIFEST
     try:
         checksums = json.loads(read_bytes(path, MAX_BYTES))
@@ -142,11 +131,10 @@ def _rows(directory: Path, metadata: Path) -> Iterator[tuple[str, _Row]]:
     for row in csv.reader(text.splitlines()):
         if len(row) > 1 and row[1]:
             size = int(row[2]) if row[2:] and row[2].isdecimal() else -1
-            yield os.path.normpath(f"{site}/{row[0]}"), _Row(row[1], size)
+            yield os.path.normpath(f"{site}/{row[0]}"), (row[1], size)
 
 
 def _files(directory: Path) -> Iterator[str]:
-    """Yield each file and symlink of an overlay except uenvtool's records and bytecode, relative to the overlay."""
     for current, directories, names in os.walk(directory):
         relative = os.path.relpath(current, directory)
         ignored = _AT_TOP if relative == "." else {_CACHE}
@@ -171,15 +159,14 @@ def _by_directory(names: Collection[str], known: Collection[str]) -> Iterator[st
 def _is_as_old(path: str, rows: Sequence[_Row], written_at: int) -> bool:
     status = os.lstat(path)
     is_old = stat.S_ISREG(status.st_mode) and status.st_mtime_ns < written_at
-    return is_old and any(row.size == status.st_size for row in rows)
+    return is_old and any(size == status.st_size for _, size in rows)
 
 
 def _has_checksum(path: Path, rows: Sequence[_Row]) -> bool:
-    return any(_checksum(path, row.checksum.partition("=")[0]) == row.checksum for row in rows)
+    return any(_checksum(path, checksum.partition("=")[0]) == checksum for checksum, _ in rows)
 
 
 def _checksum(path: Path, kind: str = "sha256") -> str:
-    """Return the checksum of a file in the form of a RECORD, `link:TARGET` for a symlink, or "" if it is unreadable."""
     try:
         if path.is_symlink():
             return f"link:{os.readlink(path)}"

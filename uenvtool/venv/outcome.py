@@ -27,7 +27,7 @@ def outcome(
 ) -> tuple[PackageRow, ...]:
     """Return the new packages, and the base's packages that they or the user require.
 
-    foretold: the versions that a dry run would install. askers_of: the packages that require each of them.
+    foretold: the versions that a dry run would install. askers_of: the packages that require each of these.
     """
     environment = marker_environment(base)
     pairs = [(requirement.name, requirement.origin) for requirement in request.requirements]
@@ -58,25 +58,17 @@ def changes(
     changed = [_change(row, previous.get(row.name), newest.get(row.name)) for row in rows]
     of_base = {row.name: row.version for row in rows if row.how == FROM_BASE}
     effective = {row.name for row in rows} - set(of_base)
-    changed += [
-        PackageRow(
-            name=name,
-            version=version,
-            how=REMOVED,
-            change=REMOVED,
-            note=f"the base's {of_base[name]} is used" if name in of_base else "",
-        )
-        for name, version in previous.items()
-        if name not in effective
-    ]
+    for name, version in previous.items():
+        if name not in effective:
+            note = f"the base's {of_base[name]} is used" if name in of_base else ""
+            changed.append(PackageRow(name=name, version=version, how=REMOVED, change=REMOVED, note=note))
     return tuple(sorted(changed, key=lambda row: (CHANGES.index(row.change), row.name)))
 
 
 def table_rows(packages: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the JSON records of packages as the rows of a table under HEADINGS."""
-    return [
-        (row["name"], row["version"], row["how"], ", ".join(row["asked_by"]), row.get("note", "")) for row in packages
-    ]
+    """Return the data of packages as the rows of a table with HEADINGS."""
+    fixed = ("name", "version", "how")
+    return [(*(row[key] for key in fixed), ", ".join(row["asked_by"]), row.get("note", "")) for row in packages]
 
 
 def warnings(base: Base, rows: Sequence[PackageRow]) -> Iterator[str]:
@@ -113,10 +105,8 @@ def _of_extras(
     request: UserRequest,
     environment: dict[str, str],
 ) -> Iterator[tuple[str, str]]:
-    """Yield each package that an extra requires, with the extra (`fsspec[http]`), including extras of base packages."""
-    waiting = [
-        (requirement.name, requirement.requirement) for requirement in request.requirements if requirement.requirement
-    ]
+    # Each pair is a package and the extra that requires it, such as `fsspec[http]`, also an extra of a base package.
+    waiting = [(named.name, named.requirement) for named in request.requirements if named.requirement]
     for package in new.values():
         waiting += [(canonical(dependency.name), dependency) for dependency in requirements(package, environment)]
     done = set()

@@ -1,4 +1,4 @@
-"""Writes the files of an overlay that no package contains: pyvenv.cfg, bin/, the sys.path hook and base commands."""
+"""Writes the files of an overlay that belong to no package: pyvenv.cfg, bin/, the sys.path hook and base commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uenvtool.core import processes, quoting
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link
 from uenvtool.core.filling import filled
-from uenvtool.venv.base import MARKER, Base, listing, marked, script_path
+from uenvtool.venv.base import MARKER, Base, listing, marked, script_path, site_packages
 from uenvtool.venv.discovery import is_loaded, loading_command
 
 CONFIG = "pyvenv.cfg"
@@ -28,16 +28,8 @@ _CHECK = (
 )
 
 
-def site_packages(version: str) -> str:
-    """Return the site-packages directory of an overlay, relative to the overlay."""
-    return f"lib/python{'.'.join(version.split('.')[:2])}/site-packages"
-
-
 def create(directory: Path, base: Base) -> None:
-    """Write the files of an overlay without packages into an empty directory.
-
-    Raises ToolFailed if the base's interpreter cannot start a virtual environment.
-    """
+    """Write the files of an empty overlay. Raises ToolFailed if the base's Python cannot start an environment."""
     site = site_packages(base.version)
     (directory / site).mkdir(parents=True, exist_ok=True)
     fill(directory / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
@@ -46,23 +38,19 @@ def create(directory: Path, base: Base) -> None:
     for name in ("python3", f"python{base.minor}"):
         link(directory / "bin" / name, "python")
     link(directory / "lib64", "lib")
-    load = loading_command(base_data := asdict(base.found_base), HERE)
-    if load:
-        arguments = " ".join('"${here%/*}"' if word == HERE else quoting.sh(word) for word in load)
+    loader = loading_command(base_data := asdict(base.found_base), HERE)
+    if loader:
+        arguments = " ".join('"${here%/*}"' if word == HERE else quoting.sh(word) for word in loader)
         wrapper = filled(script("python-on-base.sh"), LOADED=is_loaded(base_data), LOAD=arguments)
         fill(directory, {"bin/python-on-base": wrapper}, executable=["bin/python-on-base"])
     reason = ""
     for home in base.homes:
         candidates = [f"python{base.minor}", "python3", os.path.basename(base.base_executable), "python"]
         program = next((name for name in candidates if os.access(os.path.join(home, name), os.X_OK)), candidates[0])
-        wrapper = python_wrapper(
-            os.path.join(home, program),
-            base.found_base.load,
-            mount=base.mount,
-            prefix=os.path.dirname(os.path.dirname(base.stdlib)),
-        )
+        prefix, load = os.path.dirname(os.path.dirname(base.stdlib)), base.found_base.load
+        wrapper = python_wrapper(os.path.join(home, program), load, mount=base.mount, prefix=prefix)
         fill(directory, {CONFIG: _config(base, home), "bin/python": wrapper}, executable=["bin/python"])
-        reason = _wrong(directory, base)
+        reason = _start_problem(directory, base)
         if not reason:
             return
     message = f"{base.python} cannot start a virtual environment: {reason}"
@@ -70,12 +58,11 @@ def create(directory: Path, base: Base) -> None:
 
 
 def _config(base: Base, home: str) -> str:
-    """Return the text of pyvenv.cfg. With `relocatable`, uv writes commands that can be moved."""
     lines = {
         "home": home,
         "implementation": "CPython",
         "include-system-site-packages": "false",
-        "relocatable": "true",
+        "relocatable": "true",  # then uv writes commands that can be moved
         "version_info": base.version,
         "uenvtool-base": os.pathsep.join(base.folders),
         "uenvtool-base-site": os.pathsep.join(base.sites),
@@ -88,7 +75,7 @@ def _config(base: Base, home: str) -> str:
     return "".join(f"{name} = {' '.join(value.splitlines())}".rstrip() + "\n" for name, value in lines.items())
 
 
-def _wrong(directory: Path, base: Base) -> str:
+def _start_problem(directory: Path, base: Base) -> str:
     completed = processes.run([directory / "bin" / "python", "-I", "-c", _CHECK])
     printed = marked(completed)
     if printed is None:
@@ -101,10 +88,9 @@ def _wrong(directory: Path, base: Base) -> str:
 
 
 def add_base_commands(directory: Path, base: Base) -> None:
-    """Write the base's commands into the overlay, so that `torchrun` runs the overlay's Python.
+    """Write the base's commands into the overlay, except commands that the overlay's packages installed.
 
-    The base's file starts the base's interpreter, which does not see the overlay. Commands that the overlay's packages
-    installed are not replaced.
+    The base's own `torchrun` would start the base's Python, which does not import the overlay's packages.
     """
     commands = {
         name: filled(script("command.sh"), MODULE=point[1], FIRST=point[2].partition(".")[0], FUNCTION=point[2])
@@ -120,10 +106,9 @@ def add_base_commands(directory: Path, base: Base) -> None:
 def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str = "") -> str:
     """Return the text of bin/python, which starts the base's interpreter, or prints a hint and exits with 1.
 
-    The wrapper receives its own path as $0, even if the first line of a command names it, and `exec -a` passes it on.
-    Python looks for pyvenv.cfg next to the name that it was started with (CPython, Modules/getpath.py). mount: the
-    mount point of the base's uenv, or an empty string. prefix: the prefix of the base's Python, which an interpreter at
-    another mount point needs.
+    The wrapper passes its path on with `exec -a`, because Python looks for pyvenv.cfg next to the name that it was
+    started with (CPython, Modules/getpath.py). mount: the mount point of the base's uenv, or an empty string. prefix:
+    the prefix of the base's Python, which an interpreter at another mount point needs.
     """
     advice = "make the overlay again on another Python: uenvtool venv PATH --base PYTHON"
     hint = f"load it first: {load}" if load else advice

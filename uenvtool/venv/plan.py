@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import quoting
-from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
-from uenvtool.core.words import canonical
+from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
+from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, read_base
-from uenvtool.venv.conda import held_against
+from uenvtool.venv.compat import satisfies
 from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, plain_python
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
@@ -26,15 +26,17 @@ from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
 
 NO_RUNTIME = "none"
 """The runtime of a system on which users load nothing before they work."""
+_CONDA_NAMES = {"pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch", "matplotlib-base": "matplotlib"}
+"""The conda-forge packages that have another name on PyPI."""
+_CONDA_SPEC = re.compile(r"(?:\S+::)?([\w.-]+)\s*(.*)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OverlayPlan:
-    """A request with everything that is needed to resolve it.
+    """The inputs of the resolution: a request with its base, the user's requirements and settings, and the old overlay.
 
-    requested: the user's requirements, including the old overlay's. previous: the record of the old overlay. foreign:
-    the packages and files in the old overlay that uenvtool did not install. preferred: the versions to keep if that is
-    possible, by name. The settings list the packages that are built with the base's torch.
+    requested: includes the old overlay's requirements. previous: the record of the old overlay. foreign: the packages
+    and files in it that uenvtool did not install. preferred: the versions to keep if possible, by package name.
     """
 
     request: VenvRequest
@@ -53,12 +55,12 @@ class OverlayPlan:
 
     @property
     def override_names(self) -> tuple[str, ...]:
-        """Return the normalized names of the packages that --override lets replace the base's."""
+        """Return the normalized names of the packages that --override names."""
         return names_of(self.overrides)
 
 
 def how_to_load_torch(environ: Mapping[str, str]) -> str:
-    """Return a hint that lists the bases with torch that can be loaded. It includes uenvs where they are supported."""
+    """Return a hint that lists the kinds of bases that can be loaded on this system."""
     uenv = "a uenv (`uenv start IMAGE --view=VIEW`), " if UENV in _runtimes(environ) else ""
     return f"load {uenv}a container, a module or a conda environment that has torch"
 
@@ -97,10 +99,7 @@ def refuse_invalid(request: VenvRequest) -> None:
 
 
 def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> OverlayPlan:
-    """Return the plan of a request, from the base, the user's settings and requirements, and the old overlay.
-
-    Raises BadInput if one of them is invalid, and AnswerIsNo if the base is not loaded.
-    """
+    """Return the plan of a request. Raises BadInput for invalid input, and AnswerIsNo if the base is not loaded."""
     previous = read_record(target)
     foreign_files = foreign(target, previous.versions) if previous else Foreign()
     if previous is None and request.image is not None and request.image.is_file():
@@ -111,14 +110,11 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
     base = _base(request, previous, target, environ)
     settings = read_settings(environ, os.path.dirname(os.path.dirname(base.base_executable)))
     has_cache = settings.has_cache and (not request.dry_run or bool(environ.get("UV_CACHE_DIR")))
-    settings = replace(settings, project=_of_project(request), has_cache=has_cache)
+    settings = replace(settings, project=_project_settings(request), has_cache=has_cache)
     built_packages = [name for name in request.no_build_isolation if name]
     first_words = {canonical(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]) for text in request.packages}
     requested = read_request(
-        (
-            *request.packages,
-            *(name for name in built_packages if names_of([name])[0] not in first_words),
-        ),
+        (*request.packages, *(name for name in built_packages if names_of([name])[0] not in first_words)),
         request.requirements,
         request.editable,
         settings.constraints,
@@ -126,7 +122,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
         groups=request.group,
         require_hashes=settings.require_hashes,
     )
-    requested = replace(requested, notes=held_against(base, requested.conda_specs))
+    requested = replace(requested, notes=_conda_notes(base, requested.conda_specs))
     inherited = previous if request.from_ is None else None
     all_packages = (ALL,) if "" in request.no_build_isolation else ()
     built_on_base = (*all_packages, *names_of(built_packages), *settings.built_on_base)
@@ -145,8 +141,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
     return _without_removed(plan, inherited) if request.remove else plan
 
 
-def _of_project(request: VenvRequest) -> Mapping[str, Any]:
-    """Return uv's settings in the first project that the request names by pyproject.toml, uv.lock or directory."""
+def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
     named = [*map(Path, request.requirements), *([request.from_] if request.from_ else [])]
     directories = [path.parent for path in named if path.name in (PYPROJECT, UV_LOCK)]
     directories += [path.expanduser() for path in (*request.editable, *map(Path, request.packages))]
@@ -182,7 +177,6 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
 
 
 def _system_with_runtime(environ: Mapping[str, str]) -> str:
-    """Return the name of this system if users load a runtime before they work, or else an empty string."""
     if not _runtimes(environ) - {NO_RUNTIME}:
         return ""
     from uenvtool.knowledge.recognise import recognised
@@ -200,11 +194,57 @@ def _runtimes(environ: Mapping[str, str]) -> set[str]:
     return {*known, *([UENV] if shutil.which("uenv", path=environ.get("PATH")) else [])}
 
 
-def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
-    """Return the plan with the requirements of the old overlay added.
+def _conda_notes(base: Base, specs: Sequence[tuple[Position, str]]) -> tuple[str, ...]:
+    problems: list[Problem] = []
+    present: list[tuple[str, str]] = []
+    missing_specs: list[tuple[str, str]] = []
+    for position, spec in specs:
+        match = _CONDA_SPEC.match(spec)
+        name = canonical(match[1]) if match else ""
+        name = _CONDA_NAMES.get(name, name)
+        package = base.packages.get(name)
+        version = base.version if name == "python" else package.version if package else ""
+        if name == "pip":
+            continue
+        if not match or not version:
+            missing_specs.append((position.file, spec))
+            continue
+        fits = _satisfies_conda(match[2], version)
+        if not fits and name in ("python", "torch"):
+            hint = (
+                f"load a base with that version, or change the line to `{match[1]}`, "
+                "because uenvtool does not install conda packages"
+            )
+            problems.append(Problem(f"{spec}: the base has {name} {version}", position, hint))
+        elif name != "python":
+            present.append((position.file, f"{name} {version}{'' if fits else f' (requested: {spec})'}"))
+    AnswerIsNo.raise_any(problems)
+    missing = "uenvtool does not install conda packages; add the packages that you need to the command"
+    return (
+        *(f"{file}: the base has {', '.join(texts)}" for file, texts in grouped(present).items()),
+        *(f"{file}: {missing}: {', '.join(texts)}" for file, texts in grouped(missing_specs).items()),
+    )
 
-    New requirements replace old ones of the same package and of the same requirements file.
-    """
+
+def _satisfies_conda(specification: str, version: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    # In conda, `=1.2` matches every version that begins with 1.2, and `1.2` only that version. A build may follow
+    # (conda's documentation, "Package match specifications").
+    parts = re.sub(r"([<>=!~,])\s+", r"\1", specification).split()
+    text = parts[0] if parts else ""
+    if re.match(r"=?[\w.*]", text):
+        fuzzy = text.startswith("=")
+        text = text.removeprefix("=").partition("=")[0]
+        text = f"=={text}" if text.endswith(".*") or not fuzzy else f"=={text}.*"
+    try:
+        return satisfies(SpecifierSet(text), version)
+    except InvalidSpecifier:
+        return True  # another form of specification, which cannot be checked
+
+
+def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
+    # New requirements replace the old ones of the same package, and the old ones of the same requirements file.
     requested = plan.requested
     texts = {requirement.text for requirement in requested.requirements}
     positions = [requirement.position for requirement in requested.requirements]
@@ -250,6 +290,5 @@ def _not_removable(name: str, previous: OverlayRecord, requested: list[str]) -> 
     if package["how"] == FROM_BASE:
         return Problem(f"{name} belongs to the base, not to this overlay", None, hint)
     askers = ", ".join(package["asked_by"])
-    return Problem(
-        f"{name} cannot be removed: it is required by {askers}", None, f"remove {askers} instead; {requested_text}"
-    )
+    hint = f"remove {askers} instead; {requested_text}"
+    return Problem(f"{name} cannot be removed: it is required by {askers}", None, hint)

@@ -23,13 +23,13 @@ _OF_PROJECT = {
     *("package", "managed", "build-backend"),
 }
 """The keys of [tool.uv] that concern the project itself (https://docs.astral.sh/uv/reference/settings/)."""
-_PLACES = {"url", "index-url", "extra-index-url", "find-links", "cache-dir"}
+_PATHS = {"url", "index-url", "extra-index-url", "find-links", "cache-dir"}
 Lines = list[tuple[int, str]]
 
 
-def is_project(place: str) -> bool:
-    """Return whether the name of a -r file is that of a project file or a lock; other names are requirements files."""
-    return place.endswith((TOML, *ENVIRONMENTS)) or Path(place).name == UV_LOCK
+def is_project(file: str) -> bool:
+    """Return whether the name of a -r file is that of a project file or a lock, and not of a requirements file."""
+    return file.endswith((TOML, *ENVIRONMENTS)) or Path(file).name == UV_LOCK
 
 
 def found_here() -> list[str]:
@@ -39,7 +39,7 @@ def found_here() -> list[str]:
 
 
 def option_of(name: str) -> str:
-    """Return the option, with the file name, that installs the requirements of a file in FOUND_HERE."""
+    """Return the option with its value that installs the requirements of a file in FOUND_HERE."""
     return f"--from {name}" if is_lock(name) else f"-r {name}"
 
 
@@ -84,49 +84,49 @@ def settings_of_project(directory: Path) -> dict[str, Any]:
         settings = document if path.name == UV_SETTINGS else document.get("tool", {}).get("uv")
         if isinstance(settings, dict):
             kept = {name: value for name, value in settings.items() if name not in _OF_PROJECT}
+            # The paths of indexes and find-links are relative to the file that sets them.
             return {name: _absolute(name, value, directory.absolute()) for name, value in kept.items()}
     return {}
 
 
 def _absolute(name: str, value: Any, directory: Path) -> Any:
-    """Return a setting with absolute paths; index and find-links paths are relative to the file that sets them."""
     if isinstance(value, dict):
         return {key: _absolute(key, item, directory) for key, item in value.items()}
     if isinstance(value, list):
         return [_absolute(name, item, directory) for item in value]
-    return str(directory / value) if name in _PLACES and isinstance(value, str) and "://" not in value else value
+    return str(directory / value) if name in _PATHS and isinstance(value, str) and "://" not in value else value
 
 
-def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
-    """Return a project's requirements, in the form of a requirements file, and its conda specs, each with its line.
+def project_lines(file: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
+    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers.
 
     Raises BadInput with the position if the file is invalid.
     """
-    if not place.endswith(ENVIRONMENTS):
-        return list(_pyproject(place, text, extras, groups)), []
-    return _environment(place, text)
+    if not file.endswith(ENVIRONMENTS):
+        return list(_pyproject(file, text, extras, groups)), []
+    return _environment(file, text)
 
 
-def _toml(place: str, text: str) -> dict[str, Any]:
+def _toml(file: str, text: str) -> dict[str, Any]:
     import tomlkit
 
     try:
         document: dict[str, Any] = tomlkit.parse(text).unwrap()
     except tomlkit.exceptions.ParseError as error:
-        raise BadInput(f"invalid TOML: {error}", Position(place, error.line, error.col + 1)) from error
+        raise BadInput(f"invalid TOML: {error}", Position(file, error.line, error.col + 1)) from error
     except tomlkit.exceptions.TOMLKitError as error:  # a duplicate key, which has no position
-        raise BadInput(f"invalid TOML: {error}", Position(place), "fix the file") from error
+        raise BadInput(f"invalid TOML: {error}", Position(file), "fix the file") from error
     return document
 
 
-def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[int, str]]:
-    position = Position(place)
-    document = _toml(place, text)
+def _pyproject(file: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[int, str]]:
+    position = Position(file)
+    document = _toml(file, text)
     project, named_groups = document.get("project"), document.get("dependency-groups", {})
-    if "lock-version" in document or Path(place).name == UV_LOCK:
-        raise BadInput("a lock, not a list of requirements", position, f"install it with `--from {place}`")
+    if "lock-version" in document or Path(file).name == UV_LOCK:
+        raise BadInput("a lock, not a list of requirements", position, f"install it with `--from {file}`")
     if not isinstance(project, dict) and not named_groups:
-        is_built = "build-system" in document or Path(place).with_name("setup.py").is_file()
+        is_built = "build-system" in document or Path(file).with_name("setup.py").is_file()
         export_hint = "export a requirements file with the tool that manages the project, and name that file"
         hint = "install the project itself: -e ." if is_built else export_hint
         raise BadInput("the file has no [project] table", position, hint)
@@ -139,15 +139,14 @@ def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[st
         require_known(kind, names, known, position)
     texts = [*project.get("dependencies", ()), *(line for name in extras for line in optional[name])]
     for name in groups:
-        texts += _group(name, named_groups, position, ())
+        texts += _group(name, named_groups, position, ())  # PEP 735
     sources = document.get("tool", {}).get("uv", {}).get("sources", {})
     for requirement in texts:
         line = text[: max(text.find(requirement), 0)].count("\n") + 1
-        yield line, _with_source(requirement, sources, Path(place).parent)
+        yield line, _with_source(requirement, sources, Path(file).parent)
 
 
 def _group(name: str, groups: Mapping[str, Any], position: Position, including: tuple[str, ...]) -> Iterator[str]:
-    """Yield the requirements of a dependency group and of the groups that it includes (PEP 735)."""
     if name in including or name not in groups:
         message = f"dependency group {name!r} includes itself or is not defined"
         raise BadInput(message, position, "fix include-group in [dependency-groups]")
@@ -159,7 +158,6 @@ def _group(name: str, groups: Mapping[str, Any], position: Position, including: 
 
 
 def _with_source(text: str, sources: Mapping[str, Any], directory: Path) -> str:
-    """Return a requirement with its URL if [tool.uv.sources] gives one; uv itself reads a source's index."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -172,41 +170,37 @@ def _with_source(text: str, sources: Mapping[str, Any], directory: Path) -> str:
     revision = next((f"@{source[key]}" for key in ("rev", "tag", "branch") if key in source), "")
     subdirectory = f"#subdirectory={source['subdirectory']}" if "subdirectory" in source else ""
     if "path" in source:
-        place = (directory.absolute() / source["path"]).resolve().as_uri()
+        url = (directory.absolute() / source["path"]).resolve().as_uri()
         if source.get("editable"):
-            return f"-e {place}"
+            return f"-e {url}"
     else:
-        place = f"git+{source['git']}{revision}{subdirectory}" if "git" in source else f"{source['url']}{subdirectory}"
+        url = f"git+{source['git']}{revision}{subdirectory}" if "git" in source else f"{source['url']}{subdirectory}"
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     marker = f" ; {requirement.marker}" if requirement.marker else ""
-    return f"{requirement.name}{extras} @ {place}{marker}"
+    return f"{requirement.name}{extras} @ {url}{marker}"
 
 
-def _with_absolute_path(place: str, text: str) -> str:
-    """Return a requirement with its path made absolute; conda runs pip in the directory of the environment file.
-
-    Source: conda, conda/env/installers/pip.py.
-    """
+def _with_absolute_path(file: str, text: str) -> str:
+    # conda runs pip in the directory of the environment file (conda, conda/env/installers/pip.py).
     match = re.fullmatch(r"((?:-e|--editable)[ =]*)?(\.{1,2}(?:[/\[].*)?)", text)
-    return f"{match[1] or ''}{Path(place).parent.absolute()}/{match[2]}" if match else text
+    return f"{match[1] or ''}{Path(file).parent.absolute()}/{match[2]}" if match else text
 
 
-def _environment(place: str, text: str) -> tuple[Lines, Lines]:
+def _environment(file: str, text: str) -> tuple[Lines, Lines]:
     import yaml
 
     try:
         document = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        position = Position(place, mark.line + 1, mark.column + 1) if mark else Position(place)
+        position = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
         problem = getattr(error, "problem", None) or getattr(error, "reason", error)
         raise BadInput(f"invalid YAML: {problem}", position, "fix the file, or name another one") from error
     pairs = document.value if isinstance(document, yaml.MappingNode) else []
     dependencies = next((value for key, value in pairs if key.value == "dependencies"), None)
     if not isinstance(dependencies, yaml.SequenceNode):
-        raise BadInput(
-            "not a conda environment file: it has no list of dependencies", Position(place), "name another file"
-        )
+        message = "not a conda environment file: it has no list of dependencies"
+        raise BadInput(message, Position(file), "name another file")
     lines: Lines = []
     conda_specs: Lines = []
     for item in dependencies.value:
@@ -214,7 +208,6 @@ def _environment(place: str, text: str) -> tuple[Lines, Lines]:
             conda_specs.append((item.start_mark.line + 1, str(item.value)))
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if key.value == "pip" and isinstance(value, yaml.SequenceNode):
-                lines += [
-                    (entry.start_mark.line + 1, _with_absolute_path(place, str(entry.value))) for entry in value.value
-                ]
+                pip_lines = ((line.start_mark.line + 1, str(line.value)) for line in value.value)
+                lines += [(number, _with_absolute_path(file, line)) for number, line in pip_lines]
     return lines, conda_specs

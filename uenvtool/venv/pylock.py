@@ -1,8 +1,8 @@
 """Writes and reads the lock of an overlay: a pylock.toml (PEP 751) of the installed packages, with the base's name.
 
-Hashes are checked as in pip. If a requirement or constraint has a --hash, or --require-hashes is given, every installed
-package needs a pinned version and a hash (https://pip.pypa.io/en/stable/topics/secure-installs/). The lock then keeps
-only the files with the user's hashes. Packages of the base are not installed and need no hash.
+Hashes are checked as in pip. If a requirement or constraint has a --hash, or --require-hashes is given, every package
+to install needs a pinned version and a hash (https://pip.pypa.io/en/stable/topics/secure-installs/), and the lock lists
+only the files with the user's hashes. Packages of the base need no hash.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ DAMAGED = "make the lock again: it is damaged"
 
 
 def versions_lock(versions: Mapping[str, str]) -> str:
-    """Return a pylock.toml that contains only versions; uv prefers the versions of the lock that it overwrites."""
+    """Return a pylock.toml that contains only versions, which uv prefers when it overwrites this lock."""
     tables = (f'[[packages]]\nname = "{name}"\nversion = "{version}"\n' for name, version in versions.items())
     return EMPTY if not versions else EMPTY.replace("packages = []\n", "\n") + "\n".join(tables)
 
 
 def versions_of(text: str) -> dict[str, str]:
-    """Return the versions in a lock by normalized name; the version is empty for a project that has none yet."""
+    """Return the versions in a lock by normalized name; a project without a version has an empty string."""
     return {canonical(table["name"]): str(table.get("version", "")) for table in _tables(text)}
 
 
@@ -57,9 +57,8 @@ def _tables(text: str) -> Sequence[Mapping[str, Any]]:
     return tables
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=4)  # tomlkit needs 0.1 s for a hundred packages
 def _document(text: str) -> Mapping[str, Any]:
-    """Return a parsed lock from a cache, because tomlkit needs 0.1 s for a hundred packages."""
     import tomlkit
 
     document: Mapping[str, Any] = tomlkit.parse(text).unwrap()
@@ -67,7 +66,7 @@ def _document(text: str) -> Mapping[str, Any]:
 
 
 def with_absolute_paths(text: str, directory: Path) -> str:
-    """Return a lock with absolute paths, so that it can be written to another directory."""
+    """Return a lock with absolute paths instead of paths relative to a directory, so that it can be moved."""
     import tomlkit
 
     if not any(_relative(table) for table in _tables(text)):
@@ -102,15 +101,15 @@ def signed(text: str, plan: OverlayPlan) -> str:
 def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
     """Export a project's uv.lock with uv and return the path of the pylock.toml.
 
-    The export contains the requested extras and groups, the default groups and the project itself. As with
-    `uv sync --locked`, a lock that is older than the project is an error. For an image, the project is not editable.
+    The export contains the requested extras and groups, the default groups and the project itself, which is not
+    editable in an image. As with `uv sync --locked`, a lock that is older than the project is an error.
     """
     work, request = uv.work / "project", plan.request
     if not path.is_file():
         raise BadInput("file not found", Position(str(path)), "create it with `uv lock`")
     if not path.with_name(PYPROJECT).is_file():
-        message = f"the directory of the lock has no {PYPROJECT}"
-        raise BadInput(message, Position(str(path)), "name the lock in its project's directory")
+        message, hint = f"the directory of the lock has no {PYPROJECT}", "name the lock in its project's directory"
+        raise BadInput(message, Position(str(path)), hint)
     work.mkdir(parents=True, exist_ok=True)
     arguments: list[str | Path] = ["export", "--quiet", "--no-header", "--locked"]
     arguments += ["--no-emit-project"] if request.no_install_project else []
@@ -126,10 +125,10 @@ def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
 
 
 def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
-    """Return the text of a lock, the versions of its packages for this machine by name, and its [tool.uenvtool] table.
+    """Return the text of a lock with absolute paths, its versions by normalized name, and its [tool.uenvtool] table.
 
-    The text has absolute paths. environment: the marker values. Raises BadInput with the position if the file is not a
-    valid lock.
+    The versions are those of the packages for this machine. environment: the marker values. Raises BadInput with the
+    position if the file is not a valid lock.
     """
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
@@ -170,7 +169,6 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
 
 
 def _problems(path: Path, text: str, packages: Sequence[Any], values: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the problems of a lock's packages; the position is the line of the package's table."""
     heads = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*packages\s*\]\]", line)]
     for number, table in enumerate(packages):
         position = Position(str(path), heads[number] if len(heads) == len(packages) else 1)
@@ -203,13 +201,13 @@ def _problems_of(table: Any, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def without_wheel(text: str) -> frozenset[str]:
-    """Return the packages of a lock that must be built from source."""
+    """Return the normalized names of the packages of a lock that must be built from source."""
     tables = (table for table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
     return frozenset(canonical(table["name"]) for table in tables)
 
 
 def unchanged(text: str, previous: str) -> frozenset[str]:
-    """Return the packages that are equal in two locks and whose files all have hashes."""
+    """Return the normalized names of the packages that are equal in two locks and whose files all have hashes."""
     old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (previous, text))
     return frozenset(
         name for name, tables in new.items() if tables == old.get(name) and all(map(_is_of_known_content, tables))
@@ -242,7 +240,7 @@ def _is_wheel(table: Mapping[str, Any]) -> bool:
 
 
 def stripped(text: str, names: Collection[str]) -> str:
-    """Return a lock without some packages and without the [tool.uenvtool] table."""
+    """Return a lock without the packages of these normalized names and without the [tool.uenvtool] table."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -263,8 +261,7 @@ def stripped(text: str, names: Collection[str]) -> str:
 def restrict_to_hashes(text: str, request: UserRequest) -> str:
     """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked.
 
-    Raises BadInput if a package has no hash or pin, and AnswerIsNo if none of a package's files has one of the user's
-    hashes.
+    Raises BadInput if a package has no hash or pin, and AnswerIsNo if no file of a package has one of its hashes.
     """
     requested = (*request.requirements, *request.constraints)
     # As in pip, one hash enables the check for all packages.
@@ -274,11 +271,8 @@ def restrict_to_hashes(text: str, request: UserRequest) -> str:
 
     document = tomlkit.parse(text)
     tables: Any = document["packages"]
-    names = [canonical(str(table["name"])) for table in tables]
-    pairs = [
-        (table, [requirement for requirement in requested if requirement.name == name])
-        for table, name in zip(tables, names, strict=True)
-    ]
+    by_name = grouped((requirement.name, requirement) for requirement in requested)
+    pairs = [(table, by_name.get(canonical(str(table["name"])), [])) for table in tables]
     BadInput.raise_any(problem for table, requirements in pairs for problem in _unchecked(table, requirements))
     AnswerIsNo.raise_any([problem for table, requirements in pairs for problem in _restrict(table, requirements)])
     return tomlkit.dumps(document)
@@ -307,7 +301,6 @@ def _is_pinned(named: UserRequirement) -> bool:
 
 
 def _restrict(table: Any, requirements: Sequence[UserRequirement]) -> Iterator[Problem]:
-    """Remove the files without the user's hashes from a package's table; yield a problem if no file is left."""
     allowed = set.intersection(*(set(requirement.hashes) for requirement in requirements if requirement.hashes))
     wheels = table.get(WHEELS, [])
     file_hashes = [value for file in _files_of(table) for value in _hashes(file)]

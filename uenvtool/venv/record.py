@@ -25,7 +25,7 @@ FORMAT = 1
 MAX_BYTES = 50_000_000
 DAMAGED = "make the overlay again under another name: its record is damaged"
 FROM_BASE, INSTALLED, OVERRIDDEN = "from base", "installed", "overridden"
-_SHAPE: dict[str, Any] = {
+_SHAPE: dict[str, Any] = {  # a shape is a type, a list of one shape, or a table of shapes
     "base": {},
     "requests": [{"text": str, "origin": str}],
     "overrides": [str],
@@ -40,10 +40,10 @@ _KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageRow:
-    """One package of an overlay.
+    """A package of an overlay, as a row of the table.
 
-    how: one of FROM_BASE, INSTALLED and OVERRIDDEN. asked_by: the packages and users that require it. base_version: the
-    version of the base that it replaces. note: a remark for the table. change: the change that this run made to it.
+    how: one of FROM_BASE, INSTALLED and OVERRIDDEN. asked_by: the packages and requirements that require it.
+    base_version: the base's version that it replaces. change: the change that this run made to it.
     """
 
     name: str
@@ -65,8 +65,8 @@ class OverlayRecord:
     """The record of an overlay.
 
     requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
-    torch. packages: one dictionary per package. made_from: the current directory's requirement files that
-    the command named; empty if it named none (inputs.py). shown: the path that messages print.
+    torch. packages: the data of each PackageRow. made_from: the requirement files of the current directory that the
+    command named, if any (inputs.py). shown: the path that messages print.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -94,26 +94,23 @@ class OverlayRecord:
 
 
 def _is_here(base: Mapping[str, Any]) -> bool:
-    """Return whether a base is available, which requires that its directories exist.
-
-    The directories of a base in a container may also exist elsewhere, so their packages must match the record. An older
-    record has no list of packages, and such a base counts as available in any container.
-    """
     directories, recorded_listing = tuple(base.get("folders", ())), base.get("listing")
     if not all(map(os.path.isdir, directories)):
         return False
     if not base.get("in_container"):
         return True
+    # A container's directories may also exist elsewhere, so their packages must match the record. An older record has
+    # no checksum of the packages, and such a base counts as available in any container.
     return listing(directories) == recorded_listing if directories and recorded_listing else in_container(os.environ)
 
 
 def recorded_requirement(text: str, origin: str, source: str) -> UserRequirement:
-    """Return a user's requirement from a record or lock. source: the path of that file, for errors."""
+    """Return a user's requirement from a record or lock. source: the path of this record or lock, for errors."""
     return replace(parse(text, origin, Position(source)), position=None)
 
 
 def noted_image(directory: Path) -> Path | None:
-    """Return the image that an overlay was last packed into, or None if none is recorded or the note is damaged."""
+    """Return the image that an overlay was last packed into, or None without a readable note of it."""
     try:
         name = os.fsdecode(read_bytes(directory / RECORD_FOLDER / IMAGE_NOTE, MAX_BYTES)).strip()
     except (FileNotFoundError, BadInput):
@@ -127,10 +124,7 @@ def image_note(directory: Path, image: Path) -> dict[str, str]:
 
 
 def read_record(directory: Path) -> OverlayRecord | None:
-    """Return the record of an unpacked overlay, or None if the directory has no record.
-
-    Raises BadInput if the record cannot be read.
-    """
+    """Return the record of an unpacked overlay, or None if there is no record. Raises BadInput if it is damaged."""
     path = directory / RECORD_FOLDER / RECORD
     try:
         return parse_record(read_bytes(path, MAX_BYTES).decode("utf-8"), str(path))
@@ -177,7 +171,6 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
 
 
 def _check(data: Any, shape: Any, place: str) -> None:
-    """Raise TypeError if data does not match a shape: a type, a list of one shape, or a table of shapes."""
     kind: Any = shape if isinstance(shape, type) else type(shape)
     if type(data) is not kind or (kind is str and "\0" in data):
         raise TypeError(f"{place} must be {_KINDS[kind]}")

@@ -15,8 +15,8 @@ IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 class VenvRequest:
     """A request for an overlay.
 
-    squash: an empty string means the default image next to the overlay. no_build_isolation: an empty name means all
-    packages. mount: None keeps the mount point of the existing image.
+    squash: an empty string means the default image. no_build_isolation: an empty name means all packages. mount: None
+    keeps the mount point of the existing image.
     """
 
     path: Annotated[str, Argument(metavar="PATH", help="The overlay's directory.")] = ".venv"
@@ -108,7 +108,7 @@ class VenvRequest:
 
     @property
     def image(self) -> Path | None:
-        """Return the image to write, or None without --squash. The default for `.venv` is venv.squashfs next to it."""
+        """Return the image to write, or None without --squash."""
         if self.squash is None:
             return None
         return Path(self.squash) if self.squash else default_image(Path(self.path))
@@ -137,11 +137,11 @@ class ShellRequest:
 
 
 def is_image_name(name: str) -> bool:
-    """Return whether a name ends in an image suffix; `--squash NAME` accepts no other name."""
+    """Return whether a name ends in the suffix of an image; `--squash NAME` accepts no other name."""
     return name.endswith(IMAGE_SUFFIXES)
 
 
 def default_image(path: Path) -> Path:
-    """Return the image path that is next to an overlay and named after it."""
+    """Return the path of the image next to an overlay and named after it: venv.squashfs for `.venv`."""
     name = path.absolute().name.lstrip(".") or "venv"
     return path.parent / f"{name}.squashfs"

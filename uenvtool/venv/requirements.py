@@ -1,9 +1,8 @@
 """Reads the user's requirements with their line numbers and hashes, from the command line and requirements files.
 
-uv reads the same files, and only uv decides which packages are installed. The requirements read here are
-recorded. They also determine which packages of the base the user named, and supply the line numbers for messages. As in
-pip and uv, paths of wheels and directories are relative to the current directory. Paths of other requirements files are
-relative to the file that names them.
+uv reads the same files, and only uv decides which packages are installed. uenvtool records the requirements, finds the
+base's packages that the user named, and prints line numbers in messages. As in pip and uv, paths of wheels and
+directories are relative to the current directory, and paths of other requirements files to the file that names them.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ _LONG_NAMES = {"-r": REQUIREMENT, "-c": CONSTRAINT, "-e": EDITABLE, "-i": "--ind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequirement:
-    """One requirement of the user.
+    """A requirement of the user.
 
     text: the requirement in the form that uv accepts. name: the normalized name, or an empty string if only a build can
-    tell it (a directory or URL). origin: the source of the requirement, as the table prints it. position: the position
-    in a file. requirement: the parsed form, if it is PEP 508. hashes: the allowed hashes, as `sha256:HEX`, or none to
-    allow any file. read_by_uv: whether uv reads the file that contains it.
+    determine it (a directory or URL). origin: the file or option of the requirement, as the table prints it. position:
+    its position in a file. requirement: the parsed form, if it is PEP 508. hashes: the allowed hashes, as `sha256:HEX`;
+    without hashes, any file is allowed. read_by_uv: whether uv reads the file that contains it.
     """
 
     text: str
@@ -78,21 +77,18 @@ class UserRequirement:
     @property
     def operators(self) -> frozenset[str]:
         """Return the operators of the version specifiers, for example >= and < for `a>=1,<2`."""
-        return (
-            frozenset(specifier.operator for specifier in self.requirement.specifier)
-            if self.requirement
-            else frozenset()
-        )
+        specifiers = self.requirement.specifier if self.requirement else ()
+        return frozenset(specifier.operator for specifier in specifiers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequest:
     """All requirements of the user.
 
-    files: the paths or URLs as the user named them. sources: the files that uv reads too. lines: the lines of a stream,
-    which cannot be read twice. constraints: the requirements in constraint files. options: pip's options in the files,
-    by their long names. require_hashes: each package needs a hash. conda_specs: conda's specs with their positions.
-    notes: notes about conda packages, which are not installed.
+    files: the paths or URLs as the user named them. sources: the files that uv reads too. lines: the lines of standard
+    input, which cannot be read twice. constraints: the requirements in constraint files. options: pip's options in the
+    files, by their long names. require_hashes: each package needs a hash. conda_specs: the conda packages in an
+    environment.yml, which are not installed. notes: notes about these packages.
     """
 
     requirements: tuple[UserRequirement, ...] = ()
@@ -112,14 +108,14 @@ class UserRequest:
 
 
 def names_of(texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the normalized names of requirements that are known to be valid."""
+    """Return the normalized names of valid requirements."""
     from packaging.requirements import Requirement
 
     return tuple(canonical(Requirement(text).name) for text in texts)
 
 
 def checked_names(texts: Sequence[str], option: str, example: str) -> tuple[str, ...]:
-    """Return the requirements that an option names. Raises BadInput if one of them is invalid."""
+    """Return the requirements that an option names. Raises BadInput if a requirement is invalid."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in texts:
@@ -173,7 +169,6 @@ def _parse_specifier(text: str, position: Position | None) -> UserRequirement:
 
 
 def _parse_location(text: str, position: Position | None) -> UserRequirement:
-    """Return a requirement from the URL or path of a wheel, archive or directory; uv clones a repository after -e."""
     location = text.removeprefix("-e ").strip()
     option = text[: len(text) - len(location)].strip()
     if _URL.match(location) and not (option and location.startswith("file:")):
@@ -240,8 +235,8 @@ def read_request(
 ) -> UserRequest:
     """Return all requirements as one request; the file name `-` means standard input.
 
-    files_named, constraints: paths or URLs of requirements files; files_named may include project files, whose extras
-    and groups are added. require_hashes: each package needs a hash. Raises BadInput with all problems and their
+    files_named: paths or URLs of requirements files and project files; the requirements of the projects' extras and
+    groups are added. constraints: paths or URLs of constraint files. Raises BadInput with all problems and their
     positions, and ToolFailed if a URL does not answer.
     """
     reader = _Reader(extras, groups)
@@ -269,8 +264,6 @@ def read_request(
 
 
 class _Reader:
-    """Reads requirements files and the files that they name, each file once, and collects the problems of all files."""
-
     def __init__(self, extras: Sequence[str], groups: Sequence[str]) -> None:
         self.extras, self.groups = extras, groups
         self.requirements: list[UserRequirement] = []
@@ -291,11 +284,7 @@ class _Reader:
         named_at: Position | None = None,
         named_in: str = "",
     ) -> None:
-        """Read a file and append its requirements to `target`.
-
-        of_uv: whether uv reads the file too. named_at, named_in: the line and file that name it, or None and an empty
-        string if the user names it.
-        """
+        # of_uv: whether uv reads the file too. named_at, named_in: the line and the file that name it, if any.
         source = _location(name, named_in)
         if source in self._seen:
             return
@@ -321,9 +310,8 @@ class _Reader:
             position = Position(shown, number)
             option, value = _option(line)
             if is_stream and by_uv:
-                self.lines.append(
-                    f"{option} {_location(value, source)}" if option in (REQUIREMENT, CONSTRAINT) else line
-                )
+                names_file = option in (REQUIREMENT, CONSTRAINT)
+                self.lines.append(f"{option} {_location(value, source)}" if names_file else line)
             try:
                 if option == REQUIREMENT:
                     self.read(value, target, of_uv=of_uv, named_at=position, named_in=source)

@@ -31,7 +31,7 @@ class Resolution:
     """The resolved packages.
 
     lock: the text of a pylock.toml. versions: the versions by normalized name; a project without a version has an empty
-    one. older: name -> newest allowed version, for each package that the user named and that gets an older version.
+    string. older: the newest allowed version of each package that the user named and that gets an older version.
     askers: the packages that require each package, filled only in a dry run.
     """
 
@@ -44,11 +44,11 @@ class Resolution:
 def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     """Resolve the requirements with uv. The base's packages are pinned unless the user requests another version.
 
-    A package that the user names without a lower bound gets a version near the newest: one with the same major version
-    (below 1.0 the same minor version) and with a wheel. If none of these fits and the user named no version, the newest
-    release that fits is used, provided that the index dates it less than YEARS_OLDER before the newest. uv runs once, a
-    second time to find the newest versions of the named packages, and a third time if the first result is too old.
-    Raises AnswerIsNo if the requirements contradict the base, or would replace or duplicate a protected package.
+    A package that the user names without a lower bound gets a version near the newest: the same major version (below
+    1.0 the same minor version) and a wheel. If no such version fits and the user named no version, the newest release
+    that fits is used if the index dates it less than YEARS_OLDER before the newest. uv runs once, a second time to find
+    the newest versions of the named packages, and a third time if the first result is too old. Raises AnswerIsNo if the
+    requirements contradict the base, or would replace or duplicate a protected package.
     """
     replaceable = _replaceable(plan)
     if not plan.requested.requirements and not plan.overrides:
@@ -68,28 +68,24 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     if error is not None or _too_old(text, newest, oldest_allowed):
         if error is not None and not oldest_allowed:
             raise question.explained(error, {})
-        source_allowed = (
-            oldest_allowed if plan.request.allow_older else pylock.without_wheel(newest) | _built_from_source(plan)
-        )
+        built = plan.settings.built_on_base
+        may_build = pylock.without_wheel(newest) | (plan.requested.names if ALL in built else frozenset(built))
+        source_allowed = oldest_allowed.keys() if plan.request.allow_older else may_build
         try:
             text = question.answer(oldest_allowed, only_binary=oldest_allowed.keys() - source_allowed)
         except (NoSolution, BuildFailed) as failed:
             older = {name: pylock.versions_of(text)[name] for name in _too_old(text, newest, oldest_allowed)}
             if not older or not _may_be_older(plan, older.keys(), text, newest):
-                raise question.explained(failed, _uncapped(plan, older)) from None
+                operators = _operators(plan)
+                uncapped = {name: version for name, version in older.items() if not operators[name] & CAPS}
+                raise question.explained(failed, uncapped) from None
     resolution = _resolution(plan, question, text, versions)
     _refuse_torch(plan, question, resolution)
     _refuse_protected(plan, question, resolution, replaceable)
     return resolution
 
 
-def _built_from_source(plan: OverlayPlan) -> set[str]:
-    built = plan.settings.built_on_base
-    return set(plan.requested.names) if ALL in built else set(built)
-
-
 def _newest_named(plan: OverlayPlan, question: Question, versions: Mapping[str, str]) -> frozenset[str]:
-    """Return the named packages whose newest version must be looked up, which excludes pinned and unchanged ones."""
     return frozenset(
         requirement.name
         for requirement in plan.requested.requirements
@@ -103,11 +99,7 @@ def _newest_named(plan: OverlayPlan, question: Question, versions: Mapping[str, 
 
 
 def _oldest_allowed(plan: OverlayPlan, newest: Mapping[str, str]) -> dict[str, str]:
-    """Return the oldest allowed versions of the packages that the user names without a lower bound.
-
-    They are near the newest or the previous version. With --allow-older, only packages with an upper bound have one,
-    because the user chose that bound.
-    """
+    # With --allow-older, only packages with an upper bound have an oldest version, because the user chose that bound.
     oldest = {}
     for name, operators in sorted(_operators(plan).items()):
         applies = operators & CAPS if plan.request.allow_older else True
@@ -124,13 +116,8 @@ def _operators(plan: OverlayPlan) -> dict[str, set[str]]:
     return operators
 
 
-def _uncapped(plan: OverlayPlan, versions: Mapping[str, str]) -> dict[str, str]:
-    operators = _operators(plan)
-    return {name: version for name, version in versions.items() if not operators[name] & CAPS}
-
-
 def _too_old(text: str, newest: str, oldest_allowed: Mapping[str, str]) -> frozenset[str]:
-    """Return the packages that are older than allowed, or that have no wheel while a newer release has one."""
+    # A release without a wheel is also too old if a newer release has a wheel.
     versions, sources, newest_of = pylock.versions_of(text), pylock.without_wheel(text), pylock.versions_of(newest)
     return frozenset(
         name
@@ -141,11 +128,6 @@ def _too_old(text: str, newest: str, oldest_allowed: Mapping[str, str]) -> froze
 
 
 def _may_be_older(plan: OverlayPlan, names: Collection[str], text: str, newest: str) -> bool:
-    """Return whether older releases of some packages are acceptable.
-
-    Each package must have been named without a version and have a wheel. Its release must be less than YEARS_OLDER
-    older than the newest one, by the index's dates.
-    """
     operators, sources = _operators(plan), pylock.without_wheel(text)
     dates, newest_dates = pylock.uploaded(text), pylock.uploaded(newest)
     return all(
@@ -175,10 +157,6 @@ def _resolution(plan: OverlayPlan, question: Question, text: str, newest: Mappin
 
 
 def _replaceable(plan: OverlayPlan) -> frozenset[str]:
-    """Return the base's packages that may be replaced because the user requests another version of them.
-
-    Raises AnswerIsNo if one of them is protected and not named with --override.
-    """
     environment = marker_environment(plan.base)
     problems: list[Problem] = []
     replaceable = {name for name in plan.override_names if name in plan.base.packages}

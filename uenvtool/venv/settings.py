@@ -50,10 +50,10 @@ ALL = ":all:"
 class UvSettings:
     """The settings with which uv runs.
 
-    arguments: options for resolving and installing. constraints: paths or URLs of constraint files. built_on_base: the
-    packages that are built from source with the base's packages (--no-build-isolation), or ALL. require_hashes: each
-    package needs a hash. has_cache: uv can use the user's cache. link_mode: how uv installs files from the cache.
-    project: uv's settings in the user's project, as read from TOML. notes: notes about ignored settings.
+    arguments: uv's options for resolving and installing. constraints: paths or URLs of constraint files. built_on_base:
+    the packages that are built from source with the base's packages (--no-build-isolation), or ALL. require_hashes:
+    each package needs a hash. has_cache: whether uv can use the user's cache. link_mode: one of LINK_MODES. project:
+    uv's settings in the user's project, as read from TOML. notes: notes about ignored settings.
     """
 
     arguments: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ class UvSettings:
 def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
     """Return the settings of the current user. prefix: the prefix of the base, whose pip.conf applies to its users.
 
-    Raises BadInput with the position if a configuration file cannot be read.
+    Raises BadInput with the position if a pip.conf cannot be read.
     """
     pip = _pip_settings(environ, prefix)
     paths = [os.path.expanduser(path) for path in pip.get("find-links", "").split()]
@@ -103,19 +103,16 @@ def _has_cache(environ: Mapping[str, str]) -> bool:
 
 
 def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> UvSettings:
-    """Return the settings with the options of requirements files that uv reads differently from pip.
+    """Return the settings with those options of requirements files that uv reads differently from pip.
 
-    options: the options in the files. An index in a file takes precedence over the user's, and the best version of all
-    indexes is used.
+    As in pip, an index in a file takes precedence over the user's, and the best version of all indexes is installed.
     """
     arguments = list(settings.arguments)
     if "--index-url" in options and INDEX in arguments:
         index = arguments.index(INDEX)
         del arguments[index : index + 2]
-    if "--extra-index-url" in options and not {_BEST_OF_ALL[0], "UV_INDEX_STRATEGY"} & {
-        *arguments,
-        *settings.environment,
-    }:
+    has_strategy = _BEST_OF_ALL[0] in arguments or "UV_INDEX_STRATEGY" in settings.environment
+    if "--extra-index-url" in options and not has_strategy:
         arguments += _BEST_OF_ALL
     if "--pre" in options and "--prerelease" not in arguments:
         arguments += _SWITCHES["pre"]
@@ -142,21 +139,17 @@ class _PipConfig(configparser.RawConfigParser):
 def _pip_settings(environ: Mapping[str, str], prefix: str) -> dict[str, str]:
     parser = _PipConfig()
     home = environ.get("HOME", "")
+    system_directories = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
     directories = [
-        *(
-            os.path.join(directory, "pip")
-            for directory in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-        ),
+        *(os.path.join(directory, "pip") for directory in system_directories),
         "/etc",
         os.path.join(home, ".pip"),
         os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "pip"),
         prefix,
     ]
     config_file = environ.get("PIP_CONFIG_FILE", "")
-    paths = [
-        *(os.path.join(directory, "pip.conf") for directory in directories if directory.startswith("/")),
-        config_file,
-    ]
+    paths = [os.path.join(directory, "pip.conf") for directory in directories if directory.startswith("/")]
+    paths.append(config_file)
     for path in [] if config_file == os.devnull else filter(os.path.isfile, paths):
         _read_config(parser, Path(path))
     sections = (section for section in ("global", "install") if parser.has_section(section))
@@ -178,7 +171,7 @@ def _read_config(parser: configparser.RawConfigParser, path: Path) -> None:
 
 
 def is_on(settings: Mapping[str, str], name: str) -> bool:
-    """Return whether a boolean setting of pip or uv is on, by their rules."""
+    """Return whether a boolean setting of pip or uv is on, as pip and uv read it."""
     return settings.get(name, "").lower() not in _FALSE
 
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files, processes
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing, UenvtoolError
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base
+from uenvtool.venv.projects import project_name
 from uenvtool.venv.requirements import UserRequest
-from uenvtool.venv.settings import ALL, UvSettings
-from uenvtool.venv.unbuilt import Unbuilt
+from uenvtool.venv.settings import ALL, UvSettings, is_on
 
 HOW_TO_GET = "install it into uenvtool's environment with `pip install uv`, or see https://docs.astral.sh/uv/"
 _OUTSIDE = r"Skipping unsafe file name: (.*)"
@@ -26,14 +28,23 @@ BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja")
 torch.utils.cpp_extension imports packaging and setuptools, and compiles with ninja if it is installed."""
 Arguments = Sequence[str | Path]
 KEEP_LINES = 12
+FAILURES = Path(__file__).parent / "failures.yaml"
 NOTHING_CHANGED = "nothing was changed"
+_OF_INDEX = re.compile(r"Wheels are required for `([^`]+)`")
+_ELSEWHERE = re.compile(r"Building source distributions for `([^`]+)` is disabled")
+"""uv 0.13's messages about packages that it would have to build, from an index or elsewhere (crate uv-resolver)."""
+NO_BINARY = "--no-binary"
+UNKNOWN = "0"
+"""The version that uv gets for a package whose version only a build can determine."""
+ALL_BUILT = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
+WITHOUT = "leave out this project to see the other packages, or run the command without --dry-run"
 
 
 class NoSolution(AnswerIsNo):
     """The requirements contradict each other or the base. explanation: uv's whole message."""
 
     def __init__(self, explanation: str, note: str = "", hint: str = "request versions that exist and fit") -> None:
-        super().__init__("\n".join(filter(None, [short_text(explanation), note])), hint=f"{hint}; {NOTHING_CHANGED}")
+        super().__init__("\n".join(filter(None, [_short_text(explanation), note])), hint=f"{hint}; {NOTHING_CHANGED}")
         self.explanation = explanation
 
 
@@ -53,71 +64,57 @@ class UnsafePackage(ToolFailed):
     """A package contains a file whose path is outside its environment. uv reports it once and skips the file."""
 
 
-_FAILURES: tuple[tuple[str, type[UenvtoolError], str], ...] = (
-    (
-        r"No space left on device|Disk quota exceeded",
-        DiskFull,
-        "free space on that disk; if it is the disk of uv's cache, set UV_CACHE_DIR to a directory with free space",
-    ),
-    (r"Couldn't parse|Error parsing|Unexpected '|Expected `--hash`|must be followed by", BadInput, "fix that line"),
-    (
-        r"needs to be updated, but `--locked`",
-        AnswerIsNo,
-        "update the lock with `uv lock`, because uv.lock is older than pyproject.toml",
-    ),
-    (
-        r"incompatible with the `pylock",
-        AnswerIsNo,
-        "load the base that the lock names, or resolve the requirements again: the lock is for another Python",
-    ),
-    (
-        r"build backend returned(?s:.)*(CUDA_HOME environment variable is not set|nvcc was not found|bin/nvcc')",
-        BuildFailed,
-        "load a CUDA module ({modules}) with the CUDA version of the base's torch, or set CUDA_HOME to the CUDA "
-        "toolkit's directory: the build runs bin/nvcc there",
-    ),
-    (
-        r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named 'torch",
-        BuildFailed,
-        "add --no-build-isolation {name}: its build needs torch, which is in the base",
-    ),
-    (
-        r"Failed to build `(?P<name>[\w.-]+)(?s:.)*No module named",
-        BuildFailed,
-        "install the module that its build needs into the overlay with a separate command, and then build it with "
-        "--no-build-isolation {name}",
-    ),
-    (r"Failed to build", BuildFailed, "request another version, which may have a wheel for this Python"),
-    (
-        r"Building source distributions is disabled",
-        AnswerIsNo,
-        "remove the repositories and the directories without pyproject.toml, because only a build can determine their "
-        "names; to see these packages too, run the command without --dry-run",
-    ),
-    (
-        r"Hash mismatch",
-        ToolFailed,
-        "do not install it unless you know why the file or the lock was changed; if you do, make a new lock",
-    ),
-    (
-        r"Failed to fetch|error sending request|could not be queried",
-        IndexFailed,
-        "check the network, the index and your credentials, or provide wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1",
-    ),
-    (r"No solution found", NoSolution, ""),
-)
-"""Patterns in uv's messages, each with the exception and the hint for that failure. The first match is used.
+_ERRORS: dict[str, type[UenvtoolError]] = {
+    kind.__name__: kind for kind in (AnswerIsNo, BadInput, BuildFailed, DiskFull, IndexFailed, NoSolution, ToolFailed)
+}
 
-The patterns about nvcc come from torch (torch/utils/cpp_extension.py, 2.6) and flash-attn (setup.py, 2.8.3).
-"""
+
+@dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """The normalized names of packages that would be built. A dry run assumes that they have no dependencies.
+
+    of_index: releases of an index. elsewhere: archives, directories and repositories. uv reports the names one by one.
+    """
+
+    of_index: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
+
+    def options(self, *, of_project: bool) -> Iterator[str]:
+        """Yield the options with which uv builds nothing. of_project: whether the uv command concerns a project."""
+        if of_project:
+            yield "--no-build"
+            return
+        yield from ("--only-binary", ALL)
+        for name in sorted(self.of_index):  # uv gets their metadata and builds nothing
+            yield from (NO_BINARY, name)
+
+    def metadata(self) -> list[dict[str, Any]]:
+        """Return the value of uv's setting dependency-metadata."""
+        of_index: list[dict[str, Any]] = [{"name": name, "requires-dist": []} for name in sorted(self.of_index)]
+        # For a package from elsewhere, uv also needs the version, and it ignores the metadata with --no-binary.
+        return of_index + [
+            {"name": name, "version": UNKNOWN, "requires-dist": []} for name in sorted(self.elsewhere - self.of_index)
+        ]
+
+    def learn(self, stderr: str) -> bool:
+        """Add the packages that uv reports as needing a build; return whether any of them is new."""
+        new = {canonical(name) for name in _ELSEWHERE.findall(stderr)} - self.elsewhere - self.of_index
+        self.elsewhere.update(new)
+        return self.add({canonical(name) for name in _OF_INDEX.findall(stderr)}) or bool(new)
+
+    def add(self, names: Collection[str]) -> bool:
+        """Add releases of an index; return whether any of them is new."""
+        new = set(names) - self.of_index
+        self.of_index.update(new)
+        return bool(new)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Uv:
-    """uv with the user's settings and a temporary working directory.
+    """The program uv, with the user's settings and a temporary working directory.
 
-    build_path: the package directories for builds without build isolation. unbuilt: the packages that would be built,
-    only in a dry run.
+    build_path: the package directories for builds without build isolation. unbuilt: the packages to build, only in a
+    dry run.
     """
 
     program: str
@@ -127,7 +124,6 @@ class Uv:
     unbuilt: Unbuilt | None = None
 
     def _environment(self) -> dict[str, str]:
-        """Return uv's environment variables; without a usable cache of the user, the cache is a temporary one."""
         temporary = self.work / "tmp"
         temporary.mkdir(parents=True, exist_ok=True)
         env = {
@@ -151,13 +147,11 @@ class Uv:
         return env
 
     def _project(self) -> Path:
-        """Return the directory that uv uses as the project, so that uv does not search the parent directories.
-
-        Settings in a parent directory, for example a shared scratch directory, may belong to somebody else. Source: uv,
-        crate uv-settings, `FilesystemOptions::find`, and crate uv-workspace, `Workspace::discover`.
-        """
         import tomlkit
 
+        # Without a project, uv would read settings in parent directories, for example a shared scratch directory, which
+        # may belong to another user (crate uv-settings, `FilesystemOptions::find`; crate uv-workspace,
+        # `Workspace::discover`).
         directory = self.work / "settings"
         directory.mkdir(parents=True, exist_ok=True)
         tool: dict[str, Any] = {"uv": {**self.settings.project, "workspace": {}}}
@@ -170,7 +164,7 @@ class Uv:
     def run(self, arguments: Arguments, *, of_project: bool = False) -> str:
         """Run uv and return its output on stdout. of_project: whether the arguments name a project.
 
-        Raises the error of `failure` if uv fails, and UnsafePackage if a package contains a file outside the overlay.
+        Raises the error of `failure` if uv fails, and UnsafePackage if a package has a file outside the overlay.
         """
         command = [
             *map(str, arguments),
@@ -197,7 +191,7 @@ class Uv:
         return ["--no-build-isolation"] if ALL in built else options
 
     def run_again(self, arguments: Arguments) -> str:
-        """Run uv from its cache on requirements that it has just resolved; mirrors of an index may answer differently.
+        """Run uv from its cache on requirements that it has just resolved, because two mirrors of an index can differ.
 
         If the cache lacks an answer, for example because the index forbids caching, uv queries the index.
         """
@@ -208,11 +202,34 @@ class Uv:
         except UenvtoolError:
             return self.run(arguments)
 
+    def building_nothing(self, request: UserRequest) -> Uv:
+        """Return a Uv for a dry run, which builds no packages and tracks the packages that a run would build.
+
+        Raises AnswerIsNo if all packages are built, or if only a build can determine the name of a package.
+        """
+        arguments, env = self.settings.arguments, self.settings.environment
+        named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]
+        named += [*request.options.get(NO_BINARY, ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
+        if ALL in named or is_on(env, "UV_NO_BINARY"):
+            raise AnswerIsNo(ALL_BUILT, hint="run the command without --dry-run or without --no-binary")
+        for requirement in request.requirements:
+            if requirement.editable and not (requirement.name or project_name(Path(requirement.editable))):
+                message = f"{requirement.editable}: only a build can determine the name of this project"
+                raise AnswerIsNo(message, requirement.position, WITHOUT)
+        requested = ",".join([*named, *self.settings.built_on_base]).split(",")
+        names = {canonical(name) for name in requested if name not in ("", ALL)}
+        elsewhere = {requirement.name for requirement in request.requirements if not requirement.is_of_index} & names
+        pairs = itertools.pairwise(("", *arguments))
+        kept = (argument for option, argument in pairs if NO_BINARY not in (option, argument))
+        env = {name: value for name, value in env.items() if name != "UV_NO_BINARY_PACKAGE"}
+        settings = replace(self.settings, arguments=tuple(kept), environment=env)
+        return replace(self, settings=settings, unbuilt=Unbuilt(names - elsewhere, elsewhere))
+
     def building_on(self, base: Base, request: UserRequest) -> Uv:
         """Return a Uv that builds packages with the base's packages, or this Uv if no package is built that way.
 
-        The base's packages come first. A temporary directory after them contains the build tools that the base lacks,
-        and the other packages that the user names. It is not part of the overlay.
+        The build tools that the base lacks, and the other packages that the user names, are installed into a temporary
+        directory, which comes after the base's packages on the build's search path.
         """
         built = self.settings.built_on_base
         if not built or self.unbuilt is not None:
@@ -234,18 +251,17 @@ class Uv:
             except (DiskFull, UnsafePackage):
                 raise
             except UenvtoolError:
-                continue  # if the index lacks one, the build reports the missing module
+                continue  # if the index lacks a package, the build reports the missing module
         return replace(self, build_path=(*base.folders, str(tools)))
 
 
 def failure(stderr: str, module_path: str = "") -> UenvtoolError:
-    """Return an error that quotes uv's message, with the exit code and the hint for it.
+    """Return an error with uv's message and the hint of failures.yaml. module_path: the value of MODULEPATH."""
+    import yaml
 
-    module_path: the value of MODULEPATH, the directories in which Lmod or Tcl modules are found.
-    """
     text = stderr.strip() or "uv failed and printed nothing"
-    for pattern, kind, hint in _FAILURES:
-        match = re.search(pattern, text)
+    for row in yaml.load(FAILURES.read_bytes(), Loader=yaml.CSafeLoader):
+        match, kind, hint = re.search(row["pattern"], text), _ERRORS[row["error"]], row.get("hint", "")
         if match and kind is NoSolution:
             return NoSolution(text)
         if match and kind is BuildFailed:
@@ -253,19 +269,17 @@ def failure(stderr: str, module_path: str = "") -> UenvtoolError:
         if match:
             modules = _modules_of_cuda(module_path) if "{modules}" in hint else ""
             advice = hint.format(**match.groupdict(), modules=modules)
-            return kind(f"uv: {short_text(text)}", hint=f"{advice}; {NOTHING_CHANGED}")
-    return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
+            return kind(f"uv: {_short_text(text)}", hint=f"{advice}; {NOTHING_CHANGED}")
+    return ToolFailed(f"uv: {_short_text(text)}", hint=NOTHING_CHANGED)
 
 
 def _modules_of_cuda(module_path: str) -> str:
-    """Return the command that lists the CUDA toolkit's modules, with the name that they have on this machine."""
     directories = (Path(directory) for directory in module_path.split(os.pathsep) if directory)
     names = (path.name for directory in directories for path in sorted(directory.glob("[cC][uU][dD][aA]*")))
     return f"`module avail {next(names, 'cuda')}`"
 
 
-def short_text(text: str) -> str:
-    """Return the first and last lines of uv's message, which can have hundreds of lines."""
+def _short_text(text: str) -> str:
     lines = [line for line in text.removeprefix("error: ").splitlines() if line.strip()]
     half = KEEP_LINES // 2
     if len(lines) > KEEP_LINES:

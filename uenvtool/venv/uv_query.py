@@ -23,14 +23,14 @@ WANTED = "wanted.in"
 
 
 class Question:
-    """One resolution by uv: the input files and the queries on them.
+    """The queries of one resolution, with the input files that uv reads.
 
-    pins: the requirements that pin the base's packages to their versions, by name, except the replaceable ones.
+    pins: the requirements that pin the base's packages to their versions, by name, except the replaceable packages.
     """
 
     def __init__(self, uv: Uv, plan: OverlayPlan, replaceable: frozenset[str]) -> None:
         self.uv, self.plan, self.base, self.directory = uv, plan, plan.base, uv.work / "resolve"
-        stubs = write_stubs(self.directory / "base", plan.base)
+        stubs = _write_stubs(self.directory / "base", plan.base)
         self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
         texts = [requirement.text for requirement in plan.requested.requirements if not requirement.read_by_uv]
         requirers = [self.pins[name] for name in _requirers(plan, replaceable) if name in self.pins]
@@ -47,10 +47,7 @@ class Question:
         )
 
     def answer(self, floors: Mapping[str, str] | None = None, *, only_binary: Iterable[str] = ()) -> str:
-        """Return the resolution as the text of a pylock.toml.
-
-        floors: the oldest allowed versions. only_binary: the packages that must not be built from source.
-        """
+        """Return the resolution as a pylock.toml. floors: the oldest versions. only_binary: packages not to build."""
         bounds = _lines(f"{name}>={version}" for name, version in (floors or {}).items())
         preferred = pylock.versions_lock(self.plan.preferred)  # uv prefers the versions in the file that it overwrites
         fill(self.directory, {"floors.txt": bounds, pylock.LOCK: preferred})
@@ -60,32 +57,26 @@ class Question:
         return pylock.with_absolute_paths((self.directory / pylock.LOCK).read_text(encoding="utf-8"), self.directory)
 
     def newest(self) -> str:
-        """Return a lock of the named packages without dependencies, in the newest allowed versions.
-
-        The base's packages are ignored. The text is empty if the resolution fails.
-        """
+        """Return a lock of the newest allowed versions of the named packages without dependencies, or "" on failure."""
         asks_index = all(requirement.is_of_index for requirement in self.plan.requested.requirements)
         uv = replace(self.uv, unbuilt=None) if asks_index else self.uv  # an index gives versions without a build
         return self._tried(uv.run_again, "pylock.newest.toml", "--no-deps")
 
     def askers(self, name: str) -> str:
-        """Return the names of the packages, separated by commas, that require a package that would be installed."""
+        """Return the requirers of a package for a message, separated by commas; `you` is the user."""
         user_file = f"-r {self.directory / WANTED}"
         requirers = self.annotations().get(name, [user_file])
         return ", ".join("you" if requirer == user_file else requirer.removeprefix("-r ") for requirer in requirers)
 
     def annotations(self) -> dict[str, list[str]]:
-        """Return the requirers of each package from uv's comments in a requirements file; `-r FILE` is the user."""
+        """Return the requirers of each package, from uv's comments in its output; `-r FILE` is the user."""
         arguments = [*self._arguments(), "--annotation-style", "line", "--no-strip-extras"]
         pairs = (line.partition("# via ") for line in self.uv.run_again(arguments).splitlines())
         requirers = {re.split(r"[\s\[=@]", package, maxsplit=1)[0]: via for package, _, via in pairs if via}
         return {canonical(name): [requirer.strip() for requirer in via.split(",")] for name, via in requirers.items()}
 
     def explained(self, error: UenvtoolError, older: Mapping[str, str]) -> UenvtoolError:
-        """Return uv's error with the base's versions of the packages in its message, and hints with versions that fit.
-
-        older: the versions that --allow-older would install.
-        """
+        """Return uv's error with hints for versions that fit. older: the versions that --allow-older would install."""
         if not isinstance(error, NoSolution):
             return error
         named = {canonical(word) for word in re.findall(r"[A-Za-z0-9][\w.-]*", error.explanation)}
@@ -100,13 +91,11 @@ class Question:
         for name in base_packages:
             cost = f" (protected: {rule.cost})" if (rule := protected(name)) else ""
             hints.append(f"or replace the base's {name} with --override {name}{cost}")
-        of_base = ", ".join(
-            f"{self.base.packages[name].name} {self.base.packages[name].version}" for name in base_packages
-        )
+        packages = map(self.base.packages.__getitem__, base_packages)
+        of_base = ", ".join(f"{package.name} {package.version}" for package in packages)
         return NoSolution(error.explanation, note=of_base and f"  the base has {of_base}", hint="; ".join(hints))
 
     def _fitting(self, names: set[str]) -> dict[str, str]:
-        """Return the newest versions that fit of packages that the user requested in another version."""
         from packaging.specifiers import SpecifierSet
 
         candidates = names - self.base.packages.keys()
@@ -125,15 +114,11 @@ class Question:
         }
 
     def _tried(self, run: Callable[[Arguments], str], name: str, *options: str | Path) -> str:
-        """Return an additional resolution, written to its own file, or an empty string if it fails.
-
-        The failure is not reported, because the main resolution reports the same problem.
-        """
         path = self.directory / name
         try:
             run([*self._arguments(), *options, "--format", pylock.LOCK, "-o", path])
         except (NoSolution, BuildFailed, IndexFailed):
-            return ""
+            return ""  # the main resolution reports the same problem
         return path.read_text(encoding="utf-8")
 
     def _arguments(self) -> list[str | Path]:
@@ -143,7 +128,7 @@ class Question:
         return [*arguments, self.directory / WANTED, *self.plan.requested.sources]
 
     def _user_constraints(self) -> Iterator[str]:
-        """Yield the user's constraints except those that the base satisfies; NVIDIA's images pin their own builds."""
+        # Constraints that the base satisfies are left out, because NVIDIA's images pin their own builds.
         for constraint in self.plan.requested.constraints:
             package = self.base.packages.get(constraint.name) if constraint.name in self.pins else None
             specifier = constraint.requirement.specifier if constraint.requirement else None
@@ -157,7 +142,6 @@ def _lines(texts: Iterable[str]) -> str:
 
 
 def _requirers(plan: OverlayPlan, replaceable: frozenset[str]) -> list[str]:
-    """Return the base's packages that require a replaceable package in a version that the base satisfies."""
     environment = marker_environment(plan.base)
     return [
         name
@@ -172,22 +156,19 @@ def _requirers(plan: OverlayPlan, replaceable: frozenset[str]) -> list[str]:
 
 
 def _requested_as_vendor_build(plan: OverlayPlan) -> frozenset[str]:
-    """Return the packages that the user requests in exactly the vendor build's version, as `pip freeze` prints it."""
-    names = set()
+    names = set()  # the packages requested in exactly the vendor build's version, as `pip freeze` prints it
     for requirement in (*plan.requested.requirements, *plan.requested.constraints):
         package = plan.base.packages.get(requirement.name)
         specifier = requirement.requirement.specifier if requirement.requirement else None
         if package is None or specifier is None or not is_version(package.version):
             continue
-        if specifier.contains(package.version, prereleases=True) and not specifier.contains(
-            as_release(package.version), prereleases=True
-        ):
+        accepts_release = specifier.contains(as_release(package.version), prereleases=True)
+        if specifier.contains(package.version, prereleases=True) and not accepts_release:
             names.add(requirement.name)
     return frozenset(names)
 
 
-def write_stubs(directory: Path, base: Base) -> dict[str, str]:
-    """Write one stub wheel for each distribution; return the requirements that pin the base's packages, by name."""
+def _write_stubs(directory: Path, base: Base) -> dict[str, str]:
     environment = marker_environment(base)
     contents: dict[str, bytes] = {}
     pins: dict[str, str] = {}
@@ -195,7 +176,7 @@ def write_stubs(directory: Path, base: Base) -> dict[str, str]:
         if is_version(distribution.version):
             version = as_release(distribution.version)
             stem = f"{name.replace('-', '_')}-{version.replace('-', '_')}"
-            requires = list(stub_requirements(distribution, base, environment))
+            requires = list(_stub_requirements(distribution, base, environment))
             contents[f"{stem}-py3-none-any.whl"] = _stub(stem, name, version, requires, distribution.extras)
             pins[name] = f"{name} @ {(directory / f'{stem}-py3-none-any.whl').as_uri()}"
     fill(directory, contents)
@@ -214,13 +195,9 @@ def _stub(stem: str, name: str, version: str, requires: Sequence[str], extras: S
     return stream.getvalue()
 
 
-def stub_requirements(distribution: Distribution, base: Base, environment: dict[str, str]) -> Iterator[str]:
-    """Yield the requirements of a base distribution that the resolution must respect.
-
-    These are the requirements that the base satisfies, so that a package that replaces the base's still fits, and the
-    requirements of extras, because a user may request the extra. Requirements that the base itself does not satisfy are
-    ignored, so nothing is installed for them.
-    """
+def _stub_requirements(distribution: Distribution, base: Base, environment: dict[str, str]) -> Iterator[str]:
+    # A package that replaces the base's must fit the requirements that the base satisfies. A user may request an extra.
+    # Nothing is installed for other requirements, which the base itself does not satisfy.
     for requirement in requirements(distribution, None):
         package, marker = base.packages.get(canonical(requirement.name)), requirement.marker
         if package is not None and satisfies(requirement.specifier, package.version) and not requirement.url:

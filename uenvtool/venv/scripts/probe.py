@@ -69,9 +69,7 @@ def main() -> None:
     standard |= {path for path in sys.path if os.path.basename(path) in (zipped, "lib-dynload")}
     directories = [os.path.abspath(path) for path in sys.path if path and path not in standard and os.path.isdir(path)]
     user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
-    sites = [
-        os.path.abspath(path) for path in [*site.getsitepackages(), *user]
-    ]  # this Python processes their .pth files
+    sites = [os.path.abspath(path) for path in [*site.getsitepackages(), *user]]  # Python reads their .pth files
     data = {
         "version": ".".join(map(str, sys.version_info[:3])),
         "implementation": sys.implementation.name,
