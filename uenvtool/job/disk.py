@@ -1,4 +1,4 @@
-"""Reads the facts that a job request needs from the disk and this shell; `decide.py` uses them."""
+"""Reads the facts about a job's files and this shell, on which `decide.py` bases its decisions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_PROGRAM = 1_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Disk:
-    """The files of a job, as seen from the directory in which the user runs the command.
+    """The files of a job. Relative paths start at the directory in which the user runs the command.
 
     environment: the overlay or virtual environment of --venv, or None. loaded: the uenv of this shell, or empty. edf:
     the EDF that is named as the image.
@@ -76,7 +76,7 @@ def read_disk(request: JobRequest) -> Disk:
     """Return the facts about the files of a request. Raises BadInput if --venv names no environment."""
     environment = None
     if request.venv and os.path.lexists(request.venv):
-        from uenvtool.venv.environment import read_environment  # loads the rest of venv
+        from uenvtool.venv.environment import read_environment  # imports most of venv
 
         environment = read_environment(Path(request.venv))
     is_edf = request.image.endswith(EDF) and os.path.isfile(request.image)

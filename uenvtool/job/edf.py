@@ -84,10 +84,9 @@ def edf_text(
     """Return the text of an EDF.
 
     extended: the needs of an image that contains its own network stack. mounts, env: more lines of these tables.
-    workdir: the working directory, by default the one where srun is called. The EDF mounts it, because a container
-    cannot     change to a directory that it does not see. Every mount has a destination, because Sarus Suite requires
-    one.
-    annotations: the user's annotations, which override those of the site.
+    workdir: the working directory; default: the directory where srun is called. The EDF mounts the directory, because a
+    container cannot change to a directory that is not mounted. annotations: the user's annotations, which override the
+    annotations of the site. Every mount has a destination, because Sarus Suite requires a destination.
     """
     asked = annotations or {}
     site_annotations = extended.annotations if extended else known.annotations
@@ -124,14 +123,13 @@ def _mounts(plan: JobPlan) -> Iterator[str]:
 
 
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
-    """Return the image for an EDF: its staged copy, its path below the submission directory, or the unchanged name."""
     if plan.request.stage:
         return plan.copies[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return f"{SUBMITTED_IN}/{image.removeprefix('./')}" if image.startswith(".") else image
 
 
 def _value(setting: Setting) -> str:
-    """Return the value of a variable in an EDF, where an empty text unsets the variable."""
+    # An empty value unsets the variable.
     return '""' if setting.removes or setting.value is None else quoting.edf(setting.name, setting.value)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uenvtool.check.edf import netstack_of, read_edf
@@ -46,19 +45,15 @@ def read_named_edf(path: str, text: str) -> NamedEdf:
     return NamedEdf(
         path=path,
         error=next((part.text for part in source.of("syntax")), ""),
-        image=_first(texts["image"]),
+        image="".join(texts["image"][:1]),
         mounts=tuple(texts["mounts"]),
-        workdir=_first(texts["workdir"]),
+        workdir="".join(texts["workdir"][:1]),
         is_whole=not any(source.of("entry", "base_environment")),
         netstack=netstack_of(source),
     )
 
 
-def _first(texts: Sequence[str]) -> str:
-    return next(iter(texts), "")
-
-
 def _destination(mount: str, folder: str) -> str:
-    """Return the destination of a mount, which is written as `SOURCE:DESTINATION:FLAGS` or only as SOURCE."""
+    # A mount is written as `SOURCE:DESTINATION:FLAGS` or only as SOURCE.
     source, _, rest = mount.partition(":")
     return os.path.expandvars((rest.partition(":")[0] or source).replace(SUBMITTED_IN, folder))

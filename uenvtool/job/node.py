@@ -1,4 +1,4 @@
-"""Writes the parts of a job script that prepare a node: modules, environment, container, overlay; pure functions."""
+"""Writes the lines of a job script that set up modules, environment, container and overlay; pure functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def srun_options(plan: JobPlan) -> str:
 
 
 def _edf_path(plan: JobPlan) -> str:
-    """Return the quoted path of the EDF. It contains a `/`, because srun searches a bare name on its search path."""
+    # The path contains a `/`, because srun looks for a bare name on its search path.
     if plan.edf:
         return quoting.sh_word(plan.edf.path)
     if plan.request.workdir and not plan.opens_shell:
@@ -47,7 +47,7 @@ def submitted_with(plan: JobPlan, suffix: str) -> str:
 
 
 def address(plan: JobPlan) -> str:
-    """Return the command that prints a node's address, without its comment, which would hide a `)` after it."""
+    """Return the command that prints a node's address, without its comment, which would hide a `)` on the same line."""
     return plan.use.address.partition(" #")[0]
 
 
@@ -122,7 +122,6 @@ def _container(plan: JobPlan) -> str:
 
 
 def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
-    """Yield the host paths that the container mounts, with reasons. A staged overlay is added after it is copied."""
     for bind in plan.knowledge.binds:
         variable, _, rest = bind.host.removeprefix("${").partition("}")
         before = f'"${{{variable}:?}}"' if bind.host.startswith("${") else ""

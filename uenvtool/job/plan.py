@@ -17,6 +17,7 @@ SLURM, KUBERNETES, HERE = "slurm", "kubernetes", "none"
 """The schedulers in runtime files."""
 UENV, CONTAINER, ENVIRONMENT, NO_IMAGE = "uenv", "container", "environment", "none"
 """The kinds of images in runtime files."""
+IMAGES = (UENV, CONTAINER, ENVIRONMENT)
 ARCHIVES = (".tar.gz", ".tgz")
 """The suffixes of archives that conda-pack creates."""
 PATH_STARTS = ("/", ".", "$")

@@ -91,12 +91,11 @@ def _flags(plan: JobPlan) -> str:
 
 
 def _secret(variable: str) -> dict[str, str]:
-    """Return the name (valid for Kubernetes, RFC 1123) and the key of the cluster secret for a variable."""
     return {"name": f"env-{variable.lower().replace('_', '-')}".rstrip("-"), "key": variable}
 
 
 def _secrets(plan: JobPlan) -> str:
-    """Return comments on creating the secrets. The commands use a pipe, because other users can see arguments."""
+    # The commands use a pipe, because other users can see the arguments of a process.
     project = f" -n runai-{plan.request.project}" if plan.request.project else ""
     return "".join(
         f"# No file contains {name}. It is read from the secret {_secret(name)['name']}, which you create once:\n"
@@ -157,7 +156,6 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
 
 
 def _literal(name: str, text: str) -> str:
-    """Return a text as a YAML block, or as a quoted scalar if a block cannot contain it."""
     if all(line.isprintable() for line in text.split("\n")):
         lines = "".join(f"    {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
         return f"  {quoting.toml(name)}: |\n{lines}".rstrip("\n")
@@ -165,5 +163,4 @@ def _literal(name: str, text: str) -> str:
 
 
 def _pod_name(plan: JobPlan) -> str:
-    """Return the job name as a valid Kubernetes name (RFC 1123)."""
-    return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"
+    return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"  # RFC 1123

@@ -72,7 +72,7 @@ def exports(plan: JobPlan) -> str:
 
 
 def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason. It is empty if `threads` is."""
+    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason; empty if `threads` is empty."""
     return [
         (f'export {variable.name}="${{{variable.name}-{variable.value}}}"', variable.reason)
         for variable in threads(plan)
@@ -85,7 +85,7 @@ def of_user(plan: JobPlan) -> list[tuple[str, str]]:
 
 
 def of_start(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the lines that pass on variables of the environment, and end the job if such a variable is not set."""
+    """Return the lines that export the variables of --env without a value, and end the job if one is not set."""
     return [
         (f'export {name}="${{{name}:?export it before you start the job}}"', "--env: no file contains its value")
         for name in plan.request.passed
@@ -104,7 +104,7 @@ def tags(settings: Sequence[Setting]) -> list[str]:
 
 
 def remarks(plan: JobPlan, form: str) -> list[str]:
-    """Return comments on unset variables: the variables that need a software version, and NCCL_DEBUG.
+    """Return comments on variables that the job does not set: NCCL_DEBUG, and those that need a software version.
 
     form: the form of a line that sets a variable in this file.
     """

@@ -1,8 +1,13 @@
-"""Writes the batch script of a Slurm job, the script that tests its nodes, and its EDF; pure functions."""
+"""Writes the files of a Slurm job: the script of a batch job or an interactive shell, the node test and the EDF.
+
+All functions are pure.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 
 from uenvtool.check.launchers import SRUN, launcher_named
 from uenvtool.core import quoting, rendezvous
@@ -32,8 +37,8 @@ HOST_FILE = '"$LOGS/hostfile"'
 
 
 def slurm_files(plan: JobPlan) -> dict[str, str]:
-    """Return the texts of a job's files by name; the batch script is first."""
-    files = {plan.request.file: _batch_script(plan)}
+    """Return the texts of a job's files by name; the script is first."""
+    files = {plan.request.file: _interactive_script(plan) if plan.opens_shell else _batch_script(plan)}
     if plan.writes_edf:
         files[plan.edf_file] = job_edf(plan)
     if plan.request.vets:
@@ -53,33 +58,57 @@ def _batch_script(plan: JobPlan) -> str:
         vet = f"passed=() # the next line sets it to the nodes that pass\n. {submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
     bound = plan.binding.value if plan.binding and not plan.command.once_per_node else ""
-    in_file = plan.use.variables == "edf"
+    in_file, monitor = plan.use.variables == "edf", plan.knowledge.monitor
     why = "contains the variables of the container, because srun would pass variables from here into it"
     shown = f"# {quoting.sh_word(plan.edf_file)} {why}.\n"
     return filled(
         template("slurm.sh"),
         DIRECTIVES="\n".join(aligned(rows, _further(plan))),
-        COMMAND=bash_words(plan.command.words),
-        AGAIN=quoting.comment(plan.again),
-        MADE_FOR=made_for(plan),
-        CONTAINER=loaded(plan),
+        **_common(plan),
         SETTINGS=shown + exports_of_start(plan) if in_file else exports(plan),
-        VARIABLES=variables(plan),
         STAGE=_staging(plan),
-        MONITOR=_monitoring(plan),
+        MONITOR=filled(template("monitor.sh"), MONITOR=monitor) if monitor else "",
         VET=vet + _host_file(plan),
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
         NODES=nodes,
         CORES=cores_option(plan),
         BIND=bound or ("none" if plan.command.once_per_node else "cores"),
         BINDING=f"# {quoting.comment(f'--cpu-bind: {plan.binding.reason}')}\n" if plan.binding and bound else "",
-        OPTIONS=srun_options(plan),
-        STEP=container_step(plan),
-        INSIDE=inside(plan),
         LAUNCH=_launch(plan).removesuffix("\n"),
         NAME=plan.command.launcher if plan.command.once_per_node else "rank",
         AFTER=_after(plan).removesuffix("\n"),
     )
+
+
+def _common(plan: JobPlan) -> dict[str, str]:
+    return {
+        "COMMAND": bash_words(plan.command.words),
+        "AGAIN": quoting.comment(plan.again),
+        "MADE_FOR": made_for(plan),
+        "CONTAINER": loaded(plan),
+        "VARIABLES": variables(plan),
+        "SRUN": srun_options(plan),
+        "STEP": container_step(plan),
+        "INSIDE": inside(plan),
+    }
+
+
+def _interactive_script(plan: JobPlan) -> str:
+    return filled(
+        template("interactive.sh"),
+        **_common(plan),
+        FILE=quoting.comment(quoting.sh_word(plan.request.file)),
+        OPTIONS="\n".join(_interactive_options(plan)),
+        SETTINGS=exports_of_start(plan) if plan.use.variables == "edf" else exports(plan),
+    )
+
+
+def _interactive_options(plan: JobPlan) -> Iterator[str]:
+    options = (option for option in plan.directives if option.name != "output")
+    rows = [(f"--{option.name}" + (f"={option.value}" if option.value else ""), option.reason) for option in options]
+    yield from aligned([(f"  {quoting.sh_word(text)}", reason) for text, reason in rows])
+    for option in plan.request.option:
+        yield f"  {bash_words(shlex.split(option.removeprefix('#SBATCH ')))}"
 
 
 def _further(plan: JobPlan) -> list[str]:
@@ -107,7 +136,6 @@ def _vetting(plan: JobPlan) -> str:
 
 
 def _after(plan: JobPlan) -> str:
-    """Return the lines that requeue the job at its time limit, or diagnose the result of the NCCL test."""
     if plan.request.requeue:
         return template("requeue.sh")
     return filled(template("verdict.sh"), SYSTEM=quoting.sh_word(plan.system)) if plan.request.nccl_test else ""
@@ -150,7 +178,6 @@ def _host_file(plan: JobPlan) -> str:
 
 
 def _staging(plan: JobPlan) -> str:
-    """Return the lines that copy the images to all nodes, or no lines without --stage."""
     if not plan.request.stage:
         return ""
     copies = " ".join(f'"{copy}"' for copy in plan.copies)
@@ -170,9 +197,3 @@ def _source(image: str) -> str:
     if image.startswith(PATH_STARTS):
         return quoting.sh_word(image)
     return f"\"$(uenv image inspect --format='{{sqfs}}' {quoting.sh_word(image)})\""
-
-
-def _monitoring(plan: JobPlan) -> str:
-    """Return the lines that start a monitor and stop it when the job ends, or no lines if the system has no monitor."""
-    monitor = plan.knowledge.monitor
-    return filled(template("monitor.sh"), MONITOR=monitor) if monitor else ""
