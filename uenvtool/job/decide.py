@@ -13,15 +13,13 @@ from uenvtool.check.launchers import NONE, SRUN
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.lines import sibling
 from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
-from uenvtool.job.disk import Disk
+from uenvtool.job.disk import EDF, Disk
 from uenvtool.job.environment import through_its_python
 from uenvtool.job.images import REGISTRY
 from uenvtool.job.limits import fitting_time, ranks_and_cores
-from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -36,6 +34,7 @@ from uenvtool.job.plan import (
 )
 from uenvtool.job.refusals import Case, refusals
 from uenvtool.job.request import JobRequest
+from uenvtool.job.shell import sibling
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.checks import load_tuning
 from uenvtool.knowledge.condition import Facts
@@ -55,7 +54,7 @@ if TYPE_CHECKING:
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 """An all-reduce of 8 bytes to 4 GB with one GPU per rank (https://github.com/NVIDIA/nccl-tests)."""
 OF_PROCESSES = ("bash", "-c", 'exec "$(command -v all_reduce_perf_mpi || echo all_reduce_perf)" "$@"')
-"""Starts the multi-process version of the test, which NVIDIA's images install under its own name
+"""Starts the multi-process version of the test, which has its own name in NVIDIA's images
 (NVIDIA's documentation of CloudAI 1.7, NCCL; NAME_SUFFIX in the README of nccl-tests)."""
 MEMORY = "/dev/shm"  # on the compute node
 
@@ -248,7 +247,7 @@ def _published(deployment: Deployment, system: str, uarch: str) -> str:
     if not deployment.label or not serving:
         return ""
     label = f"{deployment.label}:{deployment.tag}"
-    # The uenv plugin of Slurm looks for a name without `@CLUSTER` only on its own cluster.
+    # The Slurm plugin needs `@CLUSTER` only if another cluster with these nodes provides the uenv.
     return label if system in serving else f"{label}@{serving[0]}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.words import is_within, wrapped
-from uenvtool.job.named_edf import SUBMITTED_IN
+from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import (
     export,

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
-from uenvtool.job.disk import Disk
-from uenvtool.job.named_edf import SUBMITTED_IN, NamedEdf
+from uenvtool.job.disk import SUBMITTED_IN, Disk, NamedEdf
 from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
 from uenvtool.job.shell import mounted_overlay
 

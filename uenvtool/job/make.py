@@ -12,7 +12,6 @@ from pathlib import Path
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.core.files import write_siblings
-from uenvtool.core.lines import sibling
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.job.decide import decide, place_of
@@ -23,6 +22,7 @@ from uenvtool.job.options import wrong_options
 from uenvtool.job.plan import HERE, KUBERNETES, JobPlan
 from uenvtool.job.pods import SUBMIT, pod_files
 from uenvtool.job.request import JobRequest
+from uenvtool.job.shell import sibling
 from uenvtool.job.slurm import slurm_files
 
 

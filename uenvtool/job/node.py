@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from uenvtool.check.parts import MADE_FOR
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled, filled_where_marked
-from uenvtool.core.lines import aligned, sibling
+from uenvtool.job.disk import EDF
 from uenvtool.job.edf import exports_with_named_edf
-from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
-from uenvtool.job.shell import exports_in_logs, mounted_overlay, path_line, template
+from uenvtool.job.shell import aligned, exports_in_logs, mounted_overlay, path_line, sibling, template
 
 PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
 """The variables that a container needs from the job if it inherits none, as name patterns for podman."""
@@ -59,10 +58,7 @@ def made_for(plan: JobPlan) -> str:
 def variables(plan: JobPlan) -> str:
     """Return the lines that set the rendezvous address of the ranks and the directory of their output."""
     return filled(
-        template("variables.sh"),
-        IN_LOGS=exports_in_logs(plan),
-        ADDRESS=address(plan),
-        PORT=rendezvous.PORT_OF_JOB,
+        template("variables.sh"), IN_LOGS=exports_in_logs(plan), ADDRESS=address(plan), PORT=rendezvous.PORT_OF_JOB
     )
 
 

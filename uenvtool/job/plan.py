@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from uenvtool.job.command import JobCommand
-from uenvtool.job.named_edf import NamedEdf
+from uenvtool.job.disk import NamedEdf
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Explained, Extended, Local, Mpi, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime

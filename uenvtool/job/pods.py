@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
 
 from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import bash_words, sibling, yaml_mapping
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import launcher_line, path_line, template
+from uenvtool.job.shell import bash_words, launcher_line, path_line, sibling, template
 
 SUBMIT = ".submit.sh"
 """The suffix of the script that submits pods."""
@@ -119,7 +119,7 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
                 for key, value in request.variables.items()
             ),
             *(
-                f"            - {{name: {key}, valueFrom: {{secretKeyRef: {yaml_mapping(_secret(key))}}}}}\n"
+                f"            - {{name: {key}, valueFrom: {{secretKeyRef: {_yaml_mapping(_secret(key))}}}}}\n"
                 for key in request.passed
             ),
         ]
@@ -134,9 +134,9 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
         IMAGE=quoting.toml(plan.image),
         SCRIPTS="\n".join(_literal(key, text) for key, text in scripts.items()),
         SCRIPT=quoting.toml(f"{POD_FOLDER}/{PurePath(request.file).name}".replace("$(", "$$(")),
-        POOL=f"\n          labels: {yaml_mapping({POOL_LABEL: request.node_type})}" if request.node_type else "",
-        ANNOTATIONS=yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
-        LIMITS=yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
+        POOL=f"\n          labels: {_yaml_mapping({POOL_LABEL: request.node_type})}" if request.node_type else "",
+        ANNOTATIONS=_yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
+        LIMITS=_yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
         CONTAINER=container_fields,
         MOUNTS="".join(
             f"            - {{name: storage-{index}, mountPath: {quoting.toml(path)}}}\n"
@@ -153,6 +153,10 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
         if plan.nodes > 1
         else "",
     )
+
+
+def _yaml_mapping(values: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{name}: {quoting.toml(value)}" for name, value in values.items()) + "}"
 
 
 def _literal(name: str, text: str) -> str:

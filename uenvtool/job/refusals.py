@@ -7,16 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from uenvtool.check.launchers import (
-    NONE,
-    PYTHON_NAME,
-    SRUN,
-    TORCHRUN,
-    has_unknown,
-    isolation_reason,
-    launchers,
-    option,
-)
+from uenvtool.check.launchers import NONE, PYTHON_NAME, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
@@ -301,8 +292,7 @@ def _without_torch(case: Case) -> Iterator[Problem]:
     if not known.modules and kind == NO_IMAGE:
         ways.append(f"`jobs: {{runtimes: {{{name}: {{modules: [...]}}}}}}` in the system's file")
     yield Problem(
-        f"{program} would have no PyTorch: {why}",
-        hint=f"use {', or '.join((*ways, 'the path of a Python after --'))}",
+        f"{program} would have no PyTorch: {why}", hint=f"use {', or '.join((*ways, 'the path of a Python after --'))}"
     )
 
 

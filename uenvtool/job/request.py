@@ -265,9 +265,7 @@ class JobRequest:
         For(jobs=ON_BOTH),
     ] = False
     output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write the job to this file."),
-        For(example="job.sh"),
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file."), For(example="job.sh")
     ] = None
     force: Annotated[
         bool,
@@ -280,9 +278,7 @@ class JobRequest:
         For(jobs=ON_BOTH, batch=True),
     ] = False
     dry_run: Annotated[
-        bool,
-        Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED),
-        For(),
+        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED), For()
     ] = False
     words: Annotated[
         tuple[str, ...],

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from uenvtool.check.launchers import SRUN, launcher_named
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import aligned, bash_words, sibling
 from uenvtool.job.edf import job_edf
 from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.node import (
@@ -27,7 +26,16 @@ from uenvtool.job.node import (
     variables,
 )
 from uenvtool.job.plan import PATH_STARTS, JobPlan
-from uenvtool.job.shell import exports, exports_of_start, launcher_line, mounted_overlay, template
+from uenvtool.job.shell import (
+    aligned,
+    bash_words,
+    exports,
+    exports_of_start,
+    launcher_line,
+    mounted_overlay,
+    sibling,
+    template,
+)
 from uenvtool.knowledge.jobs import Explained
 
 VET = ".vet.sh"
@@ -63,7 +71,7 @@ def _batch_script(plan: JobPlan) -> str:
     shown = f"# {quoting.sh_word(plan.edf_file)} {why}.\n"
     return filled(
         template("slurm.sh"),
-        DIRECTIVES="\n".join(aligned(rows, _further(plan))),
+        DIRECTIVES="\n".join([*aligned(rows), *_further(plan)]),
         **_common(plan),
         SETTINGS=shown + exports_of_start(plan) if in_file else exports(plan),
         STAGE=_staging(plan),
@@ -113,7 +121,8 @@ def _interactive_options(plan: JobPlan) -> Iterator[str]:
 
 def _further(plan: JobPlan) -> list[str]:
     in_plan = re.compile(rf"(?:#SBATCH )?(?:--(?:{TASKS}|{CORES})\b|-c)")  # without GPUs, the plan has these options
-    return [option for option in plan.request.option if plan.gpus or not in_plan.match(option)]
+    options = (option for option in plan.request.option if plan.gpus or not in_plan.match(option))
+    return [f"#SBATCH {option.removeprefix('#SBATCH ')}" for option in options]
 
 
 def _vetting(plan: JobPlan) -> str:
