@@ -79,10 +79,7 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Step]:
-    """Show the progress of long work: a live line with the elapsed time on a terminal, plain lines elsewhere.
-
-    Yields a function that shows the current step.
-    """
+    """Show long work as a live line on a terminal, or else as lines; yield a function that shows the current step."""
 
     def kept(step: str) -> str:
         # The message after an interruption shows the title and the step.

@@ -113,10 +113,7 @@ MAX_LISTED = 12
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """Return a question with the `count` most similar names, ignoring case, or "" if no name is similar.
-
-    The most similar name is first.
-    """
+    """Return a question with the `count` most similar names, best first, ignoring case; "" if no name is similar."""
     import difflib
 
     folded: dict[str, str] = {}

@@ -102,8 +102,9 @@ def run(
 
     stdout: list[str] = []
     with _started(words, env, memory_bytes) as process:
-        with _read_in_thread(process.stderr, tell) as stderr:
-            _read_lines(process.stdout, stdout, tell)
+        thread, stderr = _reader(process.stderr, tell)
+        _read_lines(process.stdout, stdout, tell)
+        thread.join()
         process.wait()
     return Completed(words, process.returncode, "".join(stdout), "".join(stderr))
 
@@ -142,10 +143,12 @@ def reading(
     """
     words = tuple(map(str, argv))
     with _started(words, env, memory_bytes) as process:
-        with _read_in_thread(process.stderr) as errors, _pipe(process.stdout) as stream:
+        thread, errors = _reader(process.stderr)
+        with _pipe(process.stdout) as stream:
             with contextlib.suppress(OSError):  # with a larger pipe, the system switches less between both programs
                 fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             yield stream
+        thread.join()
         process.wait()
     if process.returncode != 0:
         last_line = ("".join(errors).strip() or "it printed no error message").splitlines()[-1]
@@ -323,19 +326,12 @@ def _end(process: subprocess.Popen[bytes], waits: Mapping[signal.Signals, float 
             process.wait(seconds)
 
 
-@contextlib.contextmanager
-def _read_in_thread(stream: IO[bytes] | None, tell: LineHandler | None = None) -> Iterator[list[str]]:
-    # Without the thread, a program that fills this pipe would wait forever.
-    thread, lines = _reader(stream, tell)
-    yield lines
-    thread.join()
-
-
 def _reader(stream: IO[bytes] | None, tell: LineHandler | None = None) -> tuple[threading.Thread, list[str]]:
     lines: list[str] = []
     thread = threading.Thread(target=_read_lines, args=(stream, lines, tell), daemon=True)
-    # The thread inherits the blocked signals. Otherwise the kernel could deliver the second of two signals to it; the
-    # thread would then consume both, and the main thread would keep waiting for its program.
+    # Without a thread, a program that fills this pipe would wait forever. The thread inherits the blocked signals.
+    # Otherwise the kernel could deliver the second of two signals to the thread. The thread would then consume both,
+    # and the main thread would keep waiting for its program.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         thread.start()

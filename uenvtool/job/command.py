@@ -120,10 +120,7 @@ class Typed:
 
     @property
     def starts_itself(self) -> str:
-        """Return the program that starts the processes of one node itself and has no option for other nodes.
-
-        The result is empty if the command contains no such program.
-        """
+        """Return the program that starts its processes itself, but only on one node; "" if it is another program."""
         if PYTHON_NAME.fullmatch(self.program):
             return ""
         line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "

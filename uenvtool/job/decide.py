@@ -74,10 +74,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
 def decide(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
 ) -> tuple[JobPlan, tuple[str, ...]]:
-    """Return the plan of a job, and warnings about possible failures when the job runs.
-
-    Raises BadInput if the job is impossible, with a hint.
-    """
+    """Return the plan of a job, and warnings about possible failures. Raises BadInput if the job is impossible."""
     typed = read_words(request.words or ("sleep", "infinity"), disk)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
@@ -196,7 +193,8 @@ def _recipe_of_image(plan: JobPlan) -> Recipe | None:
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
     facts = system.facts(uarch)
-    if settings := _settings(plan, system, uarch, recipe):
+    if plan.use.variables != "nowhere":
+        settings = _settings(plan, system, uarch, recipe)
         facts = {**facts, **settings.given}
         inside = plan.use.variables in ("edf", "activation")  # other runtimes set the variables outside the container
         plan = replace(
@@ -280,9 +278,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
     )
 
 
-def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings | None:
-    if plan.use.variables == "nowhere":
-        return None
+def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings:
     return settings_of(
         [system],
         [plan.runtime],

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.check.edf import netstack_of, read_edf
-from uenvtool.core.files import is_file, read_named
+from uenvtool.core.files import read_named
 from uenvtool.core.session import in_container, loaded_views
 from uenvtool.core.words import is_within
 from uenvtool.job.request import JobRequest
@@ -87,10 +87,6 @@ class Disk:
     def home(self) -> str:
         """Return the path of the user's home directory."""
         return os.path.expanduser("~")
-
-    def is_image(self, path: str) -> bool:
-        """Return whether a path can be an image: a file, or a directory of conda or Apptainer."""
-        return is_file(Path(path)) or os.path.isdir(path)
 
     def exists(self, path: str) -> bool:
         """Return whether a file or directory exists."""

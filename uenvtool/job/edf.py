@@ -56,10 +56,7 @@ def job_edf(plan: JobPlan) -> str:
 
 
 def exports_with_named_edf(plan: JobPlan) -> list[str]:
-    """Return the lines in which each rank sets the variables that are missing from the user's own EDF.
-
-    These variables depend on the job or on its options. If the user has no EDF, the list is empty.
-    """
+    """Return the lines in which each rank sets the job's variables that are not in the user's EDF, if any."""
     if plan.edf is None:
         return []
     mpi = [

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
+from uenvtool.core.files import is_file
 from uenvtool.job.disk import SUBMITTED_IN, Disk, NamedEdf
 from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
 from uenvtool.job.shell import mounted_overlay
@@ -54,7 +56,7 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
     named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else _path_in(plan.request.image)
     if file and "$" not in file and not disk.exists(file):
         yield Problem(f"--image: file not found: '{named}'", hint="check the path, or use an image name and tag")
-    elif file and "$" not in file and not disk.is_image(file):
+    elif file and "$" not in file and not (is_file(Path(file)) or os.path.isdir(file)):  # conda, Apptainer: directories
         yield Problem(f"--image '{named}': not an image file", hint="name an image file, or an image name and tag")
     if file and plan.use.scheduler == KUBERNETES:
         hint = "push the image to a registry, and use its name there"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import processes
@@ -26,37 +25,25 @@ from uenvtool.job.shell import sibling
 from uenvtool.job.slurm import slurm_files
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedJob:
-    """A plan and the texts of its files, with the submitted one first. warnings: possible failures."""
-
-    plan: JobPlan
-    texts: Mapping[str, str]
-    warnings: tuple[str, ...] = ()
-
-
 def make(request: JobRequest) -> Result:
-    """Write a job, and submit it if requested.
-
-    Raises BadInput if the job is impossible, and ToolMissing or ToolFailed if it cannot be submitted.
-    """
-    job = planned(request)
-    plan, main, pods = job.plan, next(iter(job.texts)), job.plan.use.scheduler == KUBERNETES
+    """Write and optionally submit a job. Raises BadInput, or ToolMissing or ToolFailed if it cannot be submitted."""
+    plan, texts, warnings = planned(request)
+    main, pods = next(iter(texts)), plan.use.scheduler == KUBERNETES
     program = "runai" if pods else "sbatch"
-    data = {**plan.data(), "files": dict(job.texts)}
+    data = {**plan.data(), "files": texts}
     if request.dry_run or not (request.output or request.submit):
-        others = [name for name in job.texts if name != main]
+        others = [name for name in texts if name != main]
         note = (f"this job also needs {', '.join(others)}; use -o FILE to write all files",) if others else ()
         if request.output:
-            note = (f"-o {request.output} would write {', '.join(job.texts)}",)
-        shown = job.texts[main]
+            note = (f"-o {request.output} would write {', '.join(texts)}",)
+        shown = texts[main]
         if request.dry_run:
-            shown += "".join(f"\n# {name}\n{job.texts[name]}" for name in others if name.endswith(".toml"))
-        return Result(data=data, file=shown, notes=note, warnings=job.warnings)
+            shown += "".join(f"\n# {name}\n{texts[name]}" for name in others if name.endswith(".toml"))
+        return Result(data=data, file=shown, notes=note, warnings=warnings)
     if request.submit:
         _require_program(program)
-    texts = {Path(name).name: text for name, text in job.texts.items()}
-    write_siblings(Path(main).parent, texts, force=request.force)
+    contents = {Path(name).name: text for name, text in texts.items()}
+    write_siblings(Path(main).parent, contents, force=request.force)
     notes: tuple[str, ...] = ()
     if plan.use.scheduler not in (HERE, KUBERNETES) and not plan.opens_shell:
         unit = "node" if plan.command.once_per_node else "rank"
@@ -65,10 +52,10 @@ def make(request: JobRequest) -> Result:
     if not request.submit:
         starter = "sh" if pods else "bash" if plan.use.scheduler == HERE or plan.opens_shell else "sbatch"
         next_ = f"{starter} {shlex.quote(sibling(main, SUBMIT) if pods else main)}"
-        return Result(data=data, text="\n".join(job.texts), notes=notes, warnings=job.warnings, next=(next_,))
+        return Result(data=data, text="\n".join(texts), notes=notes, warnings=warnings, next=(next_,))
     number = _submitted(["sh", sibling(main, SUBMIT)] if pods else ["sbatch", "--parsable", main], program)
-    notes = (f"written: {', '.join(job.texts)}", *notes)
-    return Result(data={**data, "id": number}, text=number, notes=notes, warnings=job.warnings)
+    notes = (f"written: {', '.join(texts)}", *notes)
+    return Result(data={**data, "id": number}, text=number, notes=notes, warnings=warnings)
 
 
 def _require_program(program: str) -> None:
@@ -93,13 +80,13 @@ def _submitted(command: list[str], program: str) -> str:
     return done.stdout.strip().split(";")[0]
 
 
-def planned(request: JobRequest) -> PlannedJob:
-    """Return a rendered job. Raises BadInput for an unknown name or an impossible job."""
+def planned(request: JobRequest) -> tuple[JobPlan, dict[str, str], tuple[str, ...]]:
+    """Return a plan, the texts of its files by name, and warnings. Raises BadInput if the job is impossible."""
     request = replace(request, image=as_path(request.image, is_absolute=bool(request.workdir)))
     system, uarch, runtime = place_of(request)
     BadInput.raise_any(wrong_options(request, system.name, runtime))
     plan, warnings = decide(request, system, uarch, runtime, read_disk(request))
-    return PlannedJob(plan=plan, texts=job_files(plan), warnings=warnings)
+    return plan, job_files(plan), warnings
 
 
 def job_files(plan: JobPlan) -> dict[str, str]:

@@ -34,7 +34,6 @@ from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.system import System
 
-NEW_SITE = "docs/new-site.md has one for PBS"
 _NAME, _PATH = r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"[./][A-Za-z0-9_./-]*"
 _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NAME})*)(:{_PATH})?")
 """The image names that uenv 9 and 10 accept: a path, or a name and tag, with an optional mount point
@@ -84,7 +83,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
     request, use, name = plan.request, plan.use, plan.runtime.name
     in_slurm = use.scheduler == SLURM
     if in_slurm and system.scheduler.name != SLURM:
-        hint = f"use `uenvtool activate --system {system.name}` in your own script: {NEW_SITE}"
+        hint = f"use `uenvtool activate --system {system.name}` in your own script: docs/new-site.md has one for PBS"
         yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)
     needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]
     lacking = [f"--{option}" for option in needed if not getattr(request, option)]
@@ -100,9 +99,8 @@ def _of_place(case: Case) -> Iterator[Problem]:
     if request.stage and use.step and not (request.venv or request.image):
         yield Problem("--stage: there is no image to copy", hint="name the image with --image")
     if use.scheduler == HERE and request.nodes not in (None, 1):
-        yield Problem(
-            f"--nodes {request.nodes}: the runtime {name} runs only on this machine", hint="leave --nodes out"
-        )
+        why = f"the runtime {name} runs only on this machine"
+        yield Problem(f"--nodes {request.nodes}: {why}", hint="leave --nodes out")
 
 
 def _of_interactive(plan: JobPlan) -> Iterator[Problem]:
@@ -152,19 +150,15 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
     if REGISTRY.fullmatch(named):
         hint = "use the image name and tag of a uenv, or choose a container runtime with --runtime"
         yield Problem(f"{named} is a registry image, which the runtime {case.plan.runtime.name} cannot run", hint=hint)
-    yield from _of_view(case)
+    views = case.known.all_views if case.known else ()
+    for view in case.plan.request.view.split(","):
+        if case.known and ":" not in view and view not in views:
+            yield unknown(f"view of {case.known.name}", view, views)
     yield from on_another_image(case.plan, case.published if recipe else "")
     for image in filter(None, (case.plan.image, overlay.path if overlay and overlay.mount else "")):
         if not _UENV.fullmatch(image):
             hint = "write NAME/VERSION:TAG@SYSTEM%UARCH, or move the file to a path of only letters, digits and _ . / -"
             yield Problem(f"uenv does not accept {image!r} as an image", hint=hint)
-
-
-def _of_view(case: Case) -> Iterator[Problem]:
-    named = [view for view in case.plan.request.view.split(",") if ":" not in view]
-    if case.known:
-        views = case.known.all_views
-        yield from (unknown(f"view of {case.known.name}", view, views) for view in named if view not in views)
 
 
 def _of_launcher(case: Case) -> Iterator[Problem]:

@@ -43,10 +43,7 @@ def bash_words(words: Sequence[str]) -> str:
 
 
 def aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield lines with their reasons as comments, aligned in one column where the lines are short enough.
-
-    A reason that does not fit on its line is above the line.
-    """
+    """Yield lines with their reasons as aligned comments. A reason that does not fit on its line is above the line."""
     width = max((len(text) for text, reason in rows if reason and len(text) <= 50), default=0)
     for text, long_reason in rows:
         reason = quoting.comment(long_reason)
@@ -132,10 +129,7 @@ def tags(settings: Sequence[Setting]) -> list[str]:
 
 
 def remarks(plan: JobPlan, form: str) -> list[str]:
-    """Return comments on variables that the job does not set: NCCL_DEBUG, and those that need a software version.
-
-    form: the form of a line that sets a variable in this file.
-    """
+    """Return comments on the variables that the job does not set. form: the form of a line that sets a variable."""
     waiting = [f"Not set ({reason}): {', '.join(names)}" for reason, names in plan.left_out.items()]
     lines = [f"# {line}" for text in waiting for line in textwrap.wrap(quoting.comment(text), LONGEST_LINE - 2)]
     if plan.gpu and plan.settings and DEBUG.name not in plan.request.variables:

@@ -28,8 +28,7 @@ PARTLY = "some files may already be replaced or removed; the next run writes all
 def write(path: Path, content: str | bytes) -> None:
     """Write one file atomically: a reader sees either the old or the new content. Its permissions do not change.
 
-    Raises ToolFailed if the disk is full, the directory is read-only or the quota is used up. The old file is then
-    unchanged.
+    Raises ToolFailed if the write fails, for example on a full disk. The old file is then unchanged.
     """
     write_all(path.parent, [(path.name, content)])
 
@@ -186,10 +185,7 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
 
 
 def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool = False) -> None:
-    """Lock an open directory until it is closed. Raises ToolFailed about `shown` if another process has locked it.
-
-    On a filesystem that has no locks, this does nothing.
-    """
+    """Lock an open directory, unless its filesystem has no locks. Raises ToolFailed about `shown` if it is in use."""
     import fcntl
 
     try:

@@ -83,10 +83,7 @@ def read_record(folder: Path) -> Record:
 
 
 def content_inside(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file in a directory, or None if the file is missing.
-
-    Raises BadInput if its path contains a symlink.
-    """
+    """Return the content of a file in a directory; None if it is missing. Raises BadInput if its path has a symlink."""
     path = folder
     for part in PurePosixPath(name).parts:
         path = path / part
@@ -193,7 +190,6 @@ def write_generated(
     """Write files into a locked directory, and remove the files of earlier runs that are no longer needed.
 
     The record names the new files before the first file changes, and the final state at the end.
-
     keep: recorded names that do not change. more: values for the record. first: files to write before the others, or to
     remove (None). Raises ToolFailed if the disk fails or is full; the old files are then unchanged.
     """

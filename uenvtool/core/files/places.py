@@ -46,10 +46,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a new directory in the temporary directory, which is always removed at the end.
-
-    It is locked during its use. The leftovers of this user's killed runs are removed first.
-    """
+    """Yield a new, locked temporary directory, and remove it at the end. Removes this user's leftovers first."""
     place, owner = Path(tempfile.gettempdir()), f"{PREFIX}{os.getuid()}-"
     with write_errors(place):
         _remove_dead(place, owner)
