@@ -27,23 +27,19 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open closed standard streams as /dev/null, because a file that is opened later would get their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:
+        except OSError:  # otherwise the next opened file would get the number of the closed stream
             os.open(os.devnull, os.O_RDWR)  # uses the lowest free number, which is this one
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
 
 def _own_packages_first() -> None:
-    """Search uenvtool's own packages before PYTHONPATH, which a uenv sets for another Python.
-
-    Programs that uenvtool starts still get the variable. Skipped if the current directory no longer exists, because an
-    empty entry of PYTHONPATH means the current directory.
-    """
+    # A uenv sets PYTHONPATH for another Python. The programs that uenvtool starts still need the variable.
     paths = os.environ.get("PYTHONPATH")
+    # abspath fails for an empty entry of PYTHONPATH if the current directory no longer exists.
     if paths and os.path.exists(os.curdir):
         foreign = {os.path.abspath(path) for path in paths.split(os.pathsep)}
         sys.path.sort(key=lambda path: os.path.abspath(path) in foreign)

@@ -1,10 +1,11 @@
-"""The table of commands: the readers of each one, and the package whose `cli.py` defines it."""
+"""The table of commands, by reader, with the package whose `cli.py` defines each command; and the error messages."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -12,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from uenvtool import __version__
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 
 COMPLETION = "_UENVTOOL_COMPLETE"
 """The variable that a shell's completion sets when it calls uenvtool."""
@@ -103,12 +104,10 @@ def call(arguments: Sequence[str]) -> int:
 
 @functools.cache
 def _program() -> Any:
-    """Return the group of all commands, as click has it."""
     return typer.main.get_command(app)
 
 
 def _bad_input(error: Any, arguments: Sequence[str]) -> BadInput:
-    """Return the error for an invalid command line, with a hint."""
     context = getattr(error, "ctx", None)
     command_name = [word for word in arguments[:1] if word in COMMANDS]
     command = context.command_path if context else " ".join(["uenvtool", *command_name])
@@ -125,7 +124,6 @@ def _bad_input(error: Any, arguments: Sequence[str]) -> BadInput:
 
 def _tell(error: Exception, arguments: Sequence[str]) -> int:
     from uenvtool.core import console
-    from uenvtool.failure import failure
 
     if "--debug" in arguments:
         import traceback
@@ -134,6 +132,37 @@ def _tell(error: Exception, arguments: Sequence[str]) -> int:
     shown_error = failure(error)
     console.note(str(shown_error))
     return int(shown_error.exit_code)
+
+
+def failure(error: Exception) -> UenvtoolError:
+    """Return an exception as an error for the user: unchanged if it is a UenvtoolError, or else the best match."""
+    if isinstance(error, FileNotFoundError) and not os.path.isabs(error.filename or "") and _is_directory_removed():
+        hint = "change to a directory that exists, and run the command again"
+        return BadInput("the current directory does not exist", hint=hint)
+    if isinstance(error, UenvtoolError):
+        return error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "run `uenvtool --debug ...` to see where the error occurs"
+        if isinstance(error, PermissionError) and error.filename:
+            path = shlex.quote(os.fsdecode(error.filename))
+            hint = f"run `namei -l {path}` to see which directory you may not enter"
+        return ToolFailed(f"{where}{error.strerror or error}", hint=hint)
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error):  # a library could not be loaded
+        hint = "raise this shell's limit (`ulimit -v`), or request more memory for the job with --mem"
+        return ToolFailed("there is not enough memory", hint=hint)
+    return ToolFailed(
+        f"unexpected {type(error).__name__}: {error}",
+        hint="please report this, with your files and the output of `uenvtool --debug ...`",
+    )
+
+
+def _is_directory_removed() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def contexts() -> Iterator[typer.Context]:
@@ -185,7 +214,7 @@ def main(
 
 
 def _listed() -> None:
-    """Do nothing: the list of commands shows this placeholder until the command is loaded."""
+    """Stand in for a command in `--help` until the command is loaded."""
 
 
 for panel, commands in READERS.items():

@@ -14,15 +14,18 @@ def start(environ: Mapping[str, str]) -> Result:
     """Return the uenv or container and the system of this shell, and the commands to run next."""
     known = recognised(environ)
     system = known[0] if known else None
+    machine = f"This machine is {system}."
+    if system is None:
+        machine = "This machine is not a known system (see `uenvtool list systems`)."
     commands = {
-        "add packages": _venv(environ),
+        "add packages": f"uenvtool venv .venv PACKAGE{' --uenv IMAGE' if _needs_image(environ) else ''}",
         "write a job": _job(system, environ),
         "check a job": "uenvtool check train.sh",
         "build an image": "uenvtool build pytorch-2.6",
         "all commands": "uenvtool --help",
     }
     rows = [f"  {name:16}{command}" for name, command in commands.items()]
-    return Result(text="\n".join([_loaded(environ), _machine(system), *rows]))
+    return Result(text="\n".join([_loaded(environ), machine, *rows]))
 
 
 def _loaded(environ: Mapping[str, str]) -> str:
@@ -34,16 +37,6 @@ def _loaded(environ: Mapping[str, str]) -> str:
     if _has_uenv(environ):
         return "No uenv is loaded."
     return "To install packages, first load the module or start the container that contains your PyTorch."
-
-
-def _machine(system: str | None) -> str:
-    return (
-        f"This machine is {system}." if system else "This machine is not a known system (see `uenvtool list systems`)."
-    )
-
-
-def _venv(environ: Mapping[str, str]) -> str:
-    return f"uenvtool venv .venv PACKAGE{' --uenv IMAGE' if _needs_image(environ) else ''}"
 
 
 def _job(system: str | None, environ: Mapping[str, str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from uenvtool.cli import failure
 from uenvtool.core.errors import did_you_mean, unknown
-from uenvtool.failure import failure
 
 NEAR = "'NCCL_NET', 'NCCL_NETX' or 'NCCL_NETS'"
 

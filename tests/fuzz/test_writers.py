@@ -93,7 +93,7 @@ def job(system: str, runtime: str) -> Any:
     wanted = JobRequest(
         words=("train.py",), system=system, runtime=runtime, image="pytorch/v2.6.0:v1", account="g123", time="1:00"
     )
-    return planned_job(wanted).plan
+    return planned_job(wanted)[0]
 
 
 def texts_of_job(plan: Any, words: str) -> Mapping[str, str]:

@@ -1,9 +1,9 @@
 """Terminal output: the result on stdout, everything else on stderr, with colours and progress bars on terminals.
 
 This is the only module that prints. Text from an image, a recipe or a program cannot control the terminal, because
-this module escapes every character that a terminal would obey or hide. An output that cannot be delivered (a closed
-pipe, another encoding) does not undo the work, and the exit code still reports whether the work is done. A pipe
-receives plain, unwrapped text. A terminal receives text that rich lays out.
+this module escapes every character that a terminal would obey or hide. If the output cannot be delivered (a closed
+pipe, another encoding), the exit code still reports whether the work is done. A pipe receives plain, unwrapped text. A
+terminal receives text that rich lays out.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def show(result: Result, *, as_json: bool = False) -> int:
 
 
 def note(text: str = "") -> None:
-    """Print a message on stderr. Indented lines are commands or quotations and are not wrapped."""
+    """Print a message on stderr. Indented lines are commands or quotations, which stay unwrapped."""
     lines = printable(text).split("\n")
     if columns := _columns(sys.stderr):
         fitted = "\n".join(line if _QUOTED.match(line) else _fitted(line, columns) for line in lines)
@@ -79,13 +79,10 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Step]:
-    """Show the progress of long work: a live line with the elapsed time on a terminal, plain lines elsewhere.
-
-    Yields a function that shows the current step.
-    """
+    """Show long work as a live line on a terminal, or else as lines; yield a function that shows the current step."""
 
     def kept(step: str) -> str:
-        """Return the title and the step, and store them for the message after an interruption."""
+        # The message after an interruption shows the title and the step.
         processes.doing[:] = [printable(text) for text in (title, step) if text]
         return ": ".join(processes.doing)
 
@@ -100,9 +97,8 @@ def progress(title: str) -> Iterator[Step]:
 
     rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     shown = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False, table_column=rest))
-    terminal = Console(
-        stderr=True, width=_columns(sys.stderr) - len("^C ")
-    )  # the terminal prints ^C, which must not wrap a full line
+    # The terminal prints ^C at the end of a line, which must still fit.
+    terminal = Console(stderr=True, width=_columns(sys.stderr) - len("^C "))
     with Progress(*shown, console=terminal, transient=True, expand=True) as bar:
         task = bar.add_task(beginning)
 
@@ -157,10 +153,10 @@ def _aligned(table: Table) -> str:
 
 
 def _drawn(parts: Iterable[Line | Table], columns: int) -> str:
-    """Return the text for a terminal with this number of columns, in colour if it allows (https://no-color.org)."""
     from rich.console import Console
     from rich.text import Text
 
+    # https://no-color.org
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     colours: Any = None if is_plain else "standard"
     drawn = io.StringIO()
@@ -174,7 +170,6 @@ def _drawn(parts: Iterable[Line | Table], columns: int) -> str:
 
 
 def _grid(table: Table, columns: int) -> Grid:
-    """Return a table for rich whose last column fills the rest of the line, and is wrapped or cut there."""
     from rich.table import Table as Grid
     from rich.text import Text
 
@@ -197,7 +192,6 @@ def _grid(table: Table, columns: int) -> Grid:
 
 
 def _look(style: str, address: str = "") -> str:
-    """Return a style for rich, with a link if there is an address."""
     return f"{style} link {printable(address)}".strip() if address else style
 
 
@@ -207,10 +201,7 @@ def _begun(line: str) -> Line:
 
 
 def _fitted(line: str, columns: int) -> str:
-    """Return a line for a terminal with this number of columns; the rest of a long line is indented below it.
-
-    rich would break paths and commands that a user wants to copy, and `wrapped` does not.
-    """
+    # rich would break paths and commands that a user wants to copy. `wrapped` does not break them.
     if len(line) <= columns:
         return line
     gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns - LEAST_COLUMN]
@@ -255,7 +246,7 @@ def _write_stderr(text: str) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """Redirect a stream that accepts no more output to /dev/null, so that flushing its buffer does not fail again."""
+    # With /dev/null, flushing the rest of the buffer does not fail again.
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

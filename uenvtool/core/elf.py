@@ -1,7 +1,7 @@
 """Reads the fields of a 64-bit ELF file that the dynamic loader uses (gABI, chapters 4 and 5).
 
-pyelftools would read more than that. It creates an object for each symbol, which is slow for libraries such as
-libtorch, whose symbols `venv` compares.
+pyelftools creates an object for each symbol. It is too slow for libraries such as libtorch, whose symbols `venv`
+compares.
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ class Needs:
 
 
 def needs_of(path: str, *, symbols: bool = False) -> Needs:
-    """Return the dependencies of a file, which are empty if it is not a readable ELF file.
-
-    symbols: also read the names of its symbols. Only the parts of the file that are needed are read.
-    """
+    """Return the dependencies of a file; empty if it is not a readable ELF file. symbols: also read its symbols."""
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return needs(content, symbols=symbols)
@@ -56,10 +53,7 @@ def needs(content: Content, *, symbols: bool = False) -> Needs:
 
 
 class _Texts:
-    """The texts of a string table, each read once.
-
-    Their total size is limited to the size of the file, which only a malicious file exceeds.
-    """
+    """The texts of a string table, each read once. Only in a malicious file are they larger than the file in total."""
 
     def __init__(self, content: Content, start: int) -> None:
         self._content, self._start, self._left = content, start, len(content)

@@ -54,10 +54,7 @@ class UenvtoolError(Exception):
     exit_code = ExitCode.FAILED
 
     def __init__(
-        self,
-        message: str | Iterable[Problem],
-        position: Position | None = None,
-        hint: str | None = None,
+        self, message: str | Iterable[Problem], position: Position | None = None, hint: str | None = None
     ) -> None:
         if isinstance(message, str):
             self.problems = (Problem(message, position, hint),)
@@ -116,10 +113,7 @@ MAX_LISTED = 12
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """Return a question with the known names that are most similar to `name`, ignoring case, or "" if none is.
-
-    count: the largest number of names in the question. The most similar name is first.
-    """
+    """Return a question with the `count` most similar names, best first, ignoring case; "" if no name is similar."""
     import difflib
 
     folded: dict[str, str] = {}
@@ -136,8 +130,8 @@ def unknown(
 ) -> Problem:
     """Return the problem for an unknown name, with a hint that shows the most similar name and all known names.
 
-    If there are many known names, the hint shows at most three similar ones. listed_by: the command that lists all
-    known names if there are many. Without this command, the hint lists all of them if none is similar.
+    If there are more than MAX_LISTED known names, the hint shows at most three similar names, and `listed_by`, the
+    command that lists all of them. Without this command, the hint lists all names if none is similar.
     """
     names = sorted(known)
     is_many = len(names) > MAX_LISTED

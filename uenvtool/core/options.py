@@ -69,10 +69,7 @@ def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Reque
 
 
 def given(request: DataclassInstance) -> Iterator[str]:
-    """Yield the options and arguments of a request that differ from their defaults, as typed on a command line.
-
-    The arguments after `--` are not included.
-    """
+    """Yield the options and arguments that differ from their defaults, as typed, without the arguments after `--`."""
     for field, hint in _options(type(request)):
         value = getattr(request, field.name)
         if field.name == WORDS or value in (None, field.default):
@@ -129,12 +126,11 @@ def _options(request: type[DataclassInstance]) -> tuple[tuple[dataclasses.Field[
 
 
 def _info(hint: Any) -> Any:
-    """Return the option or argument in an annotation; None if there is none."""
     return next((mark for mark in typing.get_args(hint) if isinstance(mark, ParameterInfo)), None)
 
 
 def _of_typer(hint: Any) -> Any:
-    """Return the annotation for Typer, which accepts only its own marks, and lists but no tuples."""
+    # Typer accepts only its own marks, and accepts lists but no tuples.
     kind, info = typing.get_args(hint)[0], _info(hint)
     if typing.get_origin(kind) is tuple:
         kind = types.GenericAlias(list, typing.get_args(kind)[:1])
@@ -148,5 +144,5 @@ def _parameter(name: str, annotation: Any, *, default: Any) -> inspect.Parameter
 
 
 def _long_name(info: OptionInfo) -> str:
-    """Return an option's name as `--name` or `--this/--that`; Typer stores the first declared name in `default`."""
+    # Typer stores the first declared name in `default`.
     return next(str(name) for name in (info.default, *(info.param_decls or ())) if str(name).startswith("--"))

@@ -88,10 +88,9 @@ def run(
     """Run a program to its end and return its output.
 
     on_line: called with each line of output when the program prints it. memory_bytes: the most memory that the program
-    may reserve; use it for a program that reads untrusted files.
-
-    The program has its own process group, so that it ends with all its children when this process is interrupted or
-    fails. Raises ToolFailed if the program cannot be started. The caller checks its exit code.
+    may reserve; use it for a program that reads untrusted files. The program has its own process group, so that it ends
+    with all its children when this process is interrupted or fails. Raises ToolFailed if the program cannot be started.
+    The caller checks the exit code.
     """
     words = tuple(map(str, argv))
     one_at_a_time = threading.Lock()
@@ -103,8 +102,9 @@ def run(
 
     stdout: list[str] = []
     with _started(words, env, memory_bytes) as process:
-        with _read_in_thread(process.stderr, tell) as stderr:
-            _read_lines(process.stdout, stdout, tell)
+        thread, stderr = _reader(process.stderr, tell)
+        _read_lines(process.stdout, stdout, tell)
+        thread.join()
         process.wait()
     return Completed(words, process.returncode, "".join(stdout), "".join(stderr))
 
@@ -143,10 +143,12 @@ def reading(
     """
     words = tuple(map(str, argv))
     with _started(words, env, memory_bytes) as process:
-        with _read_in_thread(process.stderr) as errors, _pipe(process.stdout) as stream:
+        thread, errors = _reader(process.stderr)
+        with _pipe(process.stdout) as stream:
             with contextlib.suppress(OSError):  # with a larger pipe, the system switches less between both programs
                 fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
             yield stream
+        thread.join()
         process.wait()
     if process.returncode != 0:
         last_line = ("".join(errors).strip() or "it printed no error message").splitlines()[-1]
@@ -154,10 +156,7 @@ def reading(
 
 
 def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> NoReturn:
-    """Replace this process by another program, which keeps its terminal.
-
-    Raises ToolFailed if the program cannot be started.
-    """
+    """Replace this process with a program that keeps its terminal. Raises ToolFailed if it cannot be started."""
     words = [str(word) for word in argv]
     sys.stdout.flush()
     sys.stderr.flush()
@@ -176,7 +175,7 @@ def end_on_signals() -> None:
 
 
 def is_interrupted() -> bool:
-    """Return whether this process received a signal, which is then the cause of any later failure."""
+    """Return whether this process received a signal, which then explains any later failure."""
     return _state.has_come
 
 
@@ -214,7 +213,6 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _insist(_number: int, _frame: object) -> None:
-    """Kill the programs that are still running, and end this process later if it is still running too."""
     _signal_programs(signal.SIGKILL)
     signal.signal(signal.SIGALRM, lambda *_: _leave_at_once())
     signal.setitimer(signal.ITIMER_REAL, LIMIT_SECONDS)
@@ -233,7 +231,7 @@ def _signal_programs(number: int) -> None:
 
 
 def _report_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
-    """End this process where Python would lose a KeyboardInterrupt, such as in a callback of its import system."""
+    # Python would lose a KeyboardInterrupt in some callbacks, such as in its import system.
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _leave_at_once()
     sys.__unraisablehook__(unraisable)
@@ -252,10 +250,8 @@ def _started(
 
 @contextlib.contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Delay the handling of signals until the main thread has started its program and can end it.
-
-    An exception during a fork would also leave locks of Python modules held (os.register_at_fork).
-    """
+    # Until the program has started, the handler cannot end it. An exception during a fork would also leave locks of
+    # Python modules held (os.register_at_fork).
     if threading.current_thread() is not threading.main_thread():  # signal handlers run only in the main thread
         yield
         return
@@ -291,10 +287,7 @@ def _opened(words: tuple[str, ...], env: Mapping[str, str] | None, memory_bytes:
 
 
 def _before_exec(memory_bytes: int | None) -> Callable[[], None]:
-    """Return the function that prepares a child before exec.
-
-    The kernel then kills the child if this process is killed and cannot clean up (prctl(2)), and limits its memory.
-    """
+    # The kernel kills the child if this process is killed and cannot clean up (prctl(2)), and limits its memory.
     import ctypes
     import resource
 
@@ -326,7 +319,6 @@ def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end(process: subprocess.Popen[bytes], waits: Mapping[signal.Signals, float | None]) -> None:
-    """Send signals to the program and its process group. waits: the seconds to wait after each signal."""
     for number, seconds in waits.items():
         with contextlib.suppress(ProcessLookupError):  # the group may outlive the program
             os.killpg(process.pid, number)
@@ -334,19 +326,12 @@ def _end(process: subprocess.Popen[bytes], waits: Mapping[signal.Signals, float 
             process.wait(seconds)
 
 
-@contextlib.contextmanager
-def _read_in_thread(stream: IO[bytes] | None, tell: LineHandler | None = None) -> Iterator[list[str]]:
-    """Read an output in a thread, so that it cannot fill its pipe; yield the list that has all lines at the end."""
-    thread, lines = _reader(stream, tell)
-    yield lines
-    thread.join()
-
-
 def _reader(stream: IO[bytes] | None, tell: LineHandler | None = None) -> tuple[threading.Thread, list[str]]:
     lines: list[str] = []
     thread = threading.Thread(target=_read_lines, args=(stream, lines, tell), daemon=True)
-    # The thread inherits the blocked signals. Otherwise the kernel could deliver the second of two signals to it; the
-    # thread would then consume both, and the main thread would keep waiting for its program.
+    # Without a thread, a program that fills this pipe would wait forever. The thread inherits the blocked signals.
+    # Otherwise the kernel could deliver the second of two signals to the thread. The thread would then consume both,
+    # and the main thread would keep waiting for its program.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         thread.start()
@@ -358,7 +343,7 @@ def _reader(stream: IO[bytes] | None, tell: LineHandler | None = None) -> tuple[
 def _ends_within(
     seconds: float, process: subprocess.Popen[bytes], readers: Sequence[tuple[threading.Thread, list[str]]]
 ) -> bool:
-    """Return whether a program and its output end in time. A child of the program may keep the output open."""
+    # A child of the program may keep the output open.
     end = time.monotonic() + seconds
     for thread, _ in readers:
         thread.join(max(end - time.monotonic(), 0))
@@ -378,5 +363,4 @@ def _read_lines(stream: IO[bytes] | None, lines: list[str], tell: LineHandler | 
 
 
 def _pipe(stream: IO[bytes] | None) -> BinaryIO:
-    """Return the stream as a pipe, which it is in every program that `_opened` starts."""
-    return cast(BinaryIO, stream)
+    return cast(BinaryIO, stream)  # `_opened` starts every program with pipes

@@ -1,7 +1,4 @@
-"""Quotes a text as one argument or value of another language, which reads back exactly this text.
-
-A function raises BadInput if its language cannot represent the text.
-"""
+"""Quotes a text so that another language reads back exactly this text, or raises BadInput if it cannot."""
 
 from __future__ import annotations
 
@@ -48,10 +45,7 @@ def bash_line(text: str) -> str:
 
 
 def sh_again(command: str) -> str:
-    """Return a command from an untrusted source, quoted so that a shell expands none of its arguments.
-
-    Empty if the text is not a list of shell arguments.
-    """
+    """Return an untrusted command with its arguments quoted for a shell; "" if it is not a list of shell arguments."""
     try:
         words = shlex.split(command)
     except ValueError:

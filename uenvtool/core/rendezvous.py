@@ -16,10 +16,7 @@ FIRST_PORT, PORTS = 10_000, 20_000
 
 
 def port(number: str) -> str:
-    """Return a port that depends on a job or step, so that jobs on one node do not collide.
-
-    number: a number that identifies the job or step, as a shell arithmetic expression.
-    """
+    """Return a port that differs between jobs on a node. number: identifies the job or step, in shell arithmetic."""
     return f"$(({FIRST_PORT} + {number} % {PORTS}))"
 
 

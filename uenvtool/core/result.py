@@ -15,8 +15,8 @@ Progress = Callable[[str], AbstractContextManager[Step]]
 """A context manager that takes the title of long work and yields a Step."""
 
 Line = Sequence[tuple[str, str] | tuple[str, str, str]]
-"""A line of an answer: pairs of text and style, or triples that add a link. A style is `bold`, `dim`, a colour or
-empty."""
+"""A line of output: pairs of text and style, or triples of text, style and link. A style is `bold`, `dim`, a colour
+or empty."""
 
 
 @contextmanager

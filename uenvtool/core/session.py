@@ -68,10 +68,10 @@ def loaded_views(environ: Mapping[str, str]) -> tuple[LoadedView, ...]:
 
 
 def in_container(environ: Mapping[str, str]) -> bool:
-    """Return whether this is a container, by the traces of Docker, Podman, Apptainer, Flatpak and NVIDIA's images.
+    """Return whether this is a container of Docker, Podman, Apptainer, Flatpak or NVIDIA, by its variables and files.
 
-    A virtual machine that was made from a container image has the same files, but its `/` is a whole disk. The files
-    therefore count only if `/` is not a whole disk. They are searched below UENVTOOL_ROOT.
+    A virtual machine that was made from a container image has the same files. They prove a container only if `/` is not
+    a whole disk. uenvtool looks for the files below UENVTOOL_ROOT.
     """
     if any(name in environ for name in CONTAINER_VARIABLES):
         return True
@@ -96,7 +96,7 @@ def current_job(environ: Mapping[str, str]) -> CurrentJob | None:
 
 
 def _is_on_own_disk(table: str) -> bool:
-    """Return whether `/` is a whole disk; in a container, it is an overlay, an image or a directory of the host."""
+    # In a container, `/` is an overlay, an image or a directory of the host, and not a whole disk.
     try:
         with open(table, encoding="utf-8", errors="replace") as stream:
             mounts = [line.split() for line in stream]
@@ -107,7 +107,6 @@ def _is_on_own_disk(table: str) -> bool:
 
 
 def _view_root(mount: str, view: str) -> str:
-    """Return the directory of a view from the image's meta/env.json, or else the usual one."""
     from uenvtool.core.files.reading import read_bytes
 
     try:

@@ -1,4 +1,4 @@
-"""Small text helpers: sizes, counts and lists in sentences, line wrapping, package names, paths and grouping."""
+"""Small text functions: sizes, counts and lists in sentences, line wrapping, package names, paths and grouping."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def listed(words: Sequence[str], most: int) -> str:
-    """Return words separated by commas; after the first `most` words, only the number of the remaining ones."""
+    """Return the first `most` words, separated by commas, and the number of the remaining words."""
     more = len(words) - most
     return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
 
@@ -32,7 +32,7 @@ def listed(words: Sequence[str], most: int) -> str:
 def wrapped(text: str, width: int, first: str = "", indent: str = "") -> list[str]:
     """Return a text as lines of at most this width. The first line begins with `first`, the others with `indent`.
 
-    A longer path or command has its own line, which a terminal wraps and a user can still copy as a whole.
+    A path or command that is longer than a line stays whole, so that a user can copy it.
     """
     lines, line = [], first
     for word in _WORD.findall(text):

@@ -1,6 +1,6 @@
-"""Writes YAML in which each line can have its reason as a comment: quoting, lists, wrapped comments.
+"""Writes YAML in which each line can have its reason as a comment.
 
-No YAML library offers both comments at any place and a short start-up time. Tests read the output back with a YAML
+No YAML library can both write a comment after any line and start quickly. Tests read the output back with a YAML
 library.
 """
 

@@ -35,14 +35,14 @@ class Rank:
 
 
 def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Replace this process by a shell or a command next to a rank.
+    """Replace this process with a shell or a command that runs next to a rank.
 
     Raises ToolMissing if Slurm is not installed, and AnswerIsNo if the job or the rank does not exist.
     """
-    ranks = ranks_of(job, environ)
-    chosen = next((each_rank for each_rank in ranks if each_rank.rank == rank), None)
+    ranks = _ranks_of(job, environ)
+    chosen = next((candidate for candidate in ranks if candidate.rank == rank), None)
     if chosen is None:
-        known = ", ".join(str(each_rank.rank) for each_rank in ranks)
+        known = ", ".join(str(candidate.rank) for candidate in ranks)
         hint = "name one of these ranks with --rank" if known else "wait until the job has started its ranks"
         raise AnswerIsNo(
             f"job {job} has no rank {rank} that runs as you" + (f", only {known}" if known else ""),
@@ -50,14 +50,10 @@ def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, st
         )
     arguments = [word.replace(PID, str(chosen.pid)) for word in command]
     has_terminal = sys.stdin.isatty() and not arguments
-    processes.become([*step_arguments(job, chosen, has_terminal=has_terminal), *arguments], environ)
+    processes.become([*_step_arguments(job, chosen, has_terminal=has_terminal), *arguments], environ)
 
 
-def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
-    """Return the ranks on all nodes of a job, sorted by number.
-
-    If several processes have the same rank number, the result contains only the process that uses the most memory.
-    """
+def _ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
     if not re.fullmatch(r"\d+(_\d+)?", job):
         raise BadInput(f"{job!r} is not a job ID", hint="find the ID of your job with `squeue --me`")
     if shutil.which("srun", path=environ.get("PATH")) is None:
@@ -70,21 +66,19 @@ def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
     if not count:
         raise AnswerIsNo(f"job {job} is not running", hint="list your running jobs with `squeue --me`")
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
-    plain = {
-        name: value for name, value in environ.items() if not name.startswith("UENV_")
-    }  # the uenv plugin would mount again
+    # With these variables, the uenv plugin would mount the images again.
+    plain = {name: value for name, value in environ.items() if not name.startswith("UENV_")}
     answer = processes.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
     if answer.code != 0:
         hint = f"check that this works: `srun --jobid={job} --overlap hostname`"
         raise ToolFailed(f"cannot start a step in job {job}: {answer.stderr.strip()}", hint=hint)
     processes_of_ranks = [Rank(**json.loads(line)) for line in answer.stdout.splitlines() if line.startswith("{")]
-    # The shells and tee processes that write the log of a rank have its number too, but use less memory.
+    # The shell and the tee process that write the log of a rank also have its number, but use less memory.
     largest = {process.rank: process for process in sorted(processes_of_ranks, key=lambda process: process.pages)}
     return [largest[rank] for rank in sorted(largest)]
 
 
-def step_arguments(job: str, rank: Rank, *, has_terminal: bool) -> list[str]:
-    """Return the srun command of a step next to a rank, for which the uenv plugin mounts the same images."""
+def _step_arguments(job: str, rank: Rank, *, has_terminal: bool) -> list[str]:
     uenvs = [f"--uenv={rank.uenvs}"] if mounted_images({"UENV_MOUNT_LIST": rank.uenvs}) else []
     terminal = ["--pty"] if has_terminal else []
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodelist={rank.node}", "--nodes=1", "--ntasks=1"]

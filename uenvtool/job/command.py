@@ -120,10 +120,7 @@ class Typed:
 
     @property
     def starts_itself(self) -> str:
-        """Return the program that starts the processes of one node itself and has no option for other nodes.
-
-        The result is empty if the command contains no such program.
-        """
+        """Return the program that starts its processes itself, but only on one node; "" if it is another program."""
         if PYTHON_NAME.fullmatch(self.program):
             return ""
         line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "
@@ -144,7 +141,7 @@ def read_words(words: Sequence[str], disk: Disk) -> Typed:
 
 
 def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
-    """Return the command of a job. asked: the launcher in the request, or empty. default: that of the runtime."""
+    """Return the command of a job. asked: the requested launcher, or empty. default: the launcher of the runtime."""
     if typed.launcher and asked != NONE:
         return JobCommand(words=typed.rest, launcher=typed.launcher, program=typed.words[: typed.end])
     launcher = NONE if typed.launcher or typed.inner else asked or default
@@ -177,7 +174,7 @@ def _is_strategy_given(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
     named = option(typed.options, spelled(strategy.config.option))
     path = named or f"{disk.home}/{strategy.config.file}"
     if not disk.exists(path):
-        return named is not None  # the job may see it elsewhere
+        return named is not None  # a file that the user names may exist only on the compute nodes
     return bool(strategy.config.says.search(disk.text(path)))
 
 
@@ -236,10 +233,7 @@ def _split(words: Sequence[str], disk: Disk) -> tuple[str, ...]:
 
 
 def _program(words: Sequence[str]) -> tuple[int, str]:
-    """Return the index of the program after env and assignments, and its launcher or an empty string.
-
-    A launcher that starts a program may also follow another program, as in `uv run torchrun train.py`.
-    """
+    """Return the index of the program, and its launcher or "". A launcher may follow `uv run` or `conda run`."""
     start = 0
     while start < len(words) - 1 and (
         program_name(words[start]) in ("env", "time", "exec") or _ASSIGNMENT.match(words[start])
@@ -247,7 +241,7 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
         start += 1
     for i in range(start, len(words)):
         launcher = launcher_of(words[i:])
-        is_started = i == start or "run" in words[start:i]  # by `uv run`, `conda run`
+        is_started = i == start or "run" in words[start:i]
         if launcher and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
             return i, launcher
         if words[i].endswith(".py") or PYTHON_NAME.fullmatch(program_name(words[i])):
@@ -279,7 +273,6 @@ def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
 
 
 def _torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return a command as torchrun expects it: a script, a module, or a program with --no-python."""
     if PYTHON_NAME.fullmatch(program_name(words[0])) and len(words) > 1:
         if words[1] == "-m" or not words[1].startswith("-"):
             return tuple(words[1:])

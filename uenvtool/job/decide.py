@@ -13,15 +13,13 @@ from uenvtool.check.launchers import NONE, SRUN
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.lines import sibling
 from uenvtool.core.options import given
 from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
-from uenvtool.job.disk import Disk
+from uenvtool.job.disk import EDF, Disk
 from uenvtool.job.environment import through_its_python
 from uenvtool.job.images import REGISTRY
 from uenvtool.job.limits import fitting_time, ranks_and_cores
-from uenvtool.job.named_edf import EDF
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -36,6 +34,7 @@ from uenvtool.job.plan import (
 )
 from uenvtool.job.refusals import Case, refusals
 from uenvtool.job.request import JobRequest
+from uenvtool.job.shell import sibling
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.checks import load_tuning
 from uenvtool.knowledge.condition import Facts
@@ -55,9 +54,9 @@ if TYPE_CHECKING:
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 """An all-reduce of 8 bytes to 4 GB with one GPU per rank (https://github.com/NVIDIA/nccl-tests)."""
 OF_PROCESSES = ("bash", "-c", 'exec "$(command -v all_reduce_perf_mpi || echo all_reduce_perf)" "$@"')
-"""Starts the multi-process version of the test. In NVIDIA's images, it has another name than the single-process one
+"""Starts the multi-process version of the test, which has its own name in NVIDIA's images
 (NVIDIA's documentation of CloudAI 1.7, NCCL; NAME_SUFFIX in the README of nccl-tests)."""
-MEMORY = "/dev/shm"  # a directory on the compute node, which the job names
+MEMORY = "/dev/shm"  # on the compute node
 
 
 def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
@@ -75,10 +74,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
 def decide(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
 ) -> tuple[JobPlan, tuple[str, ...]]:
-    """Return the plan of a job, and warnings about possible failures when the job runs.
-
-    Raises BadInput if the job is impossible, with a hint.
-    """
+    """Return the plan of a job, and warnings about possible failures. Raises BadInput if the job is impossible."""
     typed = read_words(request.words or ("sleep", "infinity"), disk)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
@@ -94,7 +90,7 @@ def decide(
         disk=disk,
         typed=typed,
         recipe=recipe,
-        known=recipe or _of_label(plan),
+        known=recipe or _recipe_of_image(plan),
         published=published,
         refused_launchers=refused_launchers,
         usual_launcher=usual,
@@ -116,7 +112,6 @@ def _planned(
     command: JobCommand,
     published: str,
 ) -> JobPlan:
-    """Return the plan without its settings, before impossible plans are rejected."""
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
     defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
     gpus, ranks, cores = _size(request, system, node, use, disk)
@@ -167,10 +162,10 @@ def _planned(
 
 
 def _views(named: str, overlay: Overlay | None) -> str:
-    """Return the views of a job. The view of the overlay is last, so its programs are first on PATH."""
     if overlay is None:
         return named
     base = overlay.base_view if overlay.base_view and named == "default" else named
+    # The last view is first on PATH, so that the programs of the overlay have priority.
     return f"{base},{overlay.view}" if overlay.mount else base
 
 
@@ -181,10 +176,9 @@ def _copies(images: tuple[str, ...], folder: str) -> tuple[str, ...]:
 
 
 def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk: Disk) -> tuple[int, int, int]:
-    """Return the numbers of GPUs, ranks and cores per node of the system, or of this machine."""
+    """Return the numbers of GPUs, ranks and cores per node."""
     if use.scheduler == HERE:
-        gpus_here = disk.gpus
-        return gpus_here, request.gpus or gpus_here or 2, 0
+        return disk.gpus, request.gpus or disk.gpus or 2, 0
     gpus = int(system.scheduler.defaults.get("gpus-per-node", 0)) or node.gpu_count
     if use.scheduler == SLURM and not gpus:
         return 0, *ranks_and_cores(request, system, node)
@@ -192,36 +186,32 @@ def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk
     return ranks, ranks, node.cores * ranks // node.gpu_count if node.gpu_count else 0
 
 
-def _of_label(plan: JobPlan) -> Recipe | None:
-    """Return the recipe that the image name of a uenv identifies, or None if the recipe is unknown."""
+def _recipe_of_image(plan: JobPlan) -> Recipe | None:
     name = recipe_of_label(plan.image) if plan.use.image == UENV else None
     return read_recipe(name) if name else None
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
-    settings = _settings(plan, system, uarch, recipe)
-    facts = {**system.facts(uarch), **(settings.given if settings else {})}
-    inside = plan.use.variables in ("edf", "activation")  # other runtimes export outside the container
+    facts = system.facts(uarch)
+    if plan.use.variables != "nowhere":
+        settings = _settings(plan, system, uarch, recipe)
+        facts = {**facts, **settings.given}
+        inside = plan.use.variables in ("edf", "activation")  # other runtimes set the variables outside the container
+        plan = replace(
+            plan,
+            settings=_written_down(settings, inside=inside),
+            by_hook=settings.by_hook,
+            left_out={} if plan.extended else by_version(settings, inside=inside),
+            activation=_activation(plan, settings) if plan.use.variables == "activation" else "",
+        )
     binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
     one_gpu_per_rank = plan.request.gpu_per_rank or bool(binding and binding.gpus)
-    chosen = _written_down(settings, inside=inside) if settings else ()
-    missing = by_version(settings, inside=inside) if settings and not plan.extended else {}
-    by_hook = settings.by_hook if settings else ()
-    activation = _activation(plan, settings)
-    plan = replace(
-        plan,
-        binding=binding,
-        one_gpu_per_rank=one_gpu_per_rank,
-        settings=chosen,
-        by_hook=by_hook,
-        left_out=missing,
-        activation=activation,
-    )
+    plan = replace(plan, binding=binding, one_gpu_per_rank=one_gpu_per_rank)
     return replace(plan, directives=directives_of(plan, system, uarch)) if plan.use.scheduler == SLURM else plan
 
 
 def _runtime(request: JobRequest, system: System) -> Runtime:
-    """Return the named runtime, or else the first that can run the image. Some cannot run EDFs or registry images."""
+    """Return the named runtime, or else the first one that can run the image."""
     of_registry = REGISTRY.fullmatch(request.image)
     known: dict[str, Runtime] = {}
     for runtime in _runtimes(system):
@@ -237,13 +227,11 @@ def _runtime(request: JobRequest, system: System) -> Runtime:
 
 
 def _runtimes(system: System) -> Iterator[Runtime]:
-    """Yield the runtimes for jobs: those of the system, then those of every machine. Each file is read on demand."""
     yield from (runtime for name in system.runtimes if (runtime := load_runtime(name)).job.scheduler)
     yield from (runtime for runtime in all_runtimes() if runtime.job.scheduler == HERE)
 
 
 def _command(request: JobRequest, runtime: Runtime, typed: Typed, usual: str) -> JobCommand:
-    """Return the command of a job. usual: the launcher that starts the ranks by default."""
     if request.nccl_test:
         in_image = OF_PROCESSES if runtime.job.image == CONTAINER else ()
         return JobCommand(words=(*in_image, *NCCL_TEST), launcher=SRUN)
@@ -253,22 +241,17 @@ def _command(request: JobRequest, runtime: Runtime, typed: Typed, usual: str) ->
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:
-    """Return the image name and tag of a published uenv, or an empty string if none is published for these nodes.
-
-    `@CLUSTER` follows if only another cluster with these nodes provides the uenv. For its own cluster, the Slurm plugin
-    needs no cluster name.
-    """
     serving = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]
     if not deployment.label or not serving:
         return ""
     label = f"{deployment.label}:{deployment.tag}"
+    # The Slurm plugin needs `@CLUSTER` only if another cluster with these nodes provides the uenv.
     return label if system in serving else f"{label}@{serving[0]}"
 
 
 def _image(
     request: JobRequest, runtime: Runtime, knowledge: RuntimeJob, overlay: Overlay | None, published: str
 ) -> str:
-    """Return the image of a job in its runtime's syntax: the named image, the base of the overlay, or the default."""
     kind, named = runtime.job.image, request.image
     if kind == NO_IMAGE:
         return ""
@@ -295,10 +278,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
     )
 
 
-def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings | None:
-    """Return the settings of a job, or None if it sets no variables. recipe: the named one, or that of the image."""
-    if plan.use.variables == "nowhere":
-        return None
+def _settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> Settings:
     return settings_of(
         [system],
         [plan.runtime],
@@ -323,11 +303,7 @@ def _hook(plan: JobPlan, system: System) -> Facts:
 
 
 def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
-    """Return the settings that a job writes as variables: the settings with a value and the variables to unset.
-
-    Settings that extend another value or are determined on the node are written by other lines of the job. inside:
-    whether the variables are set inside the container.
-    """
+    """Return the settings with a value and the variables to unset. Other lines of the job write the other settings."""
     is_file = settings.runtimes[0].job.variables == "edf"  # an EDF cannot have a different value for each job
     return tuple(
         setting
@@ -336,10 +312,7 @@ def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
     )
 
 
-def _activation(plan: JobPlan, settings: Settings | None) -> str:
-    """Return the activation script of a pod, or an empty string for other runtimes, whose jobs set the variables."""
-    if plan.use.variables != "activation" or settings is None:
-        return ""
+def _activation(plan: JobPlan, settings: Settings) -> str:
     from uenvtool.activation import activate  # only pods need it
 
     facts = {"nodes": str(plan.nodes)}
@@ -347,7 +320,6 @@ def _activation(plan: JobPlan, settings: Settings | None) -> str:
 
 
 def _name_of(request: JobRequest, typed: Typed) -> str:
-    """Return the default name of a job: the name of its file, or else the name of its program."""
     file_name = request.output.stem if request.output else ""
     for word in (file_name, NCCL_TEST[0] if request.nccl_test else "", typed.named if request.words else "interactive"):
         name = re.sub(r"[^\w.-]+", "-", word).strip("-.")
@@ -357,7 +329,6 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
 
 
 def _again(request: JobRequest, system: str) -> str:
-    """Return the `uenvtool job` command that writes the same files on any machine."""
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
     words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
     return " ".join(map(quoting.bash_line, words))

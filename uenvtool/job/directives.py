@@ -20,11 +20,10 @@ def directives_of(plan: JobPlan, system: System, uarch: str) -> tuple[Explained,
     """Return the sbatch options of a job in the order of its lines."""
     joined = _joined([*_of_request(plan, system), *_of_system(plan, system)])
     node = system.nodes[uarch]
-    return tuple(_share(option, plan, system, node) if option.name == "mem" else option for option in joined)
+    return tuple(_memory_of_share(option, plan, system, node) if option.name == "mem" else option for option in joined)
 
 
-def _share(memory: Explained, plan: JobPlan, system: System, node: NodeType) -> Explained:
-    """Return the memory option, reduced to the job's share of the GPUs if other jobs may share the node."""
+def _memory_of_share(memory: Explained, plan: JobPlan, system: System, node: NodeType) -> Explained:
     size = re.fullmatch(r"(\d+)([KMGT]?)", memory.value)
     if system.scheduler.exclusive or plan.ranks >= node.gpu_count or size is None:
         return memory
@@ -86,7 +85,6 @@ def _gpus(plan: JobPlan) -> Iterator[Explained]:
 
 
 def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
-    """Yield the options that the system, the settings and the other options of a request require."""
     request = plan.request
     for name, value in system.scheduler.defaults.items():
         if name not in PLANNED:
@@ -110,7 +108,7 @@ def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
 
 
 def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
-    """Return each option once. Constraints are combined with `&`. Of any other option, the last value is used."""
+    """Return each option once, with its last value. Only constraints are combined, with `&`."""
     joined: dict[str, Explained] = {}
     for option in directives:
         first = joined.setdefault(option.name, option)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.words import is_within, wrapped
-from uenvtool.job.named_edf import SUBMITTED_IN
+from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import (
     export,
@@ -56,10 +56,7 @@ def job_edf(plan: JobPlan) -> str:
 
 
 def exports_with_named_edf(plan: JobPlan) -> list[str]:
-    """Return the lines in which each rank sets the variables that are missing from the user's own EDF.
-
-    These variables depend on the job or on its options. If the user has no EDF, the list is empty.
-    """
+    """Return the lines in which each rank sets the job's variables that are not in the user's EDF, if any."""
     if plan.edf is None:
         return []
     mpi = [
@@ -84,10 +81,9 @@ def edf_text(
     """Return the text of an EDF.
 
     extended: the needs of an image that contains its own network stack. mounts, env: more lines of these tables.
-    workdir: the working directory, by default the one where srun is called. The EDF mounts it, because a container
-    cannot     change to a directory that it does not see. Every mount has a destination, because Sarus Suite requires
-    one.
-    annotations: the user's annotations, which override those of the site.
+    workdir: the working directory; default: the directory where srun is called. The EDF mounts the directory, because a
+    container cannot change to a directory that is not mounted. annotations: the user's annotations, which override the
+    annotations of the site. Every mount has a destination, because Sarus Suite requires a destination.
     """
     asked = annotations or {}
     site_annotations = extended.annotations if extended else known.annotations
@@ -124,14 +120,13 @@ def _mounts(plan: JobPlan) -> Iterator[str]:
 
 
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
-    """Return the image for an EDF: its staged copy, its path below the submission directory, or the unchanged name."""
     if plan.request.stage:
         return plan.copies[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return f"{SUBMITTED_IN}/{image.removeprefix('./')}" if image.startswith(".") else image
 
 
 def _value(setting: Setting) -> str:
-    """Return the value of a variable in an EDF, where an empty text unsets the variable."""
+    # An empty value unsets the variable.
     return '""' if setting.removes or setting.value is None else quoting.edf(setting.name, setting.value)
 
 

@@ -44,7 +44,7 @@ def misfit(plan: JobPlan, disk: Disk, node: NodeType, mount: str) -> Iterator[Pr
 
 
 def _wrong_python(plan: JobPlan, environment: Environment, disk: Disk, mount: str) -> str:
-    """Return why the base lacks the environment's Python, or an empty string if it has it or if this is unknown."""
+    """Return the reason if the base lacks the environment's Python, or "" if the base has it or this is unknown."""
     use, python = plan.use.image, environment.python
     is_here = plan.use.scheduler == HERE and disk.exists(python)
     if not python or is_here:

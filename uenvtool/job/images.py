@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
-from uenvtool.job.disk import Disk
-from uenvtool.job.named_edf import SUBMITTED_IN, NamedEdf
+from uenvtool.core.files import is_file
+from uenvtool.job.disk import SUBMITTED_IN, Disk, NamedEdf
 from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
 from uenvtool.job.shell import mounted_overlay
 
@@ -25,8 +26,7 @@ _LABEL_END = re.compile(r"[:@%]")
 _TAG = re.compile(r"[^./$:@%][^:@%]*:([^/@%][^@%]*)")
 
 
-def file_of(image: str) -> str:
-    """Return the path in an image's name without its mount point, or an empty string if the name is not a path."""
+def _path_in(image: str) -> str:
     match = _IMAGE_FILE.fullmatch(image)
     return match["file"] if match and image.startswith(PATH_STARTS) else ""
 
@@ -53,10 +53,10 @@ def as_path(image: str, *, is_absolute: bool = False) -> str:
 
 def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
     """Yield the problems with a file that the user names as the image of a job."""
-    named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else file_of(plan.request.image)
+    named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else _path_in(plan.request.image)
     if file and "$" not in file and not disk.exists(file):
         yield Problem(f"--image: file not found: '{named}'", hint="check the path, or use an image name and tag")
-    elif file and "$" not in file and not disk.is_image(file):
+    elif file and "$" not in file and not (is_file(Path(file)) or os.path.isdir(file)):  # conda, Apptainer: directories
         yield Problem(f"--image '{named}': not an image file", hint="name an image file, or an image name and tag")
     if file and plan.use.scheduler == KUBERNETES:
         hint = "push the image to a registry, and use its name there"
@@ -100,7 +100,7 @@ def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
 
 
 def _of_annotations(plan: JobPlan) -> Iterator[Problem]:
-    """Yield the annotations that cannot be written as TOML, because `a.b` is a table if `a.b.c` has a value."""
+    # In TOML, `a.b` cannot have a value if `a.b.c` has one, because `a.b` is then a table.
     asked = plan.request.annotations
     of_site = (plan.extended.annotations if plan.extended else plan.knowledge.annotations) if asked else ()
     names = {*asked, *(annotation.name for annotation in of_site)}
@@ -121,8 +121,8 @@ def mount_hint(edf: str, source: str, inside: str = "") -> str:
 def on_another_image(plan: JobPlan, published: str) -> Iterator[Problem]:
     """Yield a problem if the overlay was created on another image than the request names.
 
-    published: the uenv of --recipe, or an empty string. With --recipe, the base may be a file, because it can be an
-    image of the recipe.
+    published: the uenv of --recipe, or an empty string. With --recipe, the base may be a file, because an image of the
+    recipe can be a file.
     """
     base = plan.overlay.base_image if plan.overlay else ""
     for option, image in (("--image", plan.request.image), ("--recipe", published)):
@@ -147,7 +147,6 @@ def on_another_tag(plan: JobPlan, published: str) -> Iterator[str]:
 
 
 def _can_be_same(first: str, second: str) -> bool:
-    """Return whether two names can be the same image: the same path, or the same name and version with any tag."""
     if first.startswith(PATH_STARTS) or second.startswith(PATH_STARTS):
         return os.path.abspath(first) == os.path.abspath(second)
     return _LABEL_END.split(first)[0] == _LABEL_END.split(second)[0]

@@ -12,7 +12,7 @@ from uenvtool.knowledge.jobs import Partition, minutes, time_text
 from uenvtool.knowledge.system import NodeType, System
 
 TASKS, CORES = "ntasks-per-node", "cpus-per-task"
-"""The sbatch options that set the ranks per node and the cores per rank of a job without GPUs."""
+"""The sbatch options for the ranks per node and the cores per rank of a job without GPUs."""
 
 
 def fitting_time(default: str, partition: Partition | None, nodes: int) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import bash_words
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import exports, path_line, template
+from uenvtool.job.shell import bash_words, exports, path_line, template
 
 
 def local_files(plan: JobPlan) -> dict[str, str]:

@@ -17,7 +17,7 @@ _OF_SHELL = "cannot be combined with --interactive"
 
 
 def kinds_of(use: JobUse) -> dict[str, bool]:
-    """Return, for each kind of job that the mark of an option can name, whether a runtime's jobs are of that kind."""
+    """Return whether a runtime's jobs are of each kind that `For.jobs` can name."""
     return {
         "": True,
         ON_SLURM: use.scheduler == SLURM,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from uenvtool.job.command import JobCommand
-from uenvtool.job.named_edf import NamedEdf
+from uenvtool.job.disk import NamedEdf
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Explained, Extended, Local, Mpi, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
@@ -17,6 +17,7 @@ SLURM, KUBERNETES, HERE = "slurm", "kubernetes", "none"
 """The schedulers in runtime files."""
 UENV, CONTAINER, ENVIRONMENT, NO_IMAGE = "uenv", "container", "environment", "none"
 """The kinds of images in runtime files."""
+IMAGES = (UENV, CONTAINER, ENVIRONMENT)
 ARCHIVES = (".tar.gz", ".tgz")
 """The suffixes of archives that conda-pack creates."""
 PATH_STARTS = ("/", ".", "$")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePath
 
 from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import bash_words, sibling, yaml_mapping
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import launcher_line, path_line, template
+from uenvtool.job.shell import bash_words, launcher_line, path_line, sibling, template
 
 SUBMIT = ".submit.sh"
 """The suffix of the script that submits pods."""
@@ -91,12 +91,11 @@ def _flags(plan: JobPlan) -> str:
 
 
 def _secret(variable: str) -> dict[str, str]:
-    """Return the name (valid for Kubernetes, RFC 1123) and the key of the cluster secret for a variable."""
     return {"name": f"env-{variable.lower().replace('_', '-')}".rstrip("-"), "key": variable}
 
 
 def _secrets(plan: JobPlan) -> str:
-    """Return comments on creating the secrets. The commands use a pipe, because other users can see arguments."""
+    # The commands use a pipe, because other users can see the arguments of a process.
     project = f" -n runai-{plan.request.project}" if plan.request.project else ""
     return "".join(
         f"# No file contains {name}. It is read from the secret {_secret(name)['name']}, which you create once:\n"
@@ -120,7 +119,7 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
                 for key, value in request.variables.items()
             ),
             *(
-                f"            - {{name: {key}, valueFrom: {{secretKeyRef: {yaml_mapping(_secret(key))}}}}}\n"
+                f"            - {{name: {key}, valueFrom: {{secretKeyRef: {_yaml_mapping(_secret(key))}}}}}\n"
                 for key in request.passed
             ),
         ]
@@ -135,9 +134,9 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
         IMAGE=quoting.toml(plan.image),
         SCRIPTS="\n".join(_literal(key, text) for key, text in scripts.items()),
         SCRIPT=quoting.toml(f"{POD_FOLDER}/{PurePath(request.file).name}".replace("$(", "$$(")),
-        POOL=f"\n          labels: {yaml_mapping({POOL_LABEL: request.node_type})}" if request.node_type else "",
-        ANNOTATIONS=yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
-        LIMITS=yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
+        POOL=f"\n          labels: {_yaml_mapping({POOL_LABEL: request.node_type})}" if request.node_type else "",
+        ANNOTATIONS=_yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
+        LIMITS=_yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
         CONTAINER=container_fields,
         MOUNTS="".join(
             f"            - {{name: storage-{index}, mountPath: {quoting.toml(path)}}}\n"
@@ -156,8 +155,11 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
     )
 
 
+def _yaml_mapping(values: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{name}: {quoting.toml(value)}" for name, value in values.items()) + "}"
+
+
 def _literal(name: str, text: str) -> str:
-    """Return a text as a YAML block, or as a quoted scalar if a block cannot contain it."""
     if all(line.isprintable() for line in text.split("\n")):
         lines = "".join(f"    {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
         return f"  {quoting.toml(name)}: |\n{lines}".rstrip("\n")
@@ -165,5 +167,4 @@ def _literal(name: str, text: str) -> str:
 
 
 def _pod_name(plan: JobPlan) -> str:
-    """Return the job name as a valid Kubernetes name (RFC 1123)."""
-    return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"
+    return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"  # RFC 1123

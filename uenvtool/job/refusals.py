@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from uenvtool.check.launchers import NONE, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
+from uenvtool.check.launchers import NONE, PYTHON_NAME, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
@@ -15,13 +15,13 @@ from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole
 from uenvtool.job.disk import Disk
 from uenvtool.job.environment import misfit
 from uenvtool.job.images import REGISTRY, mount_hint, of_image_file, on_another_image
-from uenvtool.job.interactive import not_interactive
 from uenvtool.job.limits import over_gpus, over_limits
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
     ENVIRONMENT,
     HERE,
+    IMAGES,
     KUBERNETES,
     NO_IMAGE,
     PATH_STARTS,
@@ -29,12 +29,11 @@ from uenvtool.job.plan import (
     UENV,
     JobPlan,
 )
-from uenvtool.job.python import without_torch
 from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.system import System
 
-NEW_SITE = "docs/new-site.md has one for PBS"
 _NAME, _PATH = r"[A-Za-z0-9_][A-Za-z0-9_.-]*", r"[./][A-Za-z0-9_./-]*"
 _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NAME})*)(:{_PATH})?")
 """The image names that uenv 9 and 10 accept: a path, or a name and tag, with an optional mount point
@@ -69,13 +68,13 @@ class Case:
 def refusals(case: Case) -> Iterator[Problem]:
     """Yield the problems of a job: its system, files, image, command and paths."""
     yield from _of_place(case)
-    yield from not_interactive(case.plan) if case.plan.opens_shell else ()
+    yield from _of_interactive(case.plan) if case.plan.request.interactive else ()
     yield from over_limits(case.plan, case.system)
-    yield from _of_files(case)
+    yield from of_image_file(case.plan, case.disk)
     yield from _of_image(case)
     yield from misfit(case.plan, case.disk, case.system.nodes[case.uarch], case.system.mount)
     yield from _of_launcher(case)
-    yield from without_torch(case.plan, case.typed, case.disk, case.system)
+    yield from _without_torch(case)
     yield from _of_paths(case)
 
 
@@ -84,7 +83,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
     request, use, name = plan.request, plan.use, plan.runtime.name
     in_slurm = use.scheduler == SLURM
     if in_slurm and system.scheduler.name != SLURM:
-        hint = f"use `uenvtool activate --system {system.name}` in your own script: {NEW_SITE}"
+        hint = f"use `uenvtool activate --system {system.name}` in your own script: docs/new-site.md has one for PBS"
         yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)
     needed = [option for option in system.jobs.required if in_slurm and option not in system.scheduler.defaults]
     lacking = [f"--{option}" for option in needed if not getattr(request, option)]
@@ -100,22 +99,28 @@ def _of_place(case: Case) -> Iterator[Problem]:
     if request.stage and use.step and not (request.venv or request.image):
         yield Problem("--stage: there is no image to copy", hint="name the image with --image")
     if use.scheduler == HERE and request.nodes not in (None, 1):
-        yield Problem(
-            f"--nodes {request.nodes}: the runtime {name} runs only on this machine", hint="leave --nodes out"
-        )
+        why = f"the runtime {name} runs only on this machine"
+        yield Problem(f"--nodes {request.nodes}: {why}", hint="leave --nodes out")
 
 
-def _of_files(case: Case) -> Iterator[Problem]:
-    venv = case.plan.request.venv
-    yield from of_image_file(case.plan, case.disk)
-    if venv and case.disk.environment is None:
-        hint = "check the path, or create an overlay with `uenvtool venv PATH --squash`"
-        yield Problem(f"--venv: overlay not found: '{venv}'", hint=hint)
+def _of_interactive(plan: JobPlan) -> Iterator[Problem]:
+    nodes = plan.request.nodes
+    if nodes not in (None, 1):
+        starts = "opens a shell on one node" if plan.opens_shell else "starts one pod"
+        yield Problem(f"--nodes {nodes}: --interactive {starts}", hint="leave --nodes out")
+    if plan.unpacks and plan.overlay:
+        hint = f"unpack the overlay and name its directory: `unsquashfs -d DIR {plan.overlay.path}`"
+        yield Problem(f"--venv {plan.overlay.path}: --interactive cannot mount or unpack a packed overlay", hint=hint)
+    if plan.is_sent:
+        hint = f"unpack {plan.image}, run its bin/conda-unpack, and name the directory"
+        yield Problem(f"--image {plan.image}: --interactive does not unpack archives", hint=hint)
 
 
 def _of_image(case: Case) -> Iterator[Problem]:
-    """Yield a problem if the runtime cannot run the image or use the overlay on it."""
     named, runtime, use, overlay = case.plan.request.image, case.plan.runtime, case.plan.use, case.plan.overlay
+    if overlay and case.disk.environment is None:
+        hint = "check the path, or create an overlay with `uenvtool venv PATH --squash`"
+        yield Problem(f"--venv: overlay not found: '{case.plan.request.venv}'", hint=hint)
     if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
         hint = f"unpack the overlay and name its directory: `unsquashfs -d DIR {overlay.path}`"
         yield Problem(f"--venv {overlay.path}: {runtime.name} cannot mount a packed overlay", hint=hint)
@@ -145,19 +150,15 @@ def _of_uenv(case: Case) -> Iterator[Problem]:
     if REGISTRY.fullmatch(named):
         hint = "use the image name and tag of a uenv, or choose a container runtime with --runtime"
         yield Problem(f"{named} is a registry image, which the runtime {case.plan.runtime.name} cannot run", hint=hint)
-    yield from _of_view(case)
+    views = case.known.all_views if case.known else ()
+    for view in case.plan.request.view.split(","):
+        if case.known and ":" not in view and view not in views:
+            yield unknown(f"view of {case.known.name}", view, views)
     yield from on_another_image(case.plan, case.published if recipe else "")
     for image in filter(None, (case.plan.image, overlay.path if overlay and overlay.mount else "")):
         if not _UENV.fullmatch(image):
             hint = "write NAME/VERSION:TAG@SYSTEM%UARCH, or move the file to a path of only letters, digits and _ . / -"
             yield Problem(f"uenv does not accept {image!r} as an image", hint=hint)
-
-
-def _of_view(case: Case) -> Iterator[Problem]:
-    named = [view for view in case.plan.request.view.split(",") if ":" not in view]
-    if case.known:
-        views = case.known.all_views
-        yield from (unknown(f"view of {case.known.name}", view, views) for view in named if view not in views)
 
 
 def _of_launcher(case: Case) -> Iterator[Problem]:
@@ -191,7 +192,6 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
 
 
 def _of_words(case: Case) -> Iterator[Problem]:
-    """Yield a problem if each node or rank would start a separate training run."""
     typed, launcher = case.typed, case.plan.command.launcher
     if typed.program in SUBMITTERS:
         yield _of_submitter(typed.program)
@@ -201,7 +201,7 @@ def _of_words(case: Case) -> Iterator[Problem]:
             hint=f"quote the whole command line, as in -- '{typed.program} ... && python train.py'",
         )
     if typed.launcher:
-        yield from _of_own_launcher(case)
+        yield from _of_user_launcher(case)
     elif typed.inner:
         yield from _of_script(case, typed.inner)
     elif launcher != NONE and typed.starts_itself:
@@ -220,8 +220,7 @@ def _of_submitter(program: str, place: Position | None = None) -> Problem:
     return Problem(f"the command of a job must not start {program}", place, hint)
 
 
-def _of_own_launcher(case: Case) -> Iterator[Problem]:
-    """Yield a problem if the launcher in the user's command conflicts with the options of the job."""
+def _of_user_launcher(case: Case) -> Iterator[Problem]:
     typed, asked, ranks = case.typed, case.plan.request.launcher, case.plan.ranks
     name, launcher = typed.launcher, launchers()[typed.launcher]
     line = whole_line(launcher, ranks, " ".join(typed.words[typed.start : typed.end]))
@@ -261,8 +260,37 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
         yield Problem(f"{reasons[0]}: each node would train separately", first.place, hint)
 
 
+def _without_torch(case: Case) -> Iterator[Problem]:
+    """Yield a problem if the Python that the job finds on PATH has no PyTorch.
+
+    A Python that is named by its path, a shell script and runners such as `uv run` use their own environment.
+    """
+    plan, typed, system = case.plan, case.typed, case.system
+    kind, known, name = plan.use.image, plan.knowledge, plan.runtime.name
+    if plan.use.scheduler != SLURM or kind not in (ENVIRONMENT, NO_IMAGE) or plan.image or plan.overlay:
+        return
+    is_loaded = kind == NO_IMAGE and known.modules and known.torch
+    program = typed.words[typed.start]
+    is_by_name = "/" not in program and bool(typed.launcher or PYTHON_NAME.fullmatch(program))
+    if is_loaded or case.disk.active or plan.request.nccl_test or not is_by_name:
+        return
+    why = f"the file of {system.name} lists no modules for the runtime {name}"
+    if known.modules:
+        why = f"the modules of the runtime {name} on {system.name} do not contain it"
+    ways = ["--venv with an environment that contains it"]
+    if kind == ENVIRONMENT:
+        ways.append("--image with a conda environment (directory or archive), or an active conda environment")
+    others = [other for other in system.runtimes if other != name and load_runtime(other).job.image in IMAGES]
+    if others:
+        ways.append(f"--runtime {' or '.join(others)} with --image")
+    if not known.modules and kind == NO_IMAGE:
+        ways.append(f"`jobs: {{runtimes: {{{name}: {{modules: [...]}}}}}}` in the system's file")
+    yield Problem(
+        f"{program} would have no PyTorch: {why}", hint=f"use {', or '.join((*ways, 'the path of a Python after --'))}"
+    )
+
+
 def _of_paths(case: Case) -> Iterator[Problem]:
-    """Yield a problem for each path that the job's files cannot contain or that its container would not see."""
     plan = case.plan
     if plan.use.image == CONTAINER and plan.use.scheduler != KUBERNETES:
         yield from _unmounted(case)

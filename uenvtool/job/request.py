@@ -22,8 +22,8 @@ _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
 class For:
     """The mark of an option: the jobs that have the option, and the form of its values.
 
-    jobs: the kind of jobs, such as ON_SLURM. By default, all jobs. batch: whether an interactive shell on a Slurm node
-    lacks the option. form: a regular expression that each value matches; by default, later checks reject wrong values.
+    jobs: the kind of jobs, such as ON_SLURM; default: all jobs. batch: whether an interactive shell on a Slurm node
+    lacks the option. form: a regular expression that each value matches; default: later checks reject invalid values.
     example: a valid value.
     """
 
@@ -205,11 +205,7 @@ class JobRequest:
     ] = False
     vet: Annotated[
         bool,
-        Option(
-            "--vet",
-            help="Test each node first; exclude bad ones.",
-            rich_help_panel=ADVANCED,
-        ),
+        Option("--vet", help="Test each node first; exclude bad ones.", rich_help_panel=ADVANCED),
         For(jobs=ON_SLURM, batch=True),
     ] = False
     spare: Annotated[
@@ -269,9 +265,7 @@ class JobRequest:
         For(jobs=ON_BOTH),
     ] = False
     output: Annotated[
-        Path | None,
-        Option("--output", "-o", metavar="FILE", help="Write the job to this file."),
-        For(example="job.sh"),
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file."), For(example="job.sh")
     ] = None
     force: Annotated[
         bool,
@@ -284,9 +278,7 @@ class JobRequest:
         For(jobs=ON_BOTH, batch=True),
     ] = False
     dry_run: Annotated[
-        bool,
-        Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED),
-        For(),
+        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED), For()
     ] = False
     words: Annotated[
         tuple[str, ...],

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.lines import LONGEST_LINE, aligned, bash_words
 from uenvtool.job.command import options_line, variables_line
 from uenvtool.job.plan import JobPlan
 from uenvtool.knowledge.jobs import Explained
@@ -18,6 +17,7 @@ from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
+LONGEST_LINE = 118
 NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a directory on each node, which the job names
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """Values that need no escapes within double quotes and braces."""
@@ -29,6 +29,31 @@ DEBUG = Explained("NCCL_DEBUG", "INFO", "NCCL prints the network that it uses; `
 def template(name: str) -> str:
     """Return the text of a template."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def sibling(file: str, suffix: str) -> str:
+    """Return the path of a file next to the job script, with the same name and another suffix."""
+    path = PurePath(file)
+    return str(path.with_name(path.name.removesuffix(".sh") + suffix))
+
+
+def bash_words(words: Sequence[str]) -> str:
+    """Return arguments as bash source, quoted so that bash expands nothing in them."""
+    return " ".join(map(quoting.sh_word, words))
+
+
+def aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield lines with their reasons as aligned comments. A reason that does not fit on its line is above the line."""
+    width = max((len(text) for text, reason in rows if reason and len(text) <= 50), default=0)
+    for text, long_reason in rows:
+        reason = quoting.comment(long_reason)
+        if not reason:
+            yield text
+        elif max(len(text), width) + len(reason) + 3 <= LONGEST_LINE:
+            yield f"{text.ljust(width)} # {reason}"
+        else:
+            yield from (f"# {line}" for line in textwrap.wrap(reason, LONGEST_LINE - 2, break_long_words=False))
+            yield text
 
 
 def reason_of(setting: Setting) -> str:
@@ -72,7 +97,7 @@ def exports(plan: JobPlan) -> str:
 
 
 def of_threads(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason. It is empty if `threads` is."""
+    """Return the line that sets OMP_NUM_THREADS if it is unset, with its reason; empty if `threads` is empty."""
     return [
         (f'export {variable.name}="${{{variable.name}-{variable.value}}}"', variable.reason)
         for variable in threads(plan)
@@ -85,7 +110,7 @@ def of_user(plan: JobPlan) -> list[tuple[str, str]]:
 
 
 def of_start(plan: JobPlan) -> list[tuple[str, str]]:
-    """Return the lines that pass on variables of the environment, and end the job if such a variable is not set."""
+    """Return the lines that export the variables of --env without a value, and end the job if one is not set."""
     return [
         (f'export {name}="${{{name}:?export it before you start the job}}"', "--env: no file contains its value")
         for name in plan.request.passed
@@ -104,10 +129,7 @@ def tags(settings: Sequence[Setting]) -> list[str]:
 
 
 def remarks(plan: JobPlan, form: str) -> list[str]:
-    """Return comments on unset variables: the variables that need a software version, and NCCL_DEBUG.
-
-    form: the form of a line that sets a variable in this file.
-    """
+    """Return comments on the variables that the job does not set. form: the form of a line that sets a variable."""
     waiting = [f"Not set ({reason}): {', '.join(names)}" for reason, names in plan.left_out.items()]
     lines = [f"# {line}" for text in waiting for line in textwrap.wrap(quoting.comment(text), LONGEST_LINE - 2)]
     if plan.gpu and plan.settings and DEBUG.name not in plan.request.variables:

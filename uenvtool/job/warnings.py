@@ -69,7 +69,6 @@ def _of_idle_gpus(case: Case) -> Iterator[str]:
 
 
 def _of_program(case: Case) -> Iterator[str]:
-    """Yield a warning if a Python program starts processes itself and the job starts it once for each GPU."""
     plan = case.plan
     words, launcher = plan.command.words, plan.command.launcher
     pairs = zip(("", *words), words, strict=False)
@@ -92,7 +91,6 @@ def _of_program(case: Case) -> Iterator[str]:
 
 
 def _of_missing_program(case: Case) -> Iterator[str]:
-    """Yield a warning if the first script or module in the command does not exist."""
     workdir, words = case.plan.request.workdir, case.plan.command.words
     folder = Path(workdir or ".")
     for before, word in zip(("", *words), words, strict=False):
@@ -110,7 +108,6 @@ def _of_missing_program(case: Case) -> Iterator[str]:
 
 
 def _of_edf_image(case: Case) -> Iterator[str]:
-    """Yield a warning if the image in the user's own EDF does not exist, unless its path contains variables."""
     image = os.path.expandvars(case.plan.image)
     if image.startswith("/") and "$" not in image and not case.disk.exists(image):
         yield f"file not found: '{image}', the image in {case.plan.request.image}"

@@ -7,7 +7,6 @@ from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode
 from uenvtool.core.files.atomic import sync as sync
 from uenvtool.core.files.atomic import write as write
 from uenvtool.core.files.atomic import write_all as write_all
-from uenvtool.core.files.fetching import fetched as fetched
 from uenvtool.core.files.generated import TOLERATED as TOLERATED
 from uenvtool.core.files.generated import check_generated as check_generated
 from uenvtool.core.files.generated import content_inside as content_inside
@@ -18,6 +17,7 @@ from uenvtool.core.files.generated import write_generated as write_generated
 from uenvtool.core.files.generated import write_siblings as write_siblings
 from uenvtool.core.files.places import scratch_folder as scratch_folder
 from uenvtool.core.files.places import workplace as workplace
+from uenvtool.core.files.reading import fetched as fetched
 from uenvtool.core.files.reading import is_file as is_file
 from uenvtool.core.files.reading import is_stream as is_stream
 from uenvtool.core.files.reading import last_lines as last_lines

@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from uenvtool.core.errors import BadInput, ToolFailed
 
 STAGED_SUFFIX = ".uenvtool-part"
+STRAYS = f".*{STAGED_SUFFIX}"
 REMEDIES = {
     errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another path",
     errno.EDQUOT: "your quota on the disk of {disk} is used up: delete files there, or name another path",
@@ -27,18 +28,12 @@ PARTLY = "some files may already be replaced or removed; the next run writes all
 def write(path: Path, content: str | bytes) -> None:
     """Write one file atomically: a reader sees either the old or the new content. Its permissions do not change.
 
-    Raises ToolFailed if the disk is full, the directory is read-only or the quota is used up. The old file is then
-    unchanged.
+    Raises ToolFailed if the write fails, for example on a full disk. The old file is then unchanged.
     """
     write_all(path.parent, [(path.name, content)])
 
 
-def write_all(
-    folder: Path,
-    changes: Iterable[tuple[str, str | bytes | None]],
-    *,
-    emptied: Iterable[str] = (),
-) -> None:
+def write_all(folder: Path, changes: Iterable[tuple[str, str | bytes | None]], *, emptied: Iterable[str] = ()) -> None:
     """Write and remove files below `folder`, in this order.
 
     All new files are on disk next to their targets before the first target is replaced or removed. Until then, a disk
@@ -112,7 +107,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def write_errors(path: Path) -> Iterator[None]:
-    """Raise each OSError inside the block as the error of `write_error`."""
+    """Convert each OSError in the block to the error of `write_error`."""
     try:
         yield
     except OSError as error:
@@ -138,8 +133,7 @@ def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFaile
     remedy = REMEDIES.get(error.errno or 0, "name another path")
     remedy = remedy.format(folder=os.path.dirname(place) or ".", disk=_disk(place))
     return ToolFailed(
-        f"cannot write {place}: {error.strerror or error}",
-        hint=f"{state}; {remedy}, then run the command again",
+        f"cannot write {place}: {error.strerror or error}", hint=f"{state}; {remedy}, then run the command again"
     )
 
 
@@ -181,7 +175,9 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
     try:
         take_lock(descriptor, folder, shared=shared, wait=wait)
         if not shared:
-            _remove_strays(folder, below=below)
+            # The lock guarantees that no other process is writing the temporary files.
+            for stray in folder.rglob(STRAYS) if below else folder.glob(STRAYS):
+                _remove_stray(stray)
         yield
     finally:
         os.close(descriptor)
@@ -189,10 +185,7 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
 
 
 def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool = False) -> None:
-    """Lock an open directory until it is closed. Raises ToolFailed about `shown` if another process has locked it.
-
-    On a filesystem that has no locks, this does nothing.
-    """
+    """Lock an open directory, unless its filesystem has no locks. Raises ToolFailed about `shown` if it is in use."""
     import fcntl
 
     try:
@@ -208,23 +201,14 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
 
 
 def _lock_holders(descriptor: int) -> list[int]:
-    """Return the IDs of the processes that lock a file; 0 or less for a process that is not visible on this machine.
-
-    Trying to take the lock instead could make another process fail. Source: proc_locks(5).
-    """
+    # proc_locks(5): an ID of 0 or less is a process that is not visible on this machine. Trying to take the lock
+    # instead could make another process fail.
     with contextlib.suppress(OSError):
         status = os.fstat(descriptor)
         name = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
         return [int(fields[4]) for fields in locks if fields[1] == "FLOCK" and fields[5] == name]
     return []
-
-
-def _remove_strays(folder: Path, *, below: bool) -> None:
-    """Remove the incomplete files of killed runs; the lock guarantees that no other process is writing them."""
-    pattern = f".*{STAGED_SUFFIX}"
-    for stray in folder.rglob(pattern) if below else folder.glob(pattern):
-        _remove_stray(stray)
 
 
 def _remove_stray(path: Path) -> None:
@@ -268,7 +252,7 @@ def make_folders(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: list[Path]) -> None:
-    """Remove the empty ones of these directories, which are given outermost first."""
+    """Remove those directories in the list that are empty. The outermost directory is first in the list."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()  # fails for a directory that is not empty
@@ -277,7 +261,7 @@ def remove_empty(folders: list[Path]) -> None:
 def sync_folders(folders: set[Path]) -> None:
     """Sync directories, so that renames are on disk too. Raises OSError if the disk fails.
 
-    Some filesystems cannot sync a directory. After a crash, they may then have the old names.
+    Some filesystems cannot sync a directory. After a crash, a directory on them may contain the old names.
     """
     for folder in folders:
         try:

@@ -25,7 +25,7 @@ TOLERATED = {".gitignore", RECORD}
 """Files that may exist in a new directory, which is otherwise empty."""
 MOST_BYTES = 10_000_000
 """The largest size of a generated file."""
-_OWN = ("generator", "files", "writing")
+_FIELDS = ("generator", "files", "writing")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +69,7 @@ def read_record(folder: Path) -> Record:
     path = folder / RECORD
     try:
         data: Any = json.loads(read_bytes(path, MOST_BYTES))
-        more = {name: value for name, value in data.items() if name not in _OWN}
+        more = {name: value for name, value in data.items() if name not in _FIELDS}
         return Record(files=_digests(data["files"]), writing=_digests(data.get("writing", {})), more=more)
     except FileNotFoundError:
         return Record()
@@ -83,10 +83,7 @@ def read_record(folder: Path) -> Record:
 
 
 def content_inside(folder: Path, name: str) -> bytes | None:
-    """Return the content of a file in a directory, or None if the file is missing.
-
-    Raises BadInput if its path contains a symlink.
-    """
+    """Return the content of a file in a directory; None if it is missing. Raises BadInput if its path has a symlink."""
     path = folder
     for part in PurePosixPath(name).parts:
         path = path / part
@@ -173,8 +170,13 @@ def refuse_foreign(
             hint="choose another directory with -o, or write next to them with --force",
         )
     for name, content in sorted(present.items()):
-        if name not in identical and not record.has(name, content):
-            _refuse_changed(folder / name, is_output=name in contents or name in reserved, force=force)
+        is_output = name in contents or name in reserved
+        if name in identical or record.has(name, content) or (is_output and force):
+            continue
+        hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
+        if is_output:
+            hint = "make the change in the files from which this file is generated, then replace the file with --force"
+        raise BadInput(f"{folder / name} has been changed since uenvtool wrote it", hint=hint)
 
 
 def write_generated(
@@ -188,7 +190,6 @@ def write_generated(
     """Write files into a locked directory, and remove the files of earlier runs that are no longer needed.
 
     The record names the new files before the first file changes, and the final state at the end.
-
     keep: recorded names that do not change. more: values for the record. first: files to write before the others, or to
     remove (None). Raises ToolFailed if the disk fails or is full; the old files are then unchanged.
     """
@@ -255,12 +256,3 @@ def _present(folder: Path, names: Collection[str]) -> Iterator[tuple[str, bytes]
         content = content_inside(folder, name)
         if content is not None:
             yield name, content
-
-
-def _refuse_changed(path: Path, *, is_output: bool, force: bool) -> None:
-    if not is_output:
-        hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
-        raise BadInput(f"{path} has been changed since uenvtool wrote it", hint=hint)
-    if not force:
-        hint = "make the change in the files from which this file is generated, then replace the file with --force"
-        raise BadInput(f"{path} has been changed since uenvtool wrote it", hint=hint)

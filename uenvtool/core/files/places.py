@@ -46,10 +46,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a new directory in the temporary directory, which is always removed at the end.
-
-    It is locked during its use. The leftovers of this user's killed runs are removed first.
-    """
+    """Yield a new, locked temporary directory, and remove it at the end. Removes this user's leftovers first."""
     place, owner = Path(tempfile.gettempdir()), f"{PREFIX}{os.getuid()}-"
     with write_errors(place):
         _remove_dead(place, owner)
@@ -64,16 +61,12 @@ def scratch_folder() -> Iterator[Path]:
 def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        with contextlib.suppress(ToolFailed):  # another run mistook it for a leftover of a killed run and removes it
+        with contextlib.suppress(ToolFailed):  # another run takes it for a leftover of a killed run and removes it
             return folder, _held(folder, folder)
 
 
 def _held(folder: Path, shown: Path) -> int:
-    """Create and lock `folder`, and return its descriptor. Raises ToolFailed about `shown` if it is locked already.
-
-    Raises BadInput for an existing directory that other users can write to, because its contents would be mistaken for
-    the leftovers of a killed run.
-    """
+    # uenvtool removes the contents as the leftovers of a killed run, so other users must not be able to write here.
     while True:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)

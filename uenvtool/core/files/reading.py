@@ -1,4 +1,4 @@
-"""Reads untrusted files safely: rejects files that are too large or not regular before it reads them."""
+"""Reads untrusted files and URLs safely: rejects content that is too large, and files that are not regular."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.errors import BadInput, Position, ToolFailed
 
 LAST_BYTES = 16 << 10
 LAST_LINES = 12
+DOWNLOAD_SECONDS = 30
+"""The timeout of a download."""
+DOWNLOAD_HINT = "download the file and name it instead of the URL"
 _STREAM = re.compile(r"/dev/std(in|out|err)|/dev/fd/\d+|/proc/self/fd/\d+")
 
 
@@ -26,9 +29,8 @@ def opened(path: Path, shown: str = "") -> Iterator[BinaryIO]:
     """
     place = Position(shown or str(path))
     try:
-        descriptor = os.open(
-            path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        )  # O_NONBLOCK: opening a pipe that has no writer would block
+        # Without O_NONBLOCK, opening a pipe that has no writer would block.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
@@ -68,10 +70,7 @@ def _unreadable(error: OSError, place: Position, hint: str) -> BadInput:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a path leads to a regular file, which excludes pipes, devices, directories and files of /proc.
-
-    Pipes, devices and some files of /proc may never end.
-    """
+    """Return whether a path leads to a regular file outside /proc. Pipes, devices and files of /proc may never end."""
     with contextlib.suppress(OSError, ValueError):
         return _is_file(path.stat())
     return False
@@ -93,10 +92,7 @@ def is_stream(path: Path) -> bool:
 
 
 def read_named(path: Path, most: int) -> bytes:
-    """Return the content of a file that the user names, or of a pipe, which is read to its end.
-
-    Raises the errors of `read_bytes`.
-    """
+    """Return the whole content of a file or pipe that the user names. Raises the errors of `read_bytes`."""
     with opened_named(path) as stream:
         return _all(stream, path, most)
 
@@ -105,6 +101,28 @@ def _all(stream: BinaryIO, path: Path, most: int) -> bytes:
     content = stream.read(most + 1)
     if len(content) > most:
         raise BadInput(f"larger than {most / 1e6:g} MB", Position(str(path)), "name a smaller file")
+    return content
+
+
+def fetched(url: str, most: int) -> bytes:
+    """Return the content of an http or https URL, which may have at most this number of bytes.
+
+    The environment sets the proxy and the certificates (https_proxy, SSL_CERT_FILE). Raises BadInput if the content is
+    too large or the URL has another scheme, and ToolFailed if the download fails.
+    """
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    if not url.lower().startswith(("http://", "https://")):
+        raise BadInput("only http and https URLs are supported", hint=DOWNLOAD_HINT)
+    try:
+        with urlopen(url, timeout=DOWNLOAD_SECONDS) as answer:  # noqa: S310  only http and https, as checked above
+            content: bytes = answer.read(most + 1)
+    except (OSError, HTTPException, ValueError) as error:
+        why = getattr(error, "reason", None) or error
+        raise ToolFailed(f"the download failed: {getattr(why, 'strerror', None) or why}", hint=DOWNLOAD_HINT) from error
+    if len(content) > most:
+        raise BadInput(f"larger than {most / 1e6:g} MB", hint=DOWNLOAD_HINT)
     return content
 
 

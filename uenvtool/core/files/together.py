@@ -73,10 +73,7 @@ def publish(replacements: Sequence[Replacement]) -> None:
 
 
 def _keep_rights(new: Path, old: Path) -> None:
-    """Set mode and group so that exactly the users of the old file or directory can use the new one.
-
-    Everything in a directory gets the permissions of the directory.
-    """
+    # Exactly the users of the old file or directory can use the new one, and everything in it.
     if not old.exists():
         return
     rights = old.stat()
@@ -112,7 +109,6 @@ def _move_back(source: Path, target: Path, inode: int) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Exchange two paths atomically (renameat2); return False if the filesystem does not support it."""
     import ctypes
 
     at_cwd, exchange = -100, 2
