@@ -20,8 +20,7 @@ READER = Path(__file__).parent / "scripts" / "dump.py"
 MOST_MEMORY = 4 << 30
 MOST_READERS, FILES_EACH = 16, 50
 """The number of reader processes, and of files per process. Starting a process takes as long as reading five files."""
-_PICKLE, _JSON = b"\x80\x02", b'{"'
-"""The first bytes of a dump."""
+_PICKLE_START, _JSON_START = b"\x80\x02", b'{"'
 
 
 class Call(NamedTuple):
@@ -91,7 +90,7 @@ def _is_dump(path: Path) -> bool:
             start = stream.read(1 << 12)
     except (OSError, BadInput):
         return False
-    return start.startswith(_PICKLE) or (start.startswith(_JSON) and b'"entries":[' in start)
+    return start.startswith(_PICKLE_START) or (start.startswith(_JSON_START) and b'"entries":[' in start)
 
 
 def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[list[RankDump], list[str], set[int]]:
@@ -104,10 +103,10 @@ def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[
     shares = [paths[first::readers] for first in range(readers)]
     with ThreadPoolExecutor(max(readers, 1)) as pool:
         rows = [row for share in pool.map(partial(_rows, memory_bytes), shares) for row in share]
-    unread = [f"{os.path.basename(row['path'])}: {row['why']}" for row in rows if "why" in row]
+    messages = [f"{os.path.basename(row['path'])}: {row['why']}" for row in rows if "why" in row]
     by_rank = {row["rank"]: _dump(row) for row in rows if "why" not in row}
-    lost = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
-    return [by_rank[rank] for rank in sorted(by_rank)], unread, lost
+    unreadable = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
+    return [by_rank[rank] for rank in sorted(by_rank)], messages, unreadable
 
 
 def _rows(memory_bytes: int, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:

@@ -41,22 +41,19 @@ class _Group:
 
 def examine_dumps(paths: Sequence[Path], nodes: Sequence[str] = ()) -> Examination:
     """Return the combined diagnosis of dumps. nodes: the nodes of the job in the order of its ranks."""
-    dumps, unread, lost = read_dumps(paths)
-    findings = list(hang_findings(dumps, nodes, load_findings().findings, lost))
+    dumps, messages, unreadable = read_dumps(paths)
+    findings = list(hang_findings(dumps, nodes, load_findings().findings, unreadable))
     facts = [("flight recorder", counted(len(dumps), "rank"))] if dumps else []
-    return Examination(findings=tuple(findings), facts=tuple(facts), unseen=tuple(unread))
+    return Examination(findings=tuple(findings), facts=tuple(facts), unseen=tuple(messages))
 
 
 def hang_findings(
-    dumps: Sequence[RankDump], nodes: Sequence[str], known: Mapping[str, KnownFinding], lost: Collection[int] = ()
+    dumps: Sequence[RankDump], nodes: Sequence[str], known: Mapping[str, KnownFinding], unreadable: Collection[int] = ()
 ) -> Iterator[Finding]:
-    """Yield the causes of a hang: ranks that disagree, are behind, or have no dump, or else that all ranks wait.
-
-    lost: the ranks whose dumps cannot be read.
-    """
+    """Yield the causes of a hang: ranks that disagree, are behind, or have no dump, or else that all ranks wait."""
     groups = list(_groups(dumps))
     by_rank = {dump.rank: dump for dump in dumps}
-    world = sorted({rank for group in groups for rank in group.members} | {*by_rank, *lost})
+    world = sorted({rank for group in groups for rank in group.members} | {*by_rank, *unreadable})
     names = _RankNames(len(world), nodes)
     reasons: list[tuple[str, str, set[int]]] = []
     blocked: dict[int, str] = {}
@@ -84,10 +81,14 @@ def hang_findings(
         if peer not in blocked
     ]
     if late and not first and not reasons:
-        reasons.append((CROSSED, _crossed(late, blocked, names), set(late)))
+        crossed = [
+            f"{names.of([rank])} waits in {blocked[rank]} and did not enter number {number} of {group.name}"
+            for rank, (group, number) in late.items()
+        ]
+        reasons.append((CROSSED, listed(crossed, MOST_SHOWN), set(late)))
     gone = set(world) - set(by_rank)
     if gone and dumps:
-        dump = "readable dump" if gone & set(lost) else "dump"
+        dump = "readable dump" if gone & set(unreadable) else "dump"
         reasons.append((GONE, f"{names.of(gone)} wrote no {dump}, but {counted(len(dumps), 'rank')} did", gone))
     if not reasons:
         reasons += [(ALL_WAIT, *text) for text in _all_wait(groups)]
@@ -205,14 +206,6 @@ def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int
             partner_call = f"recv {other}<-{this}" if kind == "send" else f"send {other}->{this}"
             if peer in open_calls and (name, partner_call) not in open_calls[peer]:
                 yield peer, (dump.rank, call)
-
-
-def _crossed(late: Mapping[int, tuple[_Group, int]], blocked: Mapping[int, str], names: _RankNames) -> str:
-    parts = [
-        f"{names.of([rank])} waits in {blocked[rank]} and did not enter number {number} of {group.name}"
-        for rank, (group, number) in late.items()
-    ]
-    return listed(parts, MOST_SHOWN)
 
 
 def _all_wait(groups: Iterable[_Group]) -> Iterator[tuple[str, set[int]]]:

@@ -79,7 +79,8 @@ def examine_job(
         findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in environment_findings]
         facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
         unseen += [why_not] if why_not else []
-    image, given = _image(options), _variables(record.environment or {}, submitted)
+    image = next((options[name] for name in IMAGES if options.get(name)), "")
+    given = _variables(record.environment or {}, submitted)
     runs = tuple(dataclasses.replace(run, image=image, variables={**given, **run.variables}) for run in logs.runs)
     return Examination(
         findings=tuple(worst_first(findings)),
@@ -99,10 +100,6 @@ def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def _state(facts: Mapping[str, str]) -> str:
     return facts.get("JobState", "").partition(" ")[0]  # without additions such as the user who cancelled the job
-
-
-def _image(options: Mapping[str, str]) -> str:
-    return next((options[name] for name in IMAGES if options.get(name)), "")
 
 
 def _variables(environ: Mapping[str, str], submitted: Submission) -> dict[str, str]:

@@ -26,7 +26,7 @@ MPI_USERS = ("mpi4py/MPI*.so", "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_
 """The compiled files in Python packages that may be linked with an MPI library."""
 GPU_SUPPORT = "MPICH_GPU_SUPPORT_ENABLED"
 BUILT_IN = ("", "Socket", "IB")
-"""The networks that NCCL supports without a plugin."""
+"""The values of NCCL_NET for which NCCL needs no plugin."""
 _MPI = re.compile(r"libmpi(?:_[a-z]+(?:_\d+)?)?\.so(?:\.\d+)?\Z")
 _VARIANT = re.compile(r"/MPI\.(?!cpython|abi)\w+\.")
 """Matches a file in mpi4py's wheels such as MPI.openmpi.cpython-*. mpi4py loads the file whose MPI library exists."""
@@ -44,7 +44,7 @@ def libraries_here(
 
     directories, gone: the directories in LD_LIBRARY_PATH that exist, and those that do not exist.
     """
-    search_directories = [*directories, *default_directories()]
+    search_directories = [*directories, *_default_directories()]
     found = {name: found_in(search_directories, pattern) for name, pattern in PATTERNS.items()}
     providers, silent = _providers(environ)
     return Libraries(
@@ -65,8 +65,7 @@ def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return present, [entry for entry in named if entry not in present]
 
 
-def default_directories() -> list[str]:
-    """Return the directories that the loader searches by default."""
+def _default_directories() -> list[str]:
     lines: list[str] = []
     try:
         for file in sorted(CONFIGURATION.glob("*.conf")):

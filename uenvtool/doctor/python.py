@@ -23,16 +23,13 @@ def wrong_packages(snapshot: Snapshot) -> Iterator[Fault]:
     hidden = list(_hidden(snapshot.python))
     if hidden:
         yield Fault("base-hides-overlay", _listed(hidden))
-    torches = snapshot.python.versions("torch")
-    if len({torch.folder for torch in torches}) > 1 and not _is_explained(snapshot.python, hidden):
+    torches, overrides = snapshot.python.versions("torch"), snapshot.python.overlay.overrides
+    is_explained = "torch" in overrides or any(package.name == "torch" for _, package in hidden)
+    if len({torch.folder for torch in torches}) > 1 and not is_explained:
         yield Fault("two-torches", " hides ".join(f"{torch.version} in {torch.folder}" for torch in torches[:2]))
     leaking = list(_from_user_site(snapshot.python))
     if leaking:
         yield Fault("user-site", _listed(leaking))
-
-
-def _is_explained(python: PythonHere, hidden: list[tuple[PythonPackage, PythonPackage]]) -> bool:
-    return "torch" in python.overlay.overrides or any(package.name == "torch" for _, package in hidden)
 
 
 def _other_python(snapshot: Snapshot, python: PythonHere) -> Iterator[Fault]:

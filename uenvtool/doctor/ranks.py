@@ -45,8 +45,7 @@ SHARED_VARIABLES = re.compile(
 )
 """The variables that must have the same value on all ranks."""
 _TASKS = re.compile(r"(\d{1,6})(?:\(x(\d{1,6})\))?")
-_NUMBER = re.compile(r"[0-9]{1,6}\Z")
-"""A valid rank number."""
+_RANK_NUMBER = re.compile(r"[0-9]{1,6}\Z")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +77,7 @@ class RankReport:
 def parsed_report(data: Any) -> RankReport | None:
     """Return the report in JSON data, or None if the data is not a valid report."""
     try:
-        if not _NUMBER.match(str(data["rank"])):
+        if not _RANK_NUMBER.match(str(data["rank"])):
             return None
         return RankReport(
             rank=int(data["rank"]),
@@ -94,7 +93,7 @@ def parsed_report(data: Any) -> RankReport | None:
 def current_rank(environ: Mapping[str, str]) -> CurrentRank | None:
     """Return the rank of this process from the variables of Slurm, Run:ai or torchrun, or None outside of a rank."""
     for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "PET_NNODES"), ("RANK", "WORLD_SIZE")):
-        if _NUMBER.match(environ.get(rank, "")) and _NUMBER.match(environ.get(size, "")):
+        if _RANK_NUMBER.match(environ.get(rank, "")) and _RANK_NUMBER.match(environ.get(size, "")):
             node = environ.get("SLURMD_NODENAME") or platform.node()
             return CurrentRank(rank=int(environ[rank]), size=int(environ[size]), node=node, nodes=_nodes(environ))
     return None
@@ -198,7 +197,7 @@ def _names(directory: Path, kinds: Iterable[str]) -> list[str]:
         names = os.listdir(directory)
     except OSError:
         return []
-    return [name for name in names if _NUMBER.match(name.partition(".")[0]) and name.partition(".")[2] in kinds]
+    return [name for name in names if _RANK_NUMBER.match(name.partition(".")[0]) and name.partition(".")[2] in kinds]
 
 
 def _clear(directory: Path, *, keep_mark: bool) -> None:
@@ -266,14 +265,13 @@ def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding])
         if len(by_value) > 1:
             most_frequent = max(by_value, key=lambda value: len(by_value[value]))
             others = [value for value in by_value if value != most_frequent]
-            shown = listed([f"{value} {_location(by_value[value])}" for value in others], 3)
+            locations = [
+                f"{value} on {_nodes_of(by_value[value])} (rank {brief_ranks([each.rank for each in by_value[value]])})"
+                for value in others
+            ]
             ranks = frozenset(report.rank for value in others for report in by_value[value])
-            detail = f"{name} is {shown}; elsewhere {most_frequent}"
+            detail = f"{name} is {listed(locations, 3)}; elsewhere {most_frequent}"
             yield Finding(known=known[DIFFERS], detail=detail, ranks=ranks)
-
-
-def _location(reports: Sequence[RankReport]) -> str:
-    return f"on {_nodes_of(reports)} (rank {brief_ranks([report.rank for report in reports])})"
 
 
 def _nodes_of(reports: Iterable[RankReport]) -> str:

@@ -91,11 +91,6 @@ def line_of(finding: Finding) -> str:
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 
 
-def plain_line_of(finding: Finding) -> str:
-    """Return `line_of` a finding without characters that could end a comment or control a terminal."""
-    return "".join(filter(str.isprintable, " ".join(line_of(finding).split())))
-
-
 def _whole(finding: Finding) -> str:
     known = finding.known
     parts = {
@@ -115,7 +110,8 @@ def _whole(finding: Finding) -> str:
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
     given: set[str] = set()
     for finding in findings:
-        yield f"# {finding.known.severity}: {plain_line_of(finding)}"
+        printable = filter(str.isprintable, " ".join(line_of(finding).split()))  # the line stays one comment
+        yield f"# {finding.known.severity}: {''.join(printable)}"
         commands = [command for command in finding.commands if command not in given]
         given.update(commands)
         yield from commands or [f"# {quoting.comment(finding.known.fix)}"]

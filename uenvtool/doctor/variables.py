@@ -32,7 +32,6 @@ PATHS = (
 """The variables with paths that a job passes from the host into a container."""
 _PATH = re.compile(r"/[^:,;\s]+")
 MOST_MISSING, MOST_LEFT = 3, 4
-"""The maximum number of variables that a message lists."""
 _VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)*)\Z")
 _NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+\Z")
 

@@ -13,7 +13,6 @@ from uenvtool.knowledge.pattern import Pattern
 IGNORED = "Exception ignored in"
 """The start of Python's message about an exception that it ignores, for example in a destructor."""
 ERROR, WARNING, INFORMATION = range(3)
-"""The levels of log lines."""
 LEVEL_WITHIN = 80
 """The number of characters at the start of a line in which loggers print the level."""
 MANY = 50

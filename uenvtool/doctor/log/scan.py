@@ -85,26 +85,23 @@ class Scanner:
         texts = BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA)
         return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
 
-    def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
-        """Add the matches in a log to `seen`, and a note if the log cannot be read completely.
-
-        shown: the name of the log in the report.
-        """
+    def read(self, stream: BinaryIO, log_name: str, seen: Sightings) -> None:
+        """Add the matches in a log to `seen`, and a note if the log cannot be read completely."""
         seen.logs += 1
         last, bounds = Block(data=b"", line=1, offset=0, start=0, end=0), _Bounds()
         try:
             for last in blocks(stream):
-                self._read(last, shown, seen, bounds)
+                self._read(last, log_name, seen, bounds)
         except (OSError, EOFError) as error:
-            seen.unread.append(f"rest of {shown}: {getattr(error, 'strerror', None) or error}")
+            seen.unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
         if bounds.skipped:
             why = f"{bounds.skipped:,} known texts are too close together, starting at line {bounds.first_line}"
-            seen.unread.append(f"parts of {shown}: {why}")
-        seen.tails.append(Tail.of(shown, last, self.classifier))
+            seen.unread.append(f"parts of {log_name}: {why}")
+        seen.tails.append(Tail.of(log_name, last, self.classifier))
         whole = last.data.rstrip(b"\n")
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
-    def _read(self, block: Block, shown: str, seen: Sightings, bounds: _Bounds) -> None:
+    def _read(self, block: Block, log_name: str, seen: Sightings, bounds: _Bounds) -> None:
         line, counted, quiet = block.line, 0, 0
         bounds.begin(block)
         floors: dict[int, int] = {}
@@ -118,7 +115,8 @@ class Scanner:
                 _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
             if number == self._header and _is_ignored(block.data, start):
-                quiet = _end_of_traceback(block.data, end)
+                last_line = _UNINDENTED.search(block.data, end)
+                quiet = last_line.end() if last_line else len(block.data)
                 continue
             if number in self._final:
                 seen.settled.add(number)
@@ -147,7 +145,7 @@ class Scanner:
                         groups = {**groups, "detail": None}
                     if sighting.is_news(groups, context.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
-                        around = Tail.around(shown, block, start, line, self.classifier)
+                        around = Tail.around(log_name, block, start, line, self.classifier)
                         sighting.first = _first_line(context.cleaned(target.line), groups, (seen.logs, line), around)
                     sighting.last[seen.logs] = block.offset + start
                 _add(target, groups, context, seen)
@@ -190,11 +188,6 @@ def _is_ignored(data: bytes, start: int) -> bool:
     """Return whether the line above a traceback states that Python ignores it, for example in a destructor."""
     low = data.rfind(b"\n", 0, start)
     return IGNORED.encode() in data[data.rfind(b"\n", 0, max(low, 0)) + 1 : max(low, 0)]
-
-
-def _end_of_traceback(data: bytes, start: int) -> int:
-    last = _UNINDENTED.search(data, start)
-    return last.end() if last else len(data)
 
 
 def _is_repeated(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
@@ -342,6 +335,6 @@ def _add(target: _Target, groups: dict[str, str | None], context: _Context, seen
 def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:
     """Return the matches in logs, each of which is given as its name and a stream."""
     seen = Sightings(scanner.classifier)
-    for shown, stream in logs:
-        scanner.read(stream, shown, seen)
+    for log_name, stream in logs:
+        scanner.read(stream, log_name, seen)
     return seen

@@ -166,7 +166,7 @@ def _has_many_lines(lines: Sequence[str]) -> bool:
 
 
 def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[QuotedLine, ...]:
-    """Return the few lines that describe a failure best, in order. kinds: the kinds of the lines already shown."""
+    """Return the few lines that describe a failure best, in order. kinds: the kinds of lines already shown."""
     lines = [line for tail in tails for line in tail.failure_lines() if not is_shown(line.text, kinds)]
     best = sorted(lines, key=lambda line: -line.weight)[:MOST_QUOTES]
     last = next((line for line in reversed(lines) if line.weight > PLAIN), None)
@@ -188,8 +188,5 @@ def is_shown(line: str, kinds: Sequence[str]) -> bool:
 
 def decisive_line(tails: Iterable[Tail]) -> QuotedLine | None:
     """Return the line at the ends of logs that describes a failure best, or None."""
-    return max(
-        filter(None, (tail.decisive_line() for tail in tails)),
-        key=lambda line: (line.is_last, line.weight),
-        default=None,
-    )
+    lines = [line for tail in tails if (line := tail.decisive_line())]
+    return max(lines, key=lambda line: (line.is_last, line.weight), default=None)

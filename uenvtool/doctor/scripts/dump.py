@@ -30,7 +30,6 @@ OPEN = "open"
 _PACKAGES = re.compile(r"/(site|dist)-packages/|/torch/|<frozen |/lib/python3\.\d+/")
 """Matches files of PyTorch, other packages and Python, which are not the user's code."""
 _RANK = re.compile(r"(\d{1,6})(?:\.\w+)?\Z")
-"""The rank number at the end of the file name."""
 
 
 class _DataUnpickler(pickle.Unpickler):
@@ -65,8 +64,9 @@ def summary(path: str) -> dict[str, Any]:
             if len(waits) < LAST and _state(entry) == OPEN:
                 waits.append([name, *_operation(entry)])
             continue
-        group = groups.get(name) or groups.setdefault(name, _unnamed(entry))
-        calls, number = group["calls"], int(entry["collective_seq_id"])
+        if name not in groups:  # gloo records only the last created group, without a name
+            groups[name] = {"ranks": "", "desc": _text(entry["process_group"][1]), "calls": {}}
+        calls, number = groups[name]["calls"], int(entry["collective_seq_id"])
         if number in calls or len(calls) < LAST:
             calls.setdefault(number, []).append(entry)
     for group in groups.values():
@@ -80,11 +80,6 @@ def _text(value: object, most: int = 400) -> str:
     if isinstance(value, (str, int)):
         return str(value)[:most]  # a few bytes of a pickle can expand to a long text
     raise ValueError(f"expected a text, got {type(value).__name__}")
-
-
-def _unnamed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a group whose ranks are not in the dump, because gloo records only the last created group, unnamed."""
-    return {"ranks": "", "desc": _text(entry["process_group"][1]), "calls": {}}
 
 
 def _numbered(entry: Mapping[str, Any]) -> list[Any]:
