@@ -10,7 +10,7 @@ import pytest
 
 from uenvtool.core.session import CurrentJob, LoadedView
 from uenvtool.doctor.shell import faults
-from uenvtool.doctor.snapshot import Directory, Disks, Libraries, MpiUser, Snapshot, Tuned
+from uenvtool.doctor.snapshot import Directory, Libraries, MpiUser, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import settings_for
@@ -145,12 +145,12 @@ FIRES = {
     "user-site": job(python=python(("numpy", "1.26", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
     "python-path-other": job({"PYTHONPATH": "/old/lib/python3.9/site-packages"}),
     "threads-over-cores": job({"OMP_NUM_THREADS": "64"}, cores=8),
-    "venv-on-shared-disk": job(disks=Disks(venv=Directory(path="/v", disk="lustre", files=2_000))),
+    "venv-on-shared-disk": job(venv=Directory(path="/v", disk="lustre", files=2_000)),
     "cache-on-shared-disk": job(
-        disks=Disks(caches={"TRITON_HOME": Directory(path="/users/u/.triton", disk="lustre")})
+        caches={"TRITON_HOME": Directory(path="/users/u/.triton", disk="lustre")}
     ),
     "hub-cache-on-shared-disk": job(
-        disks=Disks(caches={"HF_HOME": Directory(path="/scratch/hub", disk="lustre", files=2_000)})
+        caches={"HF_HOME": Directory(path="/scratch/hub", disk="lustre", files=2_000)}
     ),
     "shm-small": job(shm=(60 << 20, 64 << 20)),
     "core-dumps-on": job(core_limit=-1),
@@ -189,14 +189,14 @@ SILENT = {
     "user-site": job(python=python(("mine", "1.0", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
     "python-path-other": job({"PYTHONPATH": "/new/lib/python3.12/site-packages:/home/u/code"}),
     "threads-over-cores": job({"OMP_NUM_THREADS": "64,1"}),
-    "venv-on-shared-disk": job(disks=Disks(venv=Directory(path="/v", disk="squashfs", files=9_000))),
+    "venv-on-shared-disk": job(venv=Directory(path="/v", disk="squashfs", files=9_000)),
     "cache-on-shared-disk": job(
-        disks=Disks(caches={"TRITON_HOME": Directory(path="/dev/shm", disk="tmpfs")})
+        caches={"TRITON_HOME": Directory(path="/dev/shm", disk="tmpfs")}
     ),
-    "hub-cache-on-shared-disk": job(disks=Disks(caches={
+    "hub-cache-on-shared-disk": job(caches={
         "HF_HOME": Directory(path="/scratch/hub", disk="lustre", files=12),
         "HF_DATASETS_CACHE": Directory(path="/dev/shm/data", disk="tmpfs", files=9_000),
-    })),
+    }),
     "shm-small": job(shm=None),
     "core-dumps-on": job(core_limit=0),
     "address-in-use": job({"MASTER_ADDR": "nid002"}, listening=frozenset({29500})),

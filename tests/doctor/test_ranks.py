@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -111,7 +112,7 @@ def test_rank_files_contain_no_secret(place: Path) -> None:
     environ = {**step(0, 2), "NCCL_NET": secret}
     own = place / f"{SUBDIRECTORY}-17-0-0"
     own.mkdir()
-    (own / "1.json").write_text(json.dumps(report(1, NCCL_NET="b", **{"runs on": "c"}).data()))
+    (own / "1.json").write_text(json.dumps(dataclasses.asdict(report(1, NCCL_NET="b", **{"runs on": "c"}))))
 
     found = examine_ranks(environ, place, seconds=0, examine=lambda: seen)
 
@@ -174,9 +175,9 @@ def test_other_files_in_the_directory_are_kept(place: Path) -> None:
 def test_report_of_another_user_adds_no_command(cli: Cli, place: Path) -> None:
     folder = place / SUBDIRECTORY
     folder.mkdir()
-    data = {**report(0).data(), "faults": [["core-dumps-on", "x\nrm -rf ~", ["rm -rf ~"]]]}
+    data = {**dataclasses.asdict(report(0)), "faults": [["core-dumps-on", "x\nrm -rf ~", ["rm -rf ~"]]]}
     (folder / "0.json").write_text(json.dumps(data))
-    (folder / "1.json").write_text(json.dumps({**report(1, ("core-dumps-on", "x\nrm -rf ~")).data()}))
+    (folder / "1.json").write_text(json.dumps({**dataclasses.asdict(report(1, ("core-dumps-on", "x\nrm -rf ~")))}))
 
     answer = cli("doctor", "--ranks", "--folder", place, "--fix")
 
@@ -188,7 +189,7 @@ def test_invalid_report_files_are_ignored(cli: Cli, place: Path) -> None:
     folder.mkdir()
     os.mkfifo(folder / "1.json")
     (folder / "2.json").symlink_to("/dev/zero")
-    (folder / "0.json").write_text(json.dumps(report(0).data()))
+    (folder / "0.json").write_text(json.dumps(dataclasses.asdict(report(0))))
 
     answer = cli("doctor", "--ranks", "--folder", place)
 
@@ -213,7 +214,7 @@ def test_current_rank_is_read_from_scheduler_variables(environ: dict[str, str], 
 def test_report_round_trip() -> None:
     here = report(7, ("core-dumps-on", "x"), NCCL_NET="y")
 
-    assert parsed_report(json.loads(json.dumps(here.data()))) == here
+    assert parsed_report(json.loads(json.dumps(dataclasses.asdict(here)))) == here
 
 
 JSON = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3))

@@ -1,4 +1,4 @@
-"""The command `doctor` and the choice of its input."""
+"""The command `doctor`, which diagnoses logs, a Slurm job, all ranks of this job, or this shell."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ def doctor(request: DoctorRequest) -> Result | None:
 
     `uenvtool explain ID` prints all details of a finding.
     """
-    logs = [*request.log, *request.files]
     from uenvtool.doctor.finding import cleaned
+    from uenvtool.doctor.plot import draw
     from uenvtool.doctor.report import report
 
-    def show(unfiltered: Examination, *, what: str) -> Result:
-        examination = cleaned(unfiltered)
-        notes: tuple[str, ...] = ()
-        if request.output:
-            from uenvtool.doctor.plot import draw
+    what, examination = _examined(request)
+    if examination is None:  # another rank reports
+        return None
+    examination = cleaned(examination)
+    notes = [draw(request.output, examination.runs, force=request.force)] if request.output else []
+    return report(examination, request, what=what, notes=notes)
 
-            notes = (draw(request.output, examination.runs, force=request.force),)
-        return report(examination, request, what=what, notes=notes)
 
-    names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
+def _examined(request: DoctorRequest) -> tuple[str, Examination | None]:
+    logs = [*request.log, *request.files]
     if logs:
         from uenvtool.doctor.files import examine_files, require_logs
 
         require_logs(logs)
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
-        return show(examine_files(logs, system=request.system), what=what)
+        return what, examine_files(logs, system=request.system)
+    names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if request.job:
         from uenvtool.doctor.job import examine_job
 
-        return show(examine_job(request.job, **names), what=f"job {request.job}")
+        return f"job {request.job}", examine_job(request.job, **names)
     from uenvtool.doctor.shell import examine_shell
 
     examine = functools.partial(examine_shell, os.environ, **names)
     if not request.ranks:
-        return show(examine(), what="this shell")
+        return "this shell", examine()
     from uenvtool.doctor.ranks import examine_ranks
 
-    combined = examine_ranks(os.environ, request.folder, seconds=request.wait, examine=examine)
-    return show(combined, what="the ranks") if combined else None  # another rank reports
+    return "the ranks", examine_ranks(os.environ, request.folder, seconds=request.wait, examine=examine)

@@ -1,4 +1,4 @@
-"""Checks of the file systems that the ranks of a job share, of /dev/shm, and of core dumps."""
+"""Checks of caches and virtual environments on shared file systems, of /dev/shm, and of core dumps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from uenvtool.core import quoting
 from uenvtool.core.session import MOUNTS
 from uenvtool.doctor.finding import Fault
-from uenvtool.doctor.snapshot import Directory, Disks, Snapshot
+from uenvtool.doctor.snapshot import Directory, Snapshot
 from uenvtool.venv.health import PythonHere
 
 SHARED = ("lustre", "gpfs", "beegfs", "nfs", "nfs4", "ceph", "wekafs", "cifs")
@@ -24,7 +24,7 @@ SETTINGS = {
 }
 """The variables that name a kernel cache, each with a command that moves or disables the cache."""
 HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "HF_DATASETS_CACHE")
-"""The variables that name a cache of models and data, which may be on a shared disk if it has few files."""
+"""The variables that name a cache of models and datasets. A cache with few files may be on a shared disk."""
 USUAL = {
     "TRITON_HOME": ("torch", "~/.triton"),
     "CUDA_CACHE_PATH": ("torch", "~/.nv"),
@@ -33,18 +33,10 @@ USUAL = {
 """For each variable, the package that uses the cache and the cache's default path."""
 
 
-def disks_here(environ: Mapping[str, str], python: PythonHere | None) -> Disks:
-    """Return the directories of the virtual environment and the caches."""
-    mounted = mounts(environ)
-    return Disks(
-        venv=directory_at(python.environment, mounted) if python and python.environment else None,
-        caches=dict(_caches(environ, python, mounted)),
-    )
-
-
-def _caches(
+def caches(
     environ: Mapping[str, str], python: PythonHere | None, mounted: dict[str, str]
 ) -> Iterator[tuple[str, Directory]]:
+    """Yield the variable and the directory of each cache that the environment or an installed package uses."""
     home = environ.get("HOME", "")
     for variable in (*SETTINGS, *HUB_CACHES):
         if variable == "CUDA_CACHE_PATH" and environ.get("CUDA_CACHE_DISABLE") == "1":
@@ -74,7 +66,7 @@ def mounts(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def directory_at(path: str, mounted: dict[str, str]) -> Directory:
-    """Return a directory with its file system type and, on a shared one, its number of files up to MANY_FILES."""
+    """Return a directory with its file system type and, on a shared disk, its number of files up to MANY_FILES."""
     real = os.path.realpath(path)
     above = [real, *map(str, Path(real).parents)]
     disk = next((mounted[point] for point in above if point in mounted), "")
@@ -83,15 +75,15 @@ def directory_at(path: str, mounted: dict[str, str]) -> Directory:
 
 
 def wrong_disks(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a fault for each directory or setting that slows down or fills a disk, and if /dev/shm is nearly full."""
-    venv = snapshot.disks.venv
+    """Yield a fault for each directory or limit that slows down or fills a disk, and if /dev/shm is nearly full."""
+    venv = snapshot.venv
     if venv and venv.disk in SHARED and venv.files >= MANY_FILES:
         detail = f"{venv.path}, at least {venv.files} files on {venv.disk}"
         yield Fault("venv-on-shared-disk", detail, (f"uenvtool venv {quoting.sh(venv.path)} --squash",))
     if not snapshot.is_at_work:
         return
     yield from _hub_caches(snapshot)
-    for variable, directory in snapshot.disks.caches.items():
+    for variable, directory in snapshot.caches.items():
         if directory.disk in SHARED and variable in SETTINGS:
             fix = "uenvtool activate" if snapshot.in_container and "TRITON" in variable else SETTINGS[variable]
             yield Fault("cache-on-shared-disk", f"{variable} {directory.path} on {directory.disk}", (fix,))
@@ -99,16 +91,14 @@ def wrong_disks(snapshot: Snapshot) -> Iterator[Fault]:
         unused, whole = (size // 1024**2 for size in snapshot.shm)
         yield Fault("shm-small", f"{unused} MB of {whole} MB are free")
     if snapshot.core_limit:
-        yield Fault(
-            "core-dumps-on", "no size limit" if snapshot.core_limit < 0 else f"up to {snapshot.core_limit} bytes"
-        )
+        limit = "no size limit" if snapshot.core_limit < 0 else f"up to {snapshot.core_limit} bytes"
+        yield Fault("core-dumps-on", limit)
 
 
 def _hub_caches(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield the model and data caches with many files on a shared disk, except caches inside another cache."""
-    caches = {name: snapshot.disks.caches[name] for name in HUB_CACHES if name in snapshot.disks.caches}
-    for variable, cache in caches.items():
-        inside = any(cache.path.startswith(f"{other.path}/") for other in caches.values())
-        if cache.disk in SHARED and cache.files >= MANY_FILES and not inside:
+    hub_caches = {name: cache for name, cache in snapshot.caches.items() if name in HUB_CACHES}
+    for variable, cache in hub_caches.items():
+        is_nested = any(cache.path.startswith(f"{other.path}/") for other in hub_caches.values())
+        if cache.disk in SHARED and cache.files >= MANY_FILES and not is_nested:
             detail = f"{variable} {cache.path}, at least {cache.files} files on {cache.disk}"
             yield Fault("hub-cache-on-shared-disk", detail, (f"mksquashfs {quoting.sh_word(cache.path)} hub.squashfs",))

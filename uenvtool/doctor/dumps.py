@@ -1,4 +1,4 @@
-"""The dump files of PyTorch's flight recorder, found by content and read in separate processes."""
+"""Reader of PyTorch's flight recorder dumps, which are recognised by content and read in separate processes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from uenvtool.core.errors import BadInput
 READER = Path(__file__).parent / "scripts" / "dump.py"
 MOST_MEMORY = 4 << 30
 MOST_READERS, FILES_EACH = 16, 50
-"""Each reader process gets at least this many files. Starting one takes as long as reading five files."""
-_PICKLE, _JSON = b"\x80\x02", b'{"'
-"""The first bytes of a dump."""
+"""The number of reader processes, and of files per process. Starting a process takes as long as reading five files."""
+_PICKLE_START, _JSON_START = b"\x80\x02", b'{"'
 
 
 class Call(NamedTuple):
@@ -29,7 +28,7 @@ class Call(NamedTuple):
 
     inputs, outputs: the sizes and types of its tensors.
     line: the user's line that called it, as FILE:LINE.
-    state: see `_state` in scripts/dump.py.
+    state: "completed", "let go" or "open" (`_state` in scripts/dump.py).
     """
 
     name: str
@@ -47,15 +46,10 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupDump:
-    """A process group in the dump of one rank.
-
-    ranks: the ranks of the group as JSON text.
-    desc: the purpose of the group.
-    calls: the last calls, by sequence number.
-    """
+    """A process group in one rank's dump: its ranks as JSON text, its description, and its last calls by number."""
 
     ranks: str
-    desc: str
+    description: str
     calls: Mapping[int, Call]
 
 
@@ -63,8 +57,8 @@ class GroupDump:
 class RankDump:
     """The content of one rank's dump.
 
-    waits: the unfinished sends and receives, each with its group.
-    last: the group, number and call of the last call.
+    waits: the unfinished sends and receives, each with the name of its group.
+    last: the last call, with the name of its group and its number.
     is_whole: whether the dump contains all calls since the start.
     """
 
@@ -76,21 +70,18 @@ class RankDump:
 
 
 def dumps_among(paths: Iterable[Path]) -> list[Path]:
-    """Return the dumps among files and in directories.
+    """Return the dumps among files and in directories, including the empty dump of a rank that died while writing it.
 
-    An empty file next to dumps with the same base name is also returned, because its rank died while writing it.
+    An empty dump is recognised by the dumps with the same base name next to it.
     """
     dumps: list[Path] = []
     for path in paths:
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
         whole = [file for file in inside if _is_dump(file)]
         stems = {file.name.rstrip(digits) for file in whole}
-        dumps += [file for file in inside if file in whole or (file.name.rstrip(digits) in stems and _is_empty(file))]
+        siblings = [file for file in inside if file.name.rstrip(digits) in stems and file.is_file()]
+        dumps += [file for file in siblings if file in whole or file.stat().st_size == 0]
     return dumps
-
-
-def _is_empty(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size == 0
 
 
 def _is_dump(path: Path) -> bool:
@@ -99,7 +90,7 @@ def _is_dump(path: Path) -> bool:
             start = stream.read(1 << 12)
     except (OSError, BadInput):
         return False
-    return start.startswith(_PICKLE) or (start.startswith(_JSON) and b'"entries":[' in start)
+    return start.startswith(_PICKLE_START) or (start.startswith(_JSON_START) and b'"entries":[' in start)
 
 
 def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[list[RankDump], list[str], set[int]]:
@@ -112,10 +103,10 @@ def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[
     shares = [paths[first::readers] for first in range(readers)]
     with ThreadPoolExecutor(max(readers, 1)) as pool:
         rows = [row for share in pool.map(partial(_rows, memory_bytes), shares) for row in share]
-    unread = [f"{os.path.basename(row['path'])}: {row['why']}" for row in rows if "why" in row]
+    messages = [f"{os.path.basename(row['path'])}: {row['why']}" for row in rows if "why" in row]
     by_rank = {row["rank"]: _dump(row) for row in rows if "why" not in row}
-    lost = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
-    return [by_rank[rank] for rank in sorted(by_rank)], unread, lost
+    unreadable = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
+    return [by_rank[rank] for rank in sorted(by_rank)], messages, unreadable
 
 
 def _rows(memory_bytes: int, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Diagnosis of the files that a job left: its output and the dumps of PyTorch's flight recorder."""
+"""Diagnosis of the files that a job wrote: its logs and the dumps of PyTorch's flight recorder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import is_stream, opened_named
 from uenvtool.doctor.dumps import dumps_among
-from uenvtool.doctor.finding import Examination, joined
+from uenvtool.doctor.finding import Examination, worst_first
 from uenvtool.doctor.hang import examine_dumps
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined, with_quotes
@@ -26,7 +26,7 @@ from uenvtool.knowledge.system import Bandwidth, load_system
 
 STANDARD_INPUT = Path("-")
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".py")
-"""The suffixes of scripts; a script with another name is recognised by its executable bit."""
+"""The suffixes of scripts. A script with another suffix is recognised by its executable bit."""
 FRESH_SECONDS = 60
 """A log that was modified within this time may belong to a running job."""
 
@@ -51,7 +51,7 @@ def require_logs(paths: Sequence[Path]) -> None:
 def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Sequence[str] = ()) -> Examination:
     """Return the diagnosis of logs and dumps. From a directory, only the dumps are read.
 
-    nodes: the nodes of the job, which its ranks fill in order.
+    nodes: the nodes of the job in the order of its ranks.
 
     Raises BadInput if a file cannot be opened, a directory contains no dump, or the system does not exist.
     """
@@ -60,16 +60,19 @@ def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Se
     if not dumps and not logs:
         hint = "pass the logs in it, or write dumps with `uenvtool job --workaround flight-recorder`"
         raise BadInput(f"the directory {str(paths[0])!r} contains no dump of PyTorch's flight recorder", hint=hint)
-    parts = [examine_logs(logs, system=system, nodes=len(nodes))] if logs else []
-    if dumps:
-        parts.append(examine_dumps(dumps, nodes))
-    return joined(parts)
+    of_logs = examine_logs(logs, system=system, nodes=len(nodes)) if logs else Examination()
+    if not dumps:
+        return of_logs
+    of_dumps = examine_dumps(dumps, nodes)
+    findings = tuple(worst_first([*of_logs.findings, *of_dumps.findings]))
+    facts, unseen = of_logs.facts + of_dumps.facts, of_logs.unseen + of_dumps.unseen
+    return replace(of_logs, findings=findings, facts=facts, unseen=unseen)
 
 
 def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
     """Return the combined diagnosis of logs; `-` is standard input.
 
-    system: the system with which a network test is compared, by default this one.
+    system: the system whose measured bandwidths a network test is compared with. Default: this machine's system.
     nodes: the number of nodes of the job, if known.
 
     Raises BadInput if a file cannot be opened or the system does not exist.
@@ -84,14 +87,10 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     age = min((time.time() - file.stat().st_mtime for file in files if file.is_file()), default=FRESH_SECONDS)
     is_fresh = 0 <= age < FRESH_SECONDS
     looked_at = examination.looked_at + (f", modified {age:.0f} s ago, so the job may still be running" * is_fresh)
-    runs = tuple(replace(run, **_origin(files)) for run in examination.runs)
+    written = files[0].stat().st_mtime if files[0].is_file() else time.time()
+    date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(written))
+    runs = tuple(replace(run, name=files[0].name, date=date) for run in examination.runs)
     return replace(examination, looked_at=looked_at, runs=runs)
-
-
-def _origin(files: Sequence[Path]) -> dict[str, Any]:
-    path = files[0]
-    seconds = path.stat().st_mtime if path.is_file() else time.time()
-    return {"name": path.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))}
 
 
 def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int, str]:

@@ -1,10 +1,10 @@
-"""The findings of doctor, from a log, a shell, or the ranks of a job."""
+"""The findings of doctor and the examination that contains them, in the form that all inputs share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from uenvtool.doctor.network import Run
@@ -15,12 +15,7 @@ from uenvtool.knowledge.secrets import without_secrets
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The result of a check in a shell.
-
-    id: the ID of the finding in knowledge/findings.
-    detail: the observation, such as a value.
-    commands: the commands that fix the problem here.
-    """
+    """A problem that a check found: the ID of a finding, the observed value, and commands that fix this case."""
 
     id: str
     detail: str = ""
@@ -37,11 +32,10 @@ class Finding:
     """A known problem that was observed.
 
     known: the entry in knowledge/findings.
-    detail: the observation, such as a value.
-    commands: the commands that fix the problem here; empty means the known command.
-    place: FILE:LINE in a log.
-    text: the text of this line.
-    count: the number of lines that show the problem.
+    detail: the observation, such as the value of a variable.
+    commands: the shell commands that fix this case; empty if the command of the known finding does.
+    place, text: the first log line that shows the problem, as FILE:LINE and as text.
+    count: the number of log lines or ranks that show the problem.
     nodes, ranks: the nodes and ranks that show the problem; empty if all of them do or if they are unknown.
     """
 
@@ -89,13 +83,13 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Examination:
-    """The result of an examination.
+    """The result of a diagnosis.
 
-    facts: observed properties as pairs of name and value.
+    facts: the observed properties, as pairs of name and value.
     looked_at: the amount of input, such as the number of lines.
-    unseen: the checks that were skipped, with the reason.
-    runs: the network tests.
-    quotes: more lines of a log that describe its failure, each after its FILE:LINE.
+    unseen: the skipped checks, each with the reason.
+    runs: the network tests in a log.
+    quotes: the log lines that describe the failure in addition to the findings, as pairs of FILE:LINE and text.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -108,40 +102,17 @@ class Examination:
 
 def cleaned(examination: Examination) -> Examination:
     """Return an examination without secrets. All output of doctor must pass through this function."""
-    return replace(
-        examination,
-        findings=tuple(
-            replace(
-                finding,
-                detail=without_secrets(finding.detail),
-                text=without_secrets(finding.text),
-                commands=tuple(map(without_secrets, finding.commands)),
-            )
-            for finding in examination.findings
-        ),
-        facts=tuple((name, without_secrets(value)) for name, value in examination.facts),
-        unseen=tuple(map(without_secrets, examination.unseen)),
-        runs=tuple(
-            replace(
-                run,
-                image=without_secrets(run.image),
-                facts={name: without_secrets(value) for name, value in run.facts.items()},
-                variables={name: without_secrets(value) for name, value in run.variables.items()},
-            )
-            for run in examination.runs
-        ),
-        quotes=tuple((place, without_secrets(text)) for place, text in examination.quotes),
-    )
+    without: Examination = _cleaned(examination)
+    return without
 
 
-def joined(parts: Iterable[Examination]) -> Examination:
-    """Return several examinations as one."""
-    parts = list(parts)
-    return Examination(
-        findings=tuple(worst_first(finding for part in parts for finding in part.findings)),
-        facts=tuple(fact for part in parts for fact in part.facts),
-        looked_at=", ".join(part.looked_at for part in parts if part.looked_at),
-        unseen=tuple(line for part in parts for line in part.unseen),
-        runs=tuple(run for part in parts for run in part.runs),
-        quotes=tuple(line for part in parts for line in part.quotes),
-    )
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, tuple):
+        return tuple(map(_cleaned, value))
+    if isinstance(value, Mapping):
+        return {name: _cleaned(item) for name, item in value.items()}
+    if isinstance(value, (Examination, Finding, Run)):
+        return replace(value, **{each.name: _cleaned(getattr(value, each.name)) for each in fields(value)})
+    return value

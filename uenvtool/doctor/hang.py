@@ -1,4 +1,4 @@
-"""Diagnosis of hangs: finds the rank that the others are waiting for, using the flight recorder dumps of all ranks."""
+"""Diagnosis of hangs, which finds the rank that the others wait for in the flight recorder dumps of all ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from uenvtool.core.words import listed
+from uenvtool.core.words import counted, listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
 from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks
@@ -21,19 +21,14 @@ BEHIND, GONE, DISAGREE, CROSSED, ALL_WAIT = "rank-behind", "rank-gone", "ranks-d
 UNEQUAL_IN, UNEQUAL_OUT = ("scatter", "all_to_all"), ("gather", "all_to_all")
 """The collectives whose input or output sizes may differ between ranks (types.py of torch's own reader)."""
 WHOLE_JOB = "default_pg"
-"""The description that torch gives to the group of all ranks."""
+"""The description with which torch marks the group of all ranks."""
 _PEERS = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A process group.
-
-    name: its description, or else its name.
-    members: its ranks.
-    calls: the calls of each rank that has a dump, by sequence number.
-    """
+    """A process group, with the calls of each rank that has a dump by sequence number."""
 
     name: str
     members: tuple[int, ...]
@@ -41,31 +36,24 @@ class _Group:
 
     @property
     def last(self) -> dict[int, int]:
-        """Return the sequence number of each rank's last call."""
         return {rank: max(calls, default=0) for rank, calls in self.calls.items()}
 
 
 def examine_dumps(paths: Sequence[Path], nodes: Sequence[str] = ()) -> Examination:
-    """Return the combined diagnosis of dumps.
-
-    nodes: the nodes of the job, which its ranks fill in order.
-    """
-    dumps, unread, lost = read_dumps(paths)
-    findings = list(hang_findings(dumps, nodes, load_findings().findings, lost))
-    facts = [("flight recorder", _rank_count(len(dumps)))] if dumps else []
-    return Examination(findings=tuple(findings), facts=tuple(facts), unseen=tuple(unread))
+    """Return the combined diagnosis of dumps. nodes: the nodes of the job in the order of its ranks."""
+    dumps, messages, unreadable = read_dumps(paths)
+    findings = list(hang_findings(dumps, nodes, load_findings().findings, unreadable))
+    facts = [("flight recorder", counted(len(dumps), "rank"))] if dumps else []
+    return Examination(findings=tuple(findings), facts=tuple(facts), unseen=tuple(messages))
 
 
 def hang_findings(
-    dumps: Sequence[RankDump], nodes: Sequence[str], known: Mapping[str, KnownFinding], lost: Collection[int] = ()
+    dumps: Sequence[RankDump], nodes: Sequence[str], known: Mapping[str, KnownFinding], unreadable: Collection[int] = ()
 ) -> Iterator[Finding]:
-    """Yield the reasons of a hang: ranks that disagree, are behind, or have no dump, or else that all ranks wait.
-
-    lost: the ranks whose dump cannot be read.
-    """
+    """Yield the causes of a hang: ranks that disagree, are behind, or have no dump, or else that all ranks wait."""
     groups = list(_groups(dumps))
     by_rank = {dump.rank: dump for dump in dumps}
-    world = sorted({rank for group in groups for rank in group.members} | {*by_rank, *lost})
+    world = sorted({rank for group in groups for rank in group.members} | {*by_rank, *unreadable})
     names = _RankNames(len(world), nodes)
     reasons: list[tuple[str, str, set[int]]] = []
     blocked: dict[int, str] = {}
@@ -93,11 +81,15 @@ def hang_findings(
         if peer not in blocked
     ]
     if late and not first and not reasons:
-        reasons.append((CROSSED, _crossed(late, blocked, names), set(late)))
+        crossed = [
+            f"{names.of([rank])} waits in {blocked[rank]} and did not enter number {number} of {group.name}"
+            for rank, (group, number) in late.items()
+        ]
+        reasons.append((CROSSED, listed(crossed, MOST_SHOWN), set(late)))
     gone = set(world) - set(by_rank)
     if gone and dumps:
-        dump = "readable dump" if gone & set(lost) else "dump"
-        reasons.append((GONE, f"{names.of(gone)} wrote no {dump}, but {_rank_count(len(dumps))} did", gone))
+        dump = "readable dump" if gone & set(unreadable) else "dump"
+        reasons.append((GONE, f"{names.of(gone)} wrote no {dump}, but {counted(len(dumps), 'rank')} did", gone))
     if not reasons:
         reasons += [(ALL_WAIT, *text) for text in _all_wait(groups)]
     for name, detail, ranks in reasons:
@@ -105,25 +97,19 @@ def hang_findings(
         yield Finding(known=known[name], detail=detail, nodes=on, ranks=frozenset(ranks))
 
 
-def _rank_count(count: int) -> str:
-    return f"{count} rank{'' if count == 1 else 's'}"
-
-
 class _RankNames:
-    """The texts that name ranks and, if known, their nodes."""
+    """The texts that name ranks and their nodes, if the ranks are spread evenly over the nodes."""
 
     def __init__(self, size: int, nodes: Sequence[str]) -> None:
         self._per_node = size // len(nodes) if nodes and size % len(nodes) == 0 else 0
         self._nodes = nodes
 
     def node(self, rank: int) -> str:
-        """Return the node of a rank, or an empty string if the node is unknown."""
         if self._per_node and rank // self._per_node < len(self._nodes):
             return self._nodes[rank // self._per_node]
         return ""
 
     def of(self, ranks: Iterable[int]) -> str:
-        """Return the ranks and their nodes as text."""
         ranks = set(ranks)
         nodes = set(filter(None, map(self.node, ranks)))
         on = f" on {brief_nodes(nodes)}" if nodes else ""
@@ -131,30 +117,28 @@ class _RankNames:
 
 
 @cache
-def _numbers(text: str) -> tuple[int, ...]:
-    """Return the ranks in a JSON list, or an empty tuple if the text is not such a list."""
+def _ranks_in(json_text: str) -> tuple[int, ...]:
     try:
-        return tuple(sorted(int(rank) for rank in json.loads(text)))
+        return tuple(sorted(int(rank) for rank in json.loads(json_text)))
     except (ValueError, TypeError):
         return ()
 
 
 def _groups(dumps: Sequence[RankDump]) -> Iterator[_Group]:
     """Yield each group that has calls. Groups with the same name but different ranks are separate groups."""
-    world = {rank for dump in dumps for group in dump.groups.values() for rank in (*_numbers(group.ranks), dump.rank)}
+    world = {rank for dump in dumps for group in dump.groups.values() for rank in (*_ranks_in(group.ranks), dump.rank)}
     whole = {(name, group.ranks) for dump in dumps for name, group in dump.groups.items() if group.calls}
     for name, ranks in sorted(whole):
         same = [(dump, dump.groups[name]) for dump in dumps if name in dump.groups and dump.groups[name].ranks == ranks]
         calls = {dump.rank: group.calls for dump, group in same}
-        desc = same[0][1].desc
-        members = set(_numbers(ranks)) or (world if desc == WHOLE_JOB else set(calls))
+        description = same[0][1].description
+        members = set(_ranks_in(ranks)) or (world if description == WHOLE_JOB else set(calls))
         for dump in dumps:  # the dump of a rank that never used the group does not contain it
             if dump.rank in members:
                 calls.setdefault(dump.rank, {})
-        shown = desc if desc not in ("", "undefined") else f"group {name}"
-        yield _Group(
-            shown, tuple(sorted(members)), {rank: by_number for rank, by_number in calls.items() if rank in members}
-        )
+        shown = description if description not in ("", "undefined") else f"group {name}"
+        of_members = {rank: by_number for rank, by_number in calls.items() if rank in members}
+        yield _Group(shown, tuple(sorted(members)), of_members)
 
 
 def _behind(group: _Group, dumps: Mapping[int, RankDump]) -> Iterator[tuple[int, int]]:
@@ -190,7 +174,7 @@ def _at(call: Call | None) -> str:
 
 
 def _disagreement(group: _Group, names: _RankNames) -> tuple[str, set[int]] | None:
-    """Return the first call for which the ranks of a group differ in the operation, sizes or types."""
+    """Return a text about the first call whose operation, sizes or types differ, and the ranks in the minority."""
     numbers = sorted({number for calls in group.calls.values() for number in calls})
     for number in numbers:
         kinds: dict[object, list[int]] = defaultdict(list)
@@ -209,8 +193,8 @@ def _disagreement(group: _Group, names: _RankNames) -> tuple[str, set[int]] | No
 
 
 def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int, Call]]]:
-    """Yield each rank that lacks the matching call for another rank's send or receive, with that rank and call."""
-    members = {name: _numbers(group.ranks) for dump in dumps for name, group in dump.groups.items()}
+    """Yield each rank that did not match the send or receive of another rank, with the other rank and its call."""
+    members = {name: _ranks_in(group.ranks) for dump in dumps for name, group in dump.groups.items()}
     open_calls = {dump.rank: {(name, call.name) for name, call in dump.waits} for dump in dumps}
     for dump in dumps:
         for name, call in dump.waits:
@@ -222,15 +206,6 @@ def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int
             partner_call = f"recv {other}<-{this}" if kind == "send" else f"send {other}->{this}"
             if peer in open_calls and (name, partner_call) not in open_calls[peer]:
                 yield peer, (dump.rank, call)
-
-
-def _crossed(late: Mapping[int, tuple[_Group, int]], blocked: Mapping[int, str], names: _RankNames) -> str:
-    """Return a text with the groups in which ranks wait and the calls in other groups that they did not enter."""
-    parts = [
-        f"{names.of([rank])} waits in {blocked[rank]} and did not enter number {number} of {group.name}"
-        for rank, (group, number) in late.items()
-    ]
-    return listed(parts, MOST_SHOWN)
 
 
 def _all_wait(groups: Iterable[_Group]) -> Iterator[tuple[str, set[int]]]:

@@ -1,4 +1,4 @@
-"""Diagnosis of a Slurm job from its script, output, environment and state."""
+"""Diagnosis of a Slurm job from its state, script, environment and output."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from uenvtool.knowledge.rule import ERROR, HINT
 from uenvtool.knowledge.tuning import DEFAULT
 
 LIVE_STATES = ("CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
-"""The states of a job that has not ended. Slurm shows 0:0 as its exit code, which means nothing yet."""
+"""The states of a job that has not ended. Until it ends, Slurm shows the meaningless exit code 0:0."""
 GOOD_STATES = ("COMPLETED", "COMPLETING", *LIVE_STATES)
 FAILED = "failed"
 """The finding for a failed job whose cause is unknown."""
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?\Z")
 _STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]|-o ?)[\"']?([^\s\"']+)")
-"""Matches --output among the options of srun, but not among the arguments of the program that srun runs."""
+"""Matches the option --output of srun, but not an option of the program that srun runs."""
 LABELS = {"JobState": "state", "Reason": "reason", "ExitCode": "exit code", "NodeList": "nodes"}
 SCRIPT, ENVIRONMENT = "script", "environment"
 CORES, NETWORK = "cpus-per-task", "network"
 _ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.sh\b")
-"""Matches a script line that applies the tuning. Activation keeps existing values if a setting is only a default."""
+"""Matches a script line that applies the tuning. An activation script keeps existing values of default settings."""
 IMAGES = ("uenv", "environment", "container-image")
 """The sbatch options that name the image, from uenv, the Container Engine and pyxis."""
 DUMP_FILES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 """The variables that set the file of PyTorch's flight recorder; the second one is the older name."""
 _USED = re.compile(r"\$\{?([A-Z_]+)\}?")
 MOST_STEPS = 3
-"""The maximum number of expansions when a variable refers to other variables."""
+"""The maximum number of expansions of a path whose variables contain other variables."""
 NO_OUTPUT = "output: the file does not exist or its name is unknown"
 
 
@@ -62,9 +62,8 @@ def examine_job(
     options = dict(submitted.options)
     if "Network" in record.facts:
         options[NETWORK] = record.facts["Network"]
-    outputs = [
-        path for path in dict.fromkeys(map(Path, _outputs(record, submitted, options))) if os.path.isfile(path)
-    ]  # a name may be too long
+    named = dict.fromkeys(map(Path, _outputs(record, submitted, options)))
+    outputs = [path for path in named if os.path.isfile(path)]  # Path.is_file raises an error if a name is too long
     nodes = list(expanded(record.facts.get("NodeList", "")))
     files = [*outputs, *_dumps(record, submitted)]
     logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
@@ -80,7 +79,8 @@ def examine_job(
         findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in environment_findings]
         facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
         unseen += [why_not] if why_not else []
-    image, given = _image(options), _variables(record.environment or {}, submitted)
+    image = next((options[name] for name in IMAGES if options.get(name)), "")
+    given = _variables(record.environment or {}, submitted)
     runs = tuple(dataclasses.replace(run, image=image, variables={**given, **run.variables}) for run in logs.runs)
     return Examination(
         findings=tuple(worst_first(findings)),
@@ -92,7 +92,6 @@ def examine_job(
 
 
 def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    # Slurm shows an exit code of 0:0 also for a job that has not ended
     is_live = _state(facts) in LIVE_STATES
     for name, label in LABELS.items():
         if name in facts and not (is_live and name == "ExitCode"):
@@ -100,16 +99,11 @@ def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _state(facts: Mapping[str, str]) -> str:
-    """Return the state of a job without Slurm's additions, such as the user who cancelled it."""
-    return facts.get("JobState", "").partition(" ")[0]
-
-
-def _image(options: Mapping[str, str]) -> str:
-    return next((options[name] for name in IMAGES if options.get(name)), "")
+    return facts.get("JobState", "").partition(" ")[0]  # without additions such as the user who cancelled the job
 
 
 def _variables(environ: Mapping[str, str], submitted: Submission) -> dict[str, str]:
-    """Return the network variables of a job. A default in the script does not replace a value from the environment."""
+    """Return the network variables of a job. A default in the script does not replace the submitted value."""
     variables = {name: value for name, value in environ.items() if SHARED_VARIABLES.fullmatch(name)}
     for part in submitted.parts:
         is_default = f"${{{part.name}" in part.text and part.name in environ
@@ -140,7 +134,7 @@ def _dumps(record: JobRecord, submitted: Submission) -> Iterator[Path]:
 
 
 def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
-    """Return the findings for the job's final state. The general FAILED is only used if the logs show no cause."""
+    """Return the findings for the job's final state. FAILED is used only if the logs show no cause."""
     state, known = _state(facts), load_findings().findings
     of_state = [Finding(known=entry) for entry in known.values() if state and entry.state == state]
     is_explained = any(finding.known.severity == BROKEN for finding in logs.findings)
@@ -160,29 +154,14 @@ def _script_problems(submitted: Submission, known: Collection[str]) -> Iterator[
 
 
 def _tuned(
-    environ: Mapping[str, str],
-    submitted: Submission,
-    *,
-    system: str | None,
-    runtime: str | None,
-    recipe: str | None,
+    environ: Mapping[str, str], submitted: Submission, *, system: str | None, runtime: str | None, recipe: str | None
 ) -> tuple[Tuned | None, str]:
-    """Return the tuning for a job, or None and the reason.
-
-    The system is the given one, or else the one recognised from the job's environment or this machine.
-
-    Raises BadInput if a name does not exist.
-    """
+    """Return the tuning for a job, or None and the reason. By default, the job's environment determines the system."""
     detected = None if system else recognised(environ) or recognised(os.environ)
     name = system or (detected[0] if detected else None)
     try:
         return current_tuning(
-            environ,
-            system=name,
-            runtime=runtime or submitted.runtime,
-            recipe=recipe or submitted.recipe,
-            directories=(),
-            python=None,
+            environ, system=name, runtime=runtime or submitted.runtime, recipe=recipe or submitted.recipe
         )
     except BadInput as error:
         if system or runtime or recipe:
@@ -193,12 +172,7 @@ def _tuned(
 def _environment_faults(
     environ: Mapping[str, str], submitted: Submission, tuned: Tuned | None, options: Mapping[str, str]
 ) -> Iterator[Fault]:
-    """Yield the faults in the environment at submission, without the variables that the script sets.
-
-    Missing variables are not reported, because the script may set them.
-
-    options: the sbatch options.
-    """
+    """Yield the faults in the environment at submission. Missing variables are no faults, the script may set them."""
     set_by_script = set(_set_by(submitted))
     environ = {name: value for name, value in environ.items() if name not in set_by_script}
     if tuned:

@@ -1,4 +1,4 @@
-"""The libraries that the dynamic loader finds (ld.so(8)), and the checks of NCCL plugin, libfabric, MPI and driver."""
+"""Checks of the NCCL plugin, libfabric, MPI and the GPU driver that the dynamic loader finds (ld.so(8))."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ PLUGIN, MPI = "libnccl-net", "libmpi"
 PATTERNS = {PLUGIN: "libnccl-net*.so*", MPI: "libmpi.so*"}
 CONFIGURATION = Path("/etc/ld.so.conf.d")
 MPI_USERS = ("mpi4py/MPI*.so", "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_python.so")
-"""The compiled files of Python packages that may be linked with an MPI library."""
+"""The compiled files in Python packages that may be linked with an MPI library."""
 GPU_SUPPORT = "MPICH_GPU_SUPPORT_ENABLED"
 BUILT_IN = ("", "Socket", "IB")
-"""The networks that NCCL supports without a plugin."""
+"""The values of NCCL_NET for which NCCL needs no plugin."""
 _MPI = re.compile(r"libmpi(?:_[a-z]+(?:_\d+)?)?\.so(?:\.\d+)?\Z")
 _VARIANT = re.compile(r"/MPI\.(?!cpython|abi)\w+\.")
-"""A file in mpi4py's wheels such as MPI.openmpi.cpython-*. There is one per MPI; mpi4py loads the one that works."""
+"""Matches a file in mpi4py's wheels such as MPI.openmpi.cpython-*. mpi4py loads the file whose MPI library exists."""
 _TRANSPORT = re.compile(r"libmpi_gtl_\w+\.so")
-"""Cray MPICH's GPU transport layer (GTL). Its MPI library is libmpi.so or libmpi_COMPILER_VERSION.so."""
+"""Matches Cray MPICH's GPU transport layer (GTL). Its MPI library is libmpi.so or libmpi_COMPILER_VERSION.so."""
 _MPI_VERSION = re.compile(r"libmpi\w*\.so\.(\d+)[.\d]*\Z")
+"""Matches the version in a file name: libmpi.so.12 is MPICH's library, and libmpi.so.40 is Open MPI's."""
 _CUDA = re.compile(r"\+cu(\d\d)\d\b|nvidia-cuda-runtime-cu(\d\d)")
 
 
@@ -41,9 +42,9 @@ def libraries_here(
 ) -> Libraries:
     """Return the libraries that the loader finds.
 
-    directories, gone: the directories in LD_LIBRARY_PATH that exist and that do not exist.
+    directories, gone: the directories in LD_LIBRARY_PATH that exist, and those that do not exist.
     """
-    search_directories = [*directories, *default_directories()]
+    search_directories = [*directories, *_default_directories()]
     found = {name: found_in(search_directories, pattern) for name, pattern in PATTERNS.items()}
     providers, silent = _providers(environ)
     return Libraries(
@@ -58,14 +59,13 @@ def libraries_here(
 
 
 def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the directories in LD_LIBRARY_PATH that exist, and the ones that do not exist."""
+    """Return the directories in LD_LIBRARY_PATH that exist, and those that do not exist."""
     named = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry]
     present = [entry for entry in named if os.path.isdir(entry)]
     return present, [entry for entry in named if entry not in present]
 
 
-def default_directories() -> list[str]:
-    """Return the directories that the loader searches by default."""
+def _default_directories() -> list[str]:
     lines: list[str] = []
     try:
         for file in sorted(CONFIGURATION.glob("*.conf")):
@@ -78,7 +78,7 @@ def default_directories() -> list[str]:
 
 
 def found_in(directories: Iterable[str], pattern: str) -> tuple[str, ...]:
-    """Return the files in directories that match a pattern. Of files with the same name, the first one is returned."""
+    """Return the files in directories that match a pattern, only the first of several files with the same name."""
     files: dict[str, str] = {}
     for directory in directories:
         try:
@@ -91,7 +91,7 @@ def found_in(directories: Iterable[str], pattern: str) -> tuple[str, ...]:
 
 
 def driver_cuda() -> int:
-    """Return the major version of the newest CUDA that the driver supports, from libcuda, or 0 without a driver."""
+    """Return the major version of the newest CUDA that libcuda of the driver supports, or 0 without a driver."""
     version = ctypes.c_int(0)
     try:
         failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
@@ -101,9 +101,9 @@ def driver_cuda() -> int:
 
 
 def _providers(environ: Mapping[str, str]) -> tuple[frozenset[str] | None, tuple[str, ...]]:
-    """Return the providers that fi_info lists, or None, and the programs that did not answer.
+    """Return the providers that libfabric's fi_info lists, and the programs that did not answer.
 
-    fi_info is a program of libfabric, and is asked if FI_PROVIDER is set.
+    fi_info runs only if FI_PROVIDER is set. The providers are None if fi_info did not run or failed.
     """
     program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
     try:
@@ -130,7 +130,7 @@ def _resolved(path: str, needed: Needs, library: str, directories: Sequence[str]
 
 
 def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, directories: Sequence[str]) -> Iterator[MpiUser]:
-    """Yield the files of Python packages that need an MPI library. A GTL in LD_PRELOAD serves all of them."""
+    """Yield the files in Python packages that need an MPI library. All of them use a GTL in LD_PRELOAD."""
     if python is None or not (python.versions("mpi4py") or python.versions("torch")):
         return
     preloaded = _TRANSPORT.search(environ.get("LD_PRELOAD", "")) is not None
@@ -161,11 +161,7 @@ def wrong_libraries(snapshot: Snapshot) -> Iterator[Fault]:
 
 
 def _interfaces(libraries: Libraries) -> Iterator[Fault]:
-    """Yield a fault if MPI libraries of different versions are found.
-
-    libmpi.so.12 is MPICH's, and libmpi.so.40 is Open MPI's. The check compares the libraries on the library path and
-    the libraries that Python packages are linked with.
-    """
+    """Yield a fault if the MPI libraries on the library path and those that packages need have different versions."""
     versions: dict[str, str] = {}
     needed = [(user.mpi, f"{user.mpi} needed by {user.path}") for user in libraries.mpi_users]
     for name, shown in [*((path, path) for path in libraries.found.get(MPI, ())), *needed]:
@@ -187,15 +183,13 @@ def _plugin(network: str, libraries: Libraries) -> Iterator[Fault]:
 
 
 def _provider(requested: str, offered: frozenset[str] | None) -> Iterator[Fault]:
-    """Yield a fault if libfabric does not offer the value of FI_PROVIDER. A leading `^` excludes providers."""
-    is_exclusion = requested.startswith("^")
+    is_exclusion = requested.startswith("^")  # the value names the providers that libfabric must not use
     if requested and offered is not None and not is_exclusion and not set(re.split("[,;]", requested)) & offered:
         names = ", ".join(sorted(offered)) or "no provider"
         yield Fault("provider-missing", f"FI_PROVIDER={requested}, but libfabric offers {names}")
 
 
 def _driver(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a fault for the first package that needs a newer major version of CUDA than the driver supports."""
     for package in snapshot.python.packages if snapshot.python else ():
         match = _CUDA.search(f"+{package.version.partition('+')[2]}" if package.name == "torch" else package.name)
         if match and 0 < snapshot.libraries.driver_cuda < int(match[1] or match[2]):

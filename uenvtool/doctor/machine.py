@@ -1,4 +1,4 @@
-"""The machine as this process sees it (cores, /dev/shm, limits, ports, host names), and the check of its state."""
+"""Checks of the cores, /dev/shm, limits, ports and host names that this process can use."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Thread
 
+from uenvtool.core.words import counted
 from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 SECONDS = 2.0
-"""The timeout of host name lookups, so that doctor does not hang on a broken name service."""
+"""The timeout of a host name lookup, so that doctor does not hang if the name service is broken."""
 _LISTENING = "0A"
 PORT_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
@@ -52,7 +53,7 @@ def listening() -> frozenset[int]:
 
 
 def unresolved(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the host names that do not resolve to an address. A lookup that times out does not count."""
+    """Return the host names that have no address. A name whose lookup exceeds the timeout is not returned."""
     failed: dict[str, bool] = {}
 
     def resolve(name: str) -> None:
@@ -77,16 +78,14 @@ def _text(path: Path) -> str:
 
 
 def wrong_process(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a fault if there are more threads than cores, and for each reason why ranks cannot join the rendezvous."""
+    """Yield a fault if OMP_NUM_THREADS exceeds the cores, and for each reason why ranks cannot join the rendezvous."""
     threads = snapshot.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if snapshot.cores and threads.isdecimal() and int(threads[:9]) > snapshot.cores:
-        detail = f"{threads} threads on {snapshot.cores} core{'' if snapshot.cores == 1 else 's'}"
+        detail = f"{threads} threads on {counted(snapshot.cores, 'core')}"
         yield Fault("threads-over-cores", detail, (f"export OMP_NUM_THREADS={snapshot.cores}",))
     port, master = (snapshot.environ.get(name, "") for name in ("MASTER_PORT", "MASTER_ADDR"))
-    is_master = master.partition(".")[0] in (
-        snapshot.node.partition(".")[0],
-        "localhost",
-    )  # compared without the domain
+    host = master.partition(".")[0]  # without the domain
+    is_master = host in (snapshot.node.partition(".")[0], "localhost")
     if snapshot.job and port.isdecimal() and int(port[:9]) in snapshot.listening and is_master:
         yield Fault("address-in-use", port)
     if snapshot.is_at_work and snapshot.unresolved:

@@ -13,21 +13,21 @@ from typing import Any
 from uenvtool.knowledge.system import Bandwidth
 
 TOLERANCE = 0.2
-"""A run may be this share below the system's figure before it counts as slow; sites' own runs vary as much."""
+"""The share by which a run may be below the system's figure; the sites' own runs vary as much."""
 SMALL = 1 << 16
-"""Below this message size a test measures latency, so the table shows these rows only with --verbose."""
+"""The message size in bytes below which a test measures latency. The table shows smaller sizes only with --verbose."""
 TCP = "Socket"
-"""NCCL's name for TCP, its fallback."""
+"""The name that NCCL uses for TCP, to which it falls back."""
 WRONG, WRONG_MPI, UNDER = "wrong-numbers", "mpi-wrong-data", "network-slow"
-GOOD, OF_MPI = "good", "osu_"
-NCCLS = "_perf"
-"""The suffix of the nccl-tests programs; their tables do not contain the program's name."""
+GOOD = "good"
+OSU_PREFIX, NCCL_TESTS_SUFFIX = "osu_", "_perf"
+"""The parts of a test's name that show its program. The tables of nccl-tests do not contain the program's name."""
 MOST_ROWS = 1_000
 _OSU = re.compile(r"(?:^|[\s:>\]])(\d{1,12}) +(\d+\.\d+)((?: +[\d.]+)*)(?: +(Pass|Fail))?\s*$")
-"""A row of an OSU table: the size, microseconds or MB/s, columns of `-f`, and the result of validation with `-c`
+"""Matches a row of an OSU table: size, microseconds or MB/s, the columns of `-f`, and the result of validation by `-c`
 (https://mvapich.cse.ohio-state.edu/benchmarks, 7.5)."""
-TORCHS = "all_reduce_bench"
-"""PyTorch's test (stas00/ml-engineering, network/benchmarks)."""
+TORCH_TEST = "all_reduce_bench"
+"""The network test for PyTorch (stas00/ml-engineering, network/benchmarks)."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -35,9 +35,8 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 class Measured:
     """The results for one message size.
 
-    bytes: the message size.
-    busbw, in_place: the bus bandwidth out of place and in place, in GB/s.
-    time: microseconds.
+    busbw, in_place: the bus bandwidth in GB/s, measured out of place and in place.
+    time: the time in microseconds.
     wrong: the number of wrong values.
     """
 
@@ -47,37 +46,21 @@ class Measured:
     time: float = 0.0
     wrong: float = 0.0
 
-    def joined(self, other: Measured) -> Measured:
-        """Return the faster of two results for one size, with the wrong values of both added."""
-        best = max(self, other, key=lambda row: row.busbw)
-        return replace(best, wrong=self.wrong + other.wrong)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Figure:
-    """A bandwidth in GB/s that was measured on the system for one message size, with its source."""
-
-    bytes: int
-    busbw: float
-    source: str
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One run of a network test.
 
-    figures: the system's bandwidths in the same test on the same number of nodes.
+    figures: the system's measured bandwidths in the same test on the same number of nodes.
     network: the network that NCCL used.
     name: the name of the log.
-    date: the date of the run.
-    image: the image with the software.
-    facts: versions and other properties.
+    facts: the versions and other properties in the log.
     variables: the environment variables that NCCL used.
     """
 
     test: str
     rows: tuple[Measured, ...]
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[Bandwidth, ...] = ()
     network: str = ""
     nodes: int = 0
     ranks: int = 0
@@ -99,31 +82,31 @@ class Run:
         return {**named, "facts": dict(self.facts), "variables": dict(self.variables), "rows": rows, "figures": figures}
 
 
-def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Figure, ...]:
+def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Bandwidth, ...]:
     """Return a system's figures for a test on a number of nodes. An empty name matches all nccl-tests programs."""
     return tuple(
-        Figure(bytes=known.bytes, busbw=known.busbw, source=known.source)
-        for known in reference
-        if known.nodes == nodes and (known.test == test or (not test and known.test.endswith(NCCLS)))
+        figure
+        for figure in reference
+        if figure.nodes == nodes and (figure.test == test or (not test and figure.test.endswith(NCCL_TESTS_SUFFIX)))
     )
 
 
 def under(run: Run, row: Measured) -> float | None:
-    """Return how far the bandwidth of a row is below the reference for its size, as a fraction, or None without one."""
+    """Return the share by which a row is below the system's figure for its size, or None if there is no figure."""
     return next((1 - row.busbw / figure.busbw for figure in run.figures if figure.bytes == row.bytes), None)
 
 
 def verdict(run: Run, row: Measured) -> str:
-    """Return the verdict on a row, or an empty string if its size has no figure for comparison."""
+    """Return the verdict on a row, or an empty string if the system has no figure for its size."""
     is_tcp = run.network == TCP and run.nodes != 1
     if row.wrong:
-        return f"broken: {'MPI' if run.test.startswith(OF_MPI) else 'NCCL'} corrupts data"
-    part = under(run, row)
-    if part is None:
+        return f"broken: {'MPI' if run.test.startswith(OSU_PREFIX) else 'NCCL'} corrupts data"
+    share = under(run, row)
+    if share is None:
         return "TCP" if is_tcp else ""
-    if part <= TOLERANCE:
+    if share <= TOLERANCE:
         return GOOD
-    return f"{'TCP, ' if is_tcp else ''}{part:.0%} below"
+    return f"{'TCP, ' if is_tcp else ''}{share:.0%} below"
 
 
 def faults(run: Run) -> Iterator[tuple[str, str]]:
@@ -132,9 +115,9 @@ def faults(run: Run) -> Iterator[tuple[str, str]]:
     if wrong:
         sizes = ", ".join(f"{row.wrong:g} wrong values at {shown(row.bytes)}" for row in wrong[:3])
         more = f" and {len(wrong) - 3} more sizes" if len(wrong) > 3 else ""
-        yield WRONG_MPI if run.test.startswith(OF_MPI) else WRONG, sizes + more
-    parts = [(part, row.bytes, row) for row in run.rows if (part := under(run, row)) is not None]
-    worst, size, row = max(parts, default=(0.0, 0, None), key=lambda part: part[:2])
+        yield WRONG_MPI if run.test.startswith(OSU_PREFIX) else WRONG, sizes + more
+    shares = [(share, row.bytes, row) for row in run.rows if (share := under(run, row)) is not None]
+    worst, size, row = max(shares, default=(0.0, 0, None), key=lambda share: share[:2])
     if row and worst > TOLERANCE:
         figure = next(figure for figure in run.figures if figure.bytes == size)
         measured = f"{row.busbw:g} GB/s at {shown(size)}"
@@ -151,11 +134,6 @@ def summary(run: Run) -> str:
     return f"{best.busbw:g} GB/s at {shown(best.bytes)}{tested}{latency}"
 
 
-def label(run: Run) -> str:
-    """Return the name of a run: its log and day, or else its test."""
-    return f"{run.name} {run.date[:10]}".strip() or run.test
-
-
 def shown(size: int) -> str:
     """Return a size in the units of nccl-tests, such as 8 B or 128 MB."""
     for unit in ("B", "KB", "MB", "GB"):
@@ -167,18 +145,14 @@ def shown(size: int) -> str:
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of each network test in a log, by message size.
-
-    test: the test whose output is being read.
-    ranks: the number of ranks that it printed.
-    """
+    """The rows of each network test in a log by message size, and the name and ranks of the current test."""
 
     by_test: dict[str, dict[int, Measured]] = field(default_factory=dict)
     test: str = ""
     ranks: int = 0
 
     def add(self, row: Mapping[str, str | None]) -> None:
-        """Add a row. If the size already has a row, the two are joined."""
+        """Add a row of nccl-tests or all_reduce_bench, given as the groups of its match."""
         size = int((row.get("value") or "0")[:18])
         if row.get("gb"):
             size = round(_number(row["gb"]) * 1e9)
@@ -186,21 +160,18 @@ class Rows:
             size *= _UNITS[unit]
         counts = (_number(row.get("wrong")), _number(row.get("also")))
         is_torch_test = bool(row.get("gb") or row.get("unit"))
-        self._store(
-            TORCHS if is_torch_test else self.test if self.test.endswith(NCCLS) else "",
-            Measured(
-                bytes=size,
-                busbw=_number(row.get("busbw")),
-                in_place=_number(row.get("inplace")),
-                time=_number(row.get("time")),
-                wrong=sum(
-                    count for count in counts if count >= 1
-                ),  # a smaller value is the rounding error of an old version
-            ),
+        measured = Measured(
+            bytes=size,
+            busbw=_number(row.get("busbw")),
+            in_place=_number(row.get("inplace")),
+            time=_number(row.get("time")),
+            wrong=sum(count for count in counts if count >= 1),  # old versions print the rounding error, below 1
         )
+        nccl_test = self.test if self.test.endswith(NCCL_TESTS_SUFFIX) else ""
+        self._store(TORCH_TEST if is_torch_test else nccl_test, measured)
 
     def add_osu(self, text: str) -> None:
-        """Add the rows of an OSU table, up to the next header. A time is converted to a bandwidth, size over time."""
+        """Add the rows of an OSU table, up to the next header. A time is converted to a bandwidth (size over time)."""
         for line in text.partition("# OSU ")[0].splitlines():
             if match := _OSU.search(line):
                 size, value, wrong = int(match[1]), float(match[2]), float(match[4] == "Fail")
@@ -213,7 +184,10 @@ class Rows:
         before = rows.get(row.bytes)
         if before is None and len(rows) >= MOST_ROWS:
             return
-        rows[row.bytes] = row if before is None else before.joined(row)
+        if before is None:
+            rows[row.bytes] = row
+        else:
+            rows[row.bytes] = replace(max(before, row, key=lambda each: each.busbw), wrong=before.wrong + row.wrong)
 
 
 def _number(text: str | None) -> float:

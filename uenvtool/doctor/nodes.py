@@ -1,4 +1,4 @@
-"""Lists of node names and rank numbers in Slurm's notation, such as `nid[001-004,007]` and `0-3,7`."""
+"""Conversion of node names and rank numbers to and from Slurm's notation, such as `nid[001-004,007]` and `0-3,7`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from itertools import islice
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 _BRACKETS = re.compile(r"([^\[\],]+)(?:\[([\d,-]+)\])?([^\[\],]*)")
 MOST_NODES = 100_000
-"""The maximum number of nodes to which a list is expanded; no machine has so many."""
+"""The maximum number of nodes to which a list is expanded, more than any machine has."""
 MOST_DIGITS = 15
 MOST_SHOWN = 1_000
 """The maximum number of characters of a printed list."""
 
 
 def folded(names: Iterable[str]) -> str:
-    """Return the names as one list, with ranges for names that differ only in their last number."""
+    """Return node names as one list, with a range for names that differ only in their last number."""
     by_form: dict[tuple[str, int], set[int]] = {}
     plain = set()
     for name in names:
@@ -34,10 +34,7 @@ def folded(names: Iterable[str]) -> str:
 
 
 def ranges(numbers: Iterable[int], width: int = 1) -> str:
-    """Return numbers as ranges, such as 0-3,7.
-
-    width: the number of digits to which each number is padded with zeros.
-    """
+    """Return numbers as ranges, such as 0-3,7. Each number is padded with zeros to `width` digits."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -48,12 +45,12 @@ def ranges(numbers: Iterable[int], width: int = 1) -> str:
 
 
 def brief_nodes(names: Collection[str]) -> str:
-    """Return the names as one list for printing, shortened if it is long."""
+    """Return node names as one list for printing, shortened to MOST_SHOWN characters."""
     return _brief(folded(names), len(names))
 
 
 def brief_ranks(numbers: Collection[int]) -> str:
-    """Return the numbers as ranges for printing, shortened if they are long."""
+    """Return rank numbers as ranges for printing, shortened to MOST_SHOWN characters."""
     return _brief(ranges(numbers), len(numbers))
 
 
@@ -73,7 +70,7 @@ def numbers_of(text: str) -> Iterator[int]:
 
 
 def expanded(text: str) -> Iterator[str]:
-    """Yield the names in a Slurm list in order, at most MOST_NODES."""
+    """Yield the first MOST_NODES names in a Slurm list."""
     return islice(_names(text), MOST_NODES)
 
 

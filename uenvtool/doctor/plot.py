@@ -1,4 +1,4 @@
-"""Table and plot of a network test, compared with the figures of the system."""
+"""Table and plot that compare a network test with the measured bandwidths of the system."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Table
-from uenvtool.doctor.network import SMALL, Run, label, shown, verdict
+from uenvtool.doctor.network import SMALL, Run, shown, verdict
 
 BAR = 14
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 56, 24, 32, 44
@@ -28,7 +28,7 @@ Shape = tuple[str, dict[str, str], str]
 def table(run: Run, *, whole: bool = False) -> Table:
     """Return a run as a table, with a bar for each size and a mark at the system's figure.
 
-    whole: whether to include the small sizes that measure latency.
+    whole: include the small sizes, which measure latency.
     """
     figures = {figure.bytes: figure.busbw for figure in run.figures}
     rows = [row for row in run.rows if whole or row.bytes >= SMALL or row.wrong] or list(run.rows)
@@ -73,7 +73,8 @@ class _Scale:
 
 
 def _shapes(run: Run) -> list[Shape]:
-    lines = [("run", {row.bytes: row.busbw for row in run.rows}, label(run))]
+    label = f"{run.name} {run.date[:10]}".strip() or run.test
+    lines = [("run", {row.bytes: row.busbw for row in run.rows}, label)]
     if run.figures:
         figures = {figure.bytes: figure.busbw for figure in run.figures}
         lines.insert(0, ("reference", figures, f"reference: {run.figures[0].source}"))
@@ -102,7 +103,7 @@ def _axes(scale: _Scale) -> Iterator[Shape]:
 
 
 def svg(run: Run) -> str:
-    """Return the plot as an SVG file that follows the reader's light or dark theme."""
+    """Return the plot as the text of an SVG file that follows the reader's light or dark theme."""
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n<style>{STYLE}</style>']
     for tag, attributes, text in _shapes(run):
         given = "".join(f' {name}="{quoting.html(value)}"' for name, value in attributes.items())
@@ -111,16 +112,14 @@ def svg(run: Run) -> str:
 
 
 def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:
-    """Write a plot of the last run, and return a note about it.
+    """Write a plot of the last run, and return a message about the file.
 
-    Raises BadInput if `runs` is empty, the file name does not end with .svg, or uenvtool did not write the existing
-    file.
+    Raises BadInput if `runs` is empty, the file name does not end with .svg, or a file that uenvtool did not write
+    exists.
     """
     if not runs:
-        raise BadInput(
-            "the log contains no network test",
-            hint="pass a log of nccl-tests, PyTorch's all_reduce_bench or the OSU benchmarks",
-        )
+        hint = "pass a log of nccl-tests, PyTorch's all_reduce_bench or the OSU benchmarks"
+        raise BadInput("the log contains no network test", hint=hint)
     if output.suffix != ".svg":
         raise BadInput(f"-o {str(output)!r}: the file name must end with .svg", hint="use a name such as busbw.svg")
     files.write_siblings(output.parent, {output.name: svg(runs[-1])}, force=force)

@@ -1,4 +1,4 @@
-"""The checks of the Python packages in this shell: wrong precedence, and packages compiled for other versions."""
+"""Checks of the Python packages in this shell for wrong precedence and for packages compiled for other versions."""
 
 from __future__ import annotations
 
@@ -16,23 +16,20 @@ _OF_PYTHON = re.compile(r"/python(3\.\d+)(?:/|\Z)")
 
 
 def wrong_packages(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a fault for packages that wrongly take precedence, and for search paths of another Python."""
+    """Yield a fault for packages that wrongly take precedence, and for each PYTHONPATH entry of another Python."""
     if snapshot.python is None:
         return
     yield from _other_python(snapshot, snapshot.python)
     hidden = list(_hidden(snapshot.python))
     if hidden:
         yield Fault("base-hides-overlay", _listed(hidden))
-    torches = snapshot.python.versions("torch")
-    if len({torch.folder for torch in torches}) > 1 and not _is_explained(snapshot.python, hidden):
+    torches, overrides = snapshot.python.versions("torch"), snapshot.python.overlay.overrides
+    is_explained = "torch" in overrides or any(package.name == "torch" for _, package in hidden)
+    if len({torch.folder for torch in torches}) > 1 and not is_explained:
         yield Fault("two-torches", " hides ".join(f"{torch.version} in {torch.folder}" for torch in torches[:2]))
     leaking = list(_from_user_site(snapshot.python))
     if leaking:
         yield Fault("user-site", _listed(leaking))
-
-
-def _is_explained(python: PythonHere, hidden: list[tuple[PythonPackage, PythonPackage]]) -> bool:
-    return "torch" in python.overlay.overrides or any(package.name == "torch" for _, package in hidden)
 
 
 def _other_python(snapshot: Snapshot, python: PythonHere) -> Iterator[Fault]:
@@ -43,7 +40,6 @@ def _other_python(snapshot: Snapshot, python: PythonHere) -> Iterator[Fault]:
 
 
 def _hidden(python: PythonHere) -> Iterator[tuple[PythonPackage, PythonPackage]]:
-    """Yield the environment's packages that another version hides, each after the package that hides it."""
     for package in python.packages:
         if python.its_folder and package.folder == python.its_folder:
             first = python.versions(package.name)[0]
@@ -68,7 +64,7 @@ def _listed(pairs: list[tuple[PythonPackage, PythonPackage]]) -> str:
 
 
 def wrong_overlay(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a fault if a packed overlay is older than its directory, or if a package is for another numpy or torch."""
+    """Yield a fault if a packed overlay is older than its directory, or if a package needs another numpy or torch."""
     if snapshot.python is None:
         return
     overlay = snapshot.python.overlay

@@ -1,9 +1,8 @@
 """Diagnosis of all ranks of a job, which exchange files in a shared directory and need no server.
 
 Each rank writes a file when it begins, examines its shell, and writes its result. Rank 0 waits for all ranks up to a
-timeout and reports. If rank 0 does not report, another rank does, so that it does not matter which ranks are dead. The
-files are in a subdirectory of the given directory. They are only parsed as data, because other users may be able to
-write there.
+timeout and reports. If rank 0 does not report, another rank does, so the report does not depend on any single rank.
+The files are only parsed as data, because other users may be able to write to the directory.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,35 +28,29 @@ from uenvtool.knowledge.finding import KnownFinding, load_findings
 from uenvtool.knowledge.secrets import without_secrets
 
 SUBDIRECTORY = ".uenvtool-doctor"
-"""The subdirectory in which the ranks write. In a Slurm step, the job and step IDs are appended."""
+"""The subdirectory into which the ranks write. In a Slurm step, the job and step IDs are appended to its name."""
 BEGUN, SEEN, REPORTED = "begun", "json", "reported"
 POLL_SECONDS = 0.2
 STANDBY_SECONDS = 10.0
-"""The additional time that the other ranks wait for rank 0 before one of them reports."""
+"""The additional time in seconds that the other ranks wait for rank 0 before one of them reports."""
 MOST_POLLS = 500
-"""The maximum number of polls per second of all ranks together, because they share a disk."""
+"""The maximum number of polls per second by all ranks together, because they share a disk."""
 MOST_BYTES = 4_000_000
-"""The maximum size of a report; larger files are ignored."""
+"""The maximum size of a rank's report. Larger files are ignored."""
 MOST_DETAILS = 12
-"""If a finding has more different details, it is printed once with only a few of them."""
+"""The number of different details up to which a finding is printed once per detail, otherwise once for all."""
 SILENT, DIFFERS = "rank-silent", "rank-differs"
 SHARED_VARIABLES = re.compile(
     r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT"
 )
 """The variables that must have the same value on all ranks."""
 _TASKS = re.compile(r"(\d{1,6})(?:\(x(\d{1,6})\))?")
-_NUMBER = re.compile(r"[0-9]{1,6}\Z")
-"""A valid rank number."""
+_RANK_NUMBER = re.compile(r"[0-9]{1,6}\Z")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CurrentRank:
-    """The rank of this process.
-
-    size: the number of ranks.
-    node: the node of this process.
-    nodes: the node of each rank; empty if the nodes are unknown.
-    """
+    """The rank of this process, the number of ranks, the node of this process, and the node of each rank if known."""
 
     rank: int
     size: int
@@ -71,7 +64,7 @@ class RankReport:
 
     faults: the ID and detail of each finding.
     values: the values that must be the same on all ranks.
-    unseen: the checks that it skipped.
+    unseen: the skipped checks.
     """
 
     rank: int
@@ -80,15 +73,11 @@ class RankReport:
     values: Mapping[str, str] = field(default_factory=dict)
     unseen: tuple[str, ...] = ()
 
-    def data(self) -> dict[str, Any]:
-        """Return the report as JSON data."""
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"values": dict(self.values)}
-
 
 def parsed_report(data: Any) -> RankReport | None:
     """Return the report in JSON data, or None if the data is not a valid report."""
     try:
-        if not _NUMBER.match(str(data["rank"])):
+        if not _RANK_NUMBER.match(str(data["rank"])):
             return None
         return RankReport(
             rank=int(data["rank"]),
@@ -104,7 +93,7 @@ def parsed_report(data: Any) -> RankReport | None:
 def current_rank(environ: Mapping[str, str]) -> CurrentRank | None:
     """Return the rank of this process from the variables of Slurm, Run:ai or torchrun, or None outside of a rank."""
     for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "PET_NNODES"), ("RANK", "WORLD_SIZE")):
-        if _NUMBER.match(environ.get(rank, "")) and _NUMBER.match(environ.get(size, "")):
+        if _RANK_NUMBER.match(environ.get(rank, "")) and _RANK_NUMBER.match(environ.get(size, "")):
             node = environ.get("SLURMD_NODENAME") or platform.node()
             return CurrentRank(rank=int(environ[rank]), size=int(environ[size]), node=node, nodes=_nodes(environ))
     return None
@@ -132,14 +121,14 @@ def examine_ranks(
 ) -> Examination | None:
     """Return the combined result of all ranks, or None on a rank that does not report.
 
-    parent: a directory that all nodes share, by default the current directory.
+    Outside of a rank, it reads the files that the ranks left in `parent`.
+
+    parent: a directory that all nodes share. Default: the current directory.
     seconds: the time that rank 0 waits for the other ranks.
     examine: the function that examines this rank.
     standby: the additional time that another rank waits before it reports.
 
-    Outside of a job, the files that the ranks left in `parent` are read.
-
-    Raises BadInput if neither a job nor `parent` is given.
+    Raises BadInput if there is neither a Slurm job nor `parent`, or no rank has written to `parent`.
     """
     rank = current_rank(environ)
     if parent is None and (rank is None or not environ.get("SLURM_JOB_ID")):
@@ -160,7 +149,7 @@ def examine_ranks(
     report = RankReport(rank=rank.rank, node=rank.node, faults=faults, values=values, unseen=result.unseen)
     if (directory / REPORTED).exists() or not directory.is_dir():
         return None  # another rank reported in the meantime
-    files.write(directory / f"{rank.rank}.{SEEN}", json.dumps(report.data()))
+    files.write(directory / f"{rank.rank}.{SEEN}", json.dumps(asdict(report)))
     if not _is_reporter(directory, rank, seconds + (standby if rank.rank else 0)):
         return None
     examination, is_whole = _collected([directory], rank), len(_names(directory, [SEEN])) >= rank.size
@@ -169,13 +158,13 @@ def examine_ranks(
 
 
 def _step(environ: Mapping[str, str]) -> str:
-    """Return a suffix that distinguishes this run from others in the same directory, or "" outside of Slurm."""
+    """Return a suffix that distinguishes this Slurm step from others in the same directory, or "" outside of Slurm."""
     names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
     return "".join(f"-{environ.get(name, 0)}" for name in names) if environ.get(names[0]) else ""
 
 
 def _is_reporter(directory: Path, rank: CurrentRank, seconds: float) -> bool:
-    """Wait, and return whether this rank must report: rank 0, or after the standby time the first rank that tries.
+    """Wait, and return whether this rank must report: rank 0, or else the first rank whose standby time ends.
 
     Another rank has reported if the mark exists or this rank's file was removed.
     """
@@ -208,7 +197,7 @@ def _names(directory: Path, kinds: Iterable[str]) -> list[str]:
         names = os.listdir(directory)
     except OSError:
         return []
-    return [name for name in names if _NUMBER.match(name.partition(".")[0]) and name.partition(".")[2] in kinds]
+    return [name for name in names if _RANK_NUMBER.match(name.partition(".")[0]) and name.partition(".")[2] in kinds]
 
 
 def _clear(directory: Path, *, keep_mark: bool) -> None:
@@ -251,10 +240,7 @@ def _data(path: Path) -> object:
 def combined(
     reports: Sequence[RankReport], missing: Mapping[int, str], known: Mapping[str, KnownFinding]
 ) -> Examination:
-    """Return the combined result of all ranks.
-
-    missing: the ranks that did not report, each with its node if known.
-    """
+    """Return the combined result of all ranks. missing: the ranks that did not report, with their nodes if known."""
     findings = [*_differing(reports, known), *_shared_findings(reports, known)]
     if missing:
         nodes, ranks = frozenset(filter(None, missing.values())), frozenset(missing)
@@ -279,14 +265,13 @@ def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding])
         if len(by_value) > 1:
             most_frequent = max(by_value, key=lambda value: len(by_value[value]))
             others = [value for value in by_value if value != most_frequent]
-            shown = listed([f"{value} {_location(by_value[value])}" for value in others], 3)
+            locations = [
+                f"{value} on {_nodes_of(by_value[value])} (rank {brief_ranks([each.rank for each in by_value[value]])})"
+                for value in others
+            ]
             ranks = frozenset(report.rank for value in others for report in by_value[value])
-            detail = f"{name} is {shown}; elsewhere {most_frequent}"
+            detail = f"{name} is {listed(locations, 3)}; elsewhere {most_frequent}"
             yield Finding(known=known[DIFFERS], detail=detail, ranks=ranks)
-
-
-def _location(reports: Sequence[RankReport]) -> str:
-    return f"on {_nodes_of(reports)} (rank {brief_ranks([report.rank for report in reports])})"
 
 
 def _nodes_of(reports: Iterable[RankReport]) -> str:

@@ -1,4 +1,4 @@
-"""The output of doctor: one line per finding, all details with --verbose, or the commands of --fix."""
+"""Renderer of an examination: one line per finding, all details with --verbose, or the commands of --fix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ If there are more than FEWEST_LINES rows, each is cut to one line."""
 def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:
     """Return the output of doctor. The exit code is NO if a finding is more than a note.
 
-    what: a name for the examined input.
+    what: the name of the examined input in the output.
     notes: messages about written files.
     """
     findings = worst_first(_with_commands(finding, request.system) for finding in examination.findings)
@@ -64,10 +64,8 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
 
 
 def _quoted(examination: Examination) -> Iterator[Table]:
-    """Yield a table of the quoted log lines with their numbers and, if there are several logs, their names.
-
-    Together with a network test, only one line is quoted, so that the output fits a screen.
-    """
+    """Yield a table of the quoted log lines with their numbers and, if there are several logs, their names."""
+    # after the table of a network test, only one more line fits on a screen
     shown = examination.quotes[:1] if examination.runs else examination.quotes
     places = [(*place.rpartition(":"), text) for place, text in shown]
     is_one = len({log for log, *_ in places}) == 1
@@ -77,7 +75,7 @@ def _quoted(examination: Examination) -> Iterator[Table]:
 
 
 def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[str]:
-    """Return a line with the skipped checks, which begins with "no problems found" if nothing is wrong."""
+    """Return a line that states whether problems were found and which checks were skipped, if it has content."""
     amount = f" ({examination.looked_at})" if examination.looked_at else ""
     parts = [line.partition(": ") for line in examination.unseen]
     skipped = ", ".join(f"{check} ({why})" if why else check for check, _, why in parts)
@@ -88,14 +86,9 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding and its place in one line."""
+    """Return the problem of a finding, the observation and the location in one line."""
     what = f"{finding.known.what}: {finding.detail}" if finding.detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
-
-
-def plain_line_of(finding: Finding) -> str:
-    """Return a finding in one line without characters that could end a comment or control a terminal."""
-    return "".join(filter(str.isprintable, " ".join(line_of(finding).split())))
 
 
 def _whole(finding: Finding) -> str:
@@ -117,23 +110,21 @@ def _whole(finding: Finding) -> str:
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
     given: set[str] = set()
     for finding in findings:
-        yield f"# {finding.known.severity}: {plain_line_of(finding)}"
+        printable = filter(str.isprintable, " ".join(line_of(finding).split()))  # the line stays one comment
+        yield f"# {finding.known.severity}: {''.join(printable)}"
         commands = [command for command in finding.commands if command not in given]
         given.update(commands)
         yield from commands or [f"# {quoting.comment(finding.known.fix)}"]
 
 
 def _with_commands(finding: Finding, system: str | None) -> Finding:
-    """Return a finding with the commands that fix it: its own, the settings of a workaround, or the known command."""
     if finding.commands:
         return finding
     known = finding.known
     commands = tuple(f"export {name}={quoting.sh(value)}" for name, value in settings_of(known))
-    command = (
-        known.command.replace("uenvtool activate", f"uenvtool activate --system {system}") if system else known.command
-    )
-    commands = commands or ((command,) if command else ())
-    return dataclasses.replace(finding, commands=commands)
+    with_system = f"uenvtool activate --system {system}" if system else "uenvtool activate"
+    command = known.command.replace("uenvtool activate", with_system)
+    return dataclasses.replace(finding, commands=commands or ((command,) if command else ()))
 
 
 def settings_of(known: KnownFinding) -> list[tuple[str, str]]:

@@ -12,10 +12,7 @@ from uenvtool.knowledge.options import ThisSystemName
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DoctorRequest:
-    """The arguments and options of one `uenvtool doctor` call.
-
-    The input is the first of these that the user gives: logs, a Slurm job, all ranks of this job, or else this shell.
-    """
+    """The options of `uenvtool doctor`, which reads logs, or else a Slurm job, all ranks of this job, or this shell."""
 
     files: Annotated[
         tuple[Path, ...],

@@ -1,4 +1,4 @@
-"""Diagnosis of the current shell, job or rank: collect its state, then run all checks."""
+"""Diagnosis of the current shell, job or rank, which collects its state once and then runs all checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from uenvtool.core.session import current_job, in_container, loaded_views
 from uenvtool.doctor import machine
-from uenvtool.doctor.disks import disks_here, wrong_disks
+from uenvtool.doctor.disks import caches, directory_at, mounts, wrong_disks
 from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
 from uenvtool.doctor.libraries import PLUGIN, libraries_here, search_path, wrong_libraries
 from uenvtool.doctor.log.scan import Scanner, read_logs
@@ -29,7 +29,7 @@ CHECKS = (
     wrong_disks,
     wrong_overlay,
 )
-"""All checks, in the order in which findings of the same severity are printed."""
+"""All checks of a shell, in the order in which doctor prints findings of the same severity."""
 
 
 def faults(snapshot: Snapshot) -> list[Fault]:
@@ -53,7 +53,7 @@ def examine_shell(
         environ, system=system, runtime=runtime, recipe=recipe, directories=directories, python=python
     )
     names = (node := platform.node(), environ.get("MASTER_ADDR", ""))
-    job = current_job(environ)
+    job, mounted = current_job(environ), mounts(environ)
     snapshot = Snapshot(
         environ=environ,
         node=node,
@@ -68,7 +68,8 @@ def examine_shell(
         listening=machine.listening(),
         unresolved=machine.unresolved(names if job else ()),
         libraries=libraries_here(environ, python, directories, gone),
-        disks=disks_here(environ, python),
+        venv=directory_at(python.environment, mounted) if python and python.environment else None,
+        caches=dict(caches(environ, python, mounted)),
         absent=dict(absent_paths(environ)),
     )
     known = load_findings()

@@ -1,4 +1,4 @@
-"""The data that Slurm keeps about a job: from scontrol for recent jobs, and from sacct if accounting is enabled."""
+"""Reader of Slurm's data about a job: from scontrol for recent jobs, and from sacct if accounting is enabled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = {
     "JobName": "JobName",
     "SubmitLine": "SubmitLine",
 }
-"""The columns of sacct, and the names of the same facts in scontrol. The last column may contain any text."""
+"""The columns of sacct, each with the name of the same fact in scontrol. The last column may contain any text."""
 _RULE = re.compile(r"^-{20,}\n", re.MULTILINE)
 _NEXT = re.compile(r"^(?:Batch Script|Environment used) for ", re.MULTILINE)
 _NONE = "NONE"
@@ -54,8 +54,7 @@ class JobRecord:
     """The data that Slurm keeps about a job.
 
     facts: the properties, by scontrol's names.
-    script: the batch script, or an empty string if Slurm did not store it.
-    environment: the environment variables at submission, or None if Slurm did not store them.
+    script, environment: the script and the variables at submission; empty and None if Slurm did not store them.
     unseen: the data that is not available, with the reason.
     silent: the programs of Slurm that did not answer.
     """
@@ -68,7 +67,7 @@ class JobRecord:
 
 
 def shown_facts(answer: str) -> dict[str, str]:
-    """Return the facts in the output of `scontrol show job`; for a job array, the facts of its first task."""
+    """Return the facts in the output of `scontrol show job`, for a job array only those of its first task."""
     first = answer.partition("\n\n")[0]
     lines = {name or other: value or text for name, value, other, text in _OF_LINE.findall(first)}
     user = _USER.search(first)
@@ -77,7 +76,7 @@ def shown_facts(answer: str) -> dict[str, str]:
 
 
 def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
-    """Return the facts in the output of `sacct --parsable2` with the given columns; no facts if it has no row."""
+    """Return the facts in the first row of the output of `sacct --parsable2` with the given columns."""
     row = answer.strip().splitlines()[:1]
     values = row[0].split("|", len(columns) - 1) if row else []
     facts = {COLUMNS[column]: value for column, value in zip(columns, values, strict=False) if value}
@@ -96,7 +95,7 @@ def kept_text(answer: str) -> str:
 
 
 def kept_environment(text: str) -> dict[str, str]:
-    """Return the variables in sacct's text, one per line. A line without an assignment continues the previous value."""
+    """Return the variables in sacct's text. A line that is not an assignment continues the previous value."""
     variables: dict[str, str] = {}
     name = ""
     for line in text.removesuffix("\n").split("\n"):
@@ -109,10 +108,7 @@ def kept_environment(text: str) -> dict[str, str]:
 
 
 def output_paths(patterns: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """Yield the output files of a job.
-
-    patterns: file name patterns as in sbatch(1). If empty, sbatch's default pattern is used.
-    """
+    """Yield the output files of a job for file name patterns as in sbatch(1). Default: sbatch's default pattern."""
     default = "slurm-%A_%a.out" if facts.get("ArrayTaskId") else "slurm-%j.out"
     for pattern in patterns or (default,):
         with_fields = _VARIABLE.sub(lambda variable: _FIELD_OF[variable[1]], pattern)
@@ -122,7 +118,7 @@ def output_paths(patterns: Sequence[str], facts: Mapping[str, str]) -> Iterator[
 
 
 def _filled(field: re.Match[str], facts: Mapping[str, str]) -> str:
-    """Return Slurm's replacement for a field such as `%j`. A field that differs per task is unchanged."""
+    """Return Slurm's replacement for a field such as `%j`. Unknown fields stay unchanged."""
     job = facts.get("JobId", "")
     values = {
         "%": "%",
@@ -168,8 +164,7 @@ def job_record(job: str) -> JobRecord:
 
 
 def _accounted(slurm: _Slurm, job: str) -> dict[str, str]:
-    """Return the facts about a job in Slurm's accounting, also from an old sacct without the SubmitLine column."""
-    for columns in (list(COLUMNS), list(COLUMNS)[:-1]):
+    for columns in (list(COLUMNS), list(COLUMNS)[:-1]):  # an old sacct does not know SubmitLine, the last column
         command = [SACCT, "--jobs", job, "--allocations", "--parsable2", "--noheader", f"--format={','.join(columns)}"]
         facts = accounted_facts(slurm.output(command), columns)
         if facts:
@@ -182,13 +177,13 @@ def _kept(slurm: _Slurm, job: str, option: str) -> str:
 
 
 class _Slurm:
-    """The commands of Slurm. silent: the programs that did not answer, which are not asked again."""
+    """The commands of Slurm. A program that did not answer once is silent, and does not run again."""
 
     def __init__(self) -> None:
         self.silent: list[str] = []
 
     def output(self, command: Sequence[str]) -> str:
-        """Return the output of a command, empty if it is not installed, fails or does not answer."""
+        """Return the output of a command, or an empty string if it is not installed, fails or does not answer."""
         if shutil.which(command[0]) is None or command[0] in self.silent:
             return ""
         try:

@@ -1,4 +1,4 @@
-"""The state of a shell, job or rank, collected once before the checks run."""
+"""The state of a shell, job or rank that the checks read."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from uenvtool.venv.health import PythonHere
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Directory:
-    """A directory that many ranks may use at the same time.
-
-    disk: the type of its file system.
-    files: the number of files, if counted.
-    """
+    """A directory that many ranks may use, with its file system type and, if counted, its number of files."""
 
     path: str
     disk: str
@@ -27,9 +23,9 @@ class Directory:
 class Tuned:
     """The tuning for the detected system, runtime and versions.
 
-    command: the shell command that applies it.
-    guards: the dangers against which a setting must guard.
-    needs: the requirement of a value, by variable and value, whoever sets it.
+    command: the shell command that applies the tuning.
+    guards: the dangers, each with the variables that prevent it.
+    needs: the requirement of a value, by variable and value.
     """
 
     system: str
@@ -57,13 +53,12 @@ class MpiUser:
 class Libraries:
     """The libraries that the dynamic loader finds.
 
-    found: the files that it finds, in its search order, by names such as `libnccl-net`.
+    found: the files in the loader's search order, by library names such as `libnccl-net`.
     plugin_lacks: the libraries that the NCCL plugin needs and the loader does not find.
-    mpi_users: the compiled files of Python packages that need an MPI library.
     gone: the directories in LD_LIBRARY_PATH that do not exist.
     providers: the providers that libfabric offers, or None if they are unknown.
     silent: the programs that did not answer a query.
-    driver_cuda: the major version of the newest CUDA that the driver supports, or 0 if there is no driver.
+    driver_cuda: the major version of the newest CUDA that the driver supports, or 0 without a driver.
     """
 
     found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -76,23 +71,12 @@ class Libraries:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Disks:
-    """The directories that many ranks use at the same time.
-
-    venv: the virtual environment.
-    caches: the caches, by the variable that names each.
-    """
-
-    venv: Directory | None = None
-    caches: Mapping[str, Directory] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """The state of a shell, job or rank. An unknown value is None or empty.
 
     cores: the number of cores that this process may use.
-    absent: the paths in variables that do not exist, by variable.
+    venv, caches: the virtual environment, and the kernel and model caches by the variable that names each.
+    absent: the first path in each variable that does not exist.
     shm: the free and total bytes of /dev/shm.
     core_limit: the maximum size of a core dump in bytes, or -1 if there is no limit.
     listening: the ports on which a process listens.
@@ -108,7 +92,8 @@ class Snapshot:
     tuned: Tuned | None = None
     python: PythonHere | None = None
     libraries: Libraries = field(default_factory=Libraries)
-    disks: Disks = field(default_factory=Disks)
+    venv: Directory | None = None
+    caches: Mapping[str, Directory] = field(default_factory=dict)
     absent: Mapping[str, str] = field(default_factory=dict)
     shm: tuple[int, int] | None = None
     core_limit: int = 0

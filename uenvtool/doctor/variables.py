@@ -1,4 +1,4 @@
-"""The checks of environment variables against the tuning, and of variables left from the host."""
+"""Checks of environment variables against the tuning, and of variables that a container inherits from the host."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ PATHS = (
 """The variables with paths that a job passes from the host into a container."""
 _PATH = re.compile(r"/[^:,;\s]+")
 MOST_MISSING, MOST_LEFT = 3, 4
-"""The maximum number of variables that a message names."""
 _VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)*)\Z")
 _NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+\Z")
 
@@ -43,14 +42,14 @@ def current_tuning(
     system: str | None,
     runtime: str | None,
     recipe: str | None,
-    directories: Sequence[str],
-    python: PythonHere | None,
+    directories: Sequence[str] = (),
+    python: PythonHere | None = None,
 ) -> tuple[Tuned | None, str]:
     """Return the tuning for this shell, or None and the reason.
 
-    directories: the directories that are searched for libraries.
+    directories: the directories that contain libraries whose versions select settings.
 
-    Raises BadInput if a name does not exist.
+    Raises BadInput if the system, runtime or recipe does not exist.
     """
     detected = recognised(environ)
     name = system or (detected[0] if detected else None)
@@ -69,8 +68,8 @@ def current_tuning(
 def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | None:
     """Return the loaded runtime, or else a runtime without signs, which is always available.
 
-    A container takes precedence over a uenv, unless the loaded uenv is mounted inside it, because then the container
-    is the machine itself.
+    A container takes precedence over a uenv, unless the uenv is mounted inside the container. The container is then
+    the machine itself.
     """
     is_mounted = any(os.path.isdir(view.root) for view in loaded_views(environ))
     ordered = sorted(runtimes, key=lambda runtime: runtime.container == is_mounted)
@@ -79,7 +78,7 @@ def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | No
 
 
 def _is_present(sign: Sign, environ: Mapping[str, str]) -> bool:
-    """Return whether a sign is present. Tests set UENVTOOL_ROOT to move the files, as in activation scripts."""
+    # tests set UENVTOOL_ROOT to move the files, as in activation scripts
     file = environ.get("UENVTOOL_ROOT", "") + sign.file if sign.file else ""
     return bool(sign.env and environ.get(sign.env)) or bool(file and os.path.exists(file))
 
@@ -106,7 +105,7 @@ def _facts(
 
 
 def absent_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each variable that contains a path that does not exist, with the first such path."""
+    """Yield each variable with a path that does not exist, together with the first such path."""
     for name in PATHS:
         gone = next((path for path in _PATH.findall(environ.get(name, "")) if not os.path.exists(path)), "")
         if gone:
@@ -114,10 +113,7 @@ def absent_paths(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def wrong_variables(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield a fault for each missing, wrong, forbidden or conflicting variable.
-
-    Missing variables are reported only where training runs.
-    """
+    """Yield a fault for each wrong, forbidden or conflicting variable and, where training runs, each missing one."""
     if snapshot.tuned is None:
         return
     missing = []
@@ -145,17 +141,14 @@ def wrong_variables(snapshot: Snapshot) -> Iterator[Fault]:
 
 
 def _is_open(guard: Guard, snapshot: Snapshot) -> bool:
-    """Return whether nothing guards against the danger, and training runs or one of the guard's variables is set."""
+    """Return whether no variable prevents the danger, although training runs or a variable of the guard is set."""
     return guard.way(snapshot.environ) is None and (
         snapshot.is_at_work or any(name in snapshot.environ for name in guard.variables)
     )
 
 
 def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collection[str]) -> Iterator[Fault]:
-    """Yield the faults of a variable that is set.
-
-    forbidden: the variables that must not be set, which are reported separately.
-    """
+    """Yield the faults of a variable that is set, without conflicts with the forbidden variables."""
     value = environ[setting.name]
     if setting.removes:
         if value:
@@ -171,7 +164,7 @@ def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collectio
 
 
 def left_from_host(snapshot: Snapshot) -> Iterator[Fault]:
-    """Yield the variables that were set on the host and are wrong in this container."""
+    """Yield a fault for the variables that were set on the host and are wrong in this container."""
     if not snapshot.in_container or not snapshot.is_at_work:
         return
     absent = [f"{name}={path}" for name, path in snapshot.absent.items()]
@@ -188,10 +181,10 @@ def left_from_host(snapshot: Snapshot) -> Iterator[Fault]:
 
 
 def _inherited(snapshot: Snapshot) -> Iterator[str]:
-    """Yield the variables that an activation set on the host and this container's tuning does not set.
+    """Yield the variables that an activation set on the host and that this container's tuning does not set.
 
-    `wrong_variables` compares the others with the tuning. A variable that a hook should set is yielded too, because
-    its value from the host hides that the hook is off.
+    `wrong_variables` compares the other variables with the tuning. The result includes the variables that a hook should
+    set, because a value from the host hides that the hook is off.
     """
     runtime, *names = snapshot.environ.get(SET, "").split() or [""]
     if snapshot.tuned is not None and runtime != snapshot.tuned.runtime:

@@ -1,1 +1,1 @@
-"""Diagnosis of a job's output of any length."""
+"""Diagnosis of a job's output, which may be of any length."""

@@ -1,7 +1,7 @@
-"""Reader that splits a plain, gzip-compressed or truncated log into blocks of bytes in constant memory.
+"""Reader that splits a plain, gzip-compressed or truncated log into blocks, so that memory use is constant.
 
 Each block begins at the start of a line, or inside a line that is longer than a block. Each offset in the log belongs
-to exactly one block, which also contains the AHEAD_BYTES after that offset.
+to exactly one block, which also contains the next AHEAD_BYTES of the log.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import BinaryIO
 
 BLOCK_BYTES = 1 << 22
 AHEAD_BYTES = 1 << 15
-"""The number of bytes that a block contains after its own range, for the rest of a line and the following lines."""
+"""The number of bytes after its own range that a block contains, for the rest of a line and the lines after it."""
 BEFORE_BYTES = 1 << 12
-"""The number of bytes that a block contains before its own range, inside a line that is longer than a block."""
+"""The number of bytes before its own range that a block contains if the range begins inside a long line."""
 PIECE_BYTES = 1 << 14
 GZIP_MAGIC = b"\x1f\x8b"
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])")
@@ -29,9 +29,9 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0
 class Block:
     """A part of a log.
 
-    line, offset: the line number and byte offset at which its data begins.
-    start, end: the range in its data that belongs to this block.
-    is_cut: whether it begins inside a line.
+    line, offset: the line number and byte offset of the data in the log.
+    start, end: the range of the data that belongs only to this block.
+    is_cut: whether the data begins inside a line.
     """
 
     data: bytes
@@ -45,7 +45,7 @@ class Block:
 def blocks(stream: BinaryIO) -> Iterator[Block]:
     """Yield the blocks of a log without escape sequences.
 
-    Raises EOFError at the end of a truncated gzip file, and OSError if the rest of a file cannot be read.
+    Raises EOFError after the last block of a damaged gzip file, and OSError if the rest of a file cannot be read.
     """
     data, line, offset, start, is_cut = b"", 1, 0, 0, False
     failure: Exception | None = None
@@ -76,11 +76,9 @@ def _parts(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _decompressed(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the content of a gzip file with one or more members, without data after the last member.
-
-    The input is passed in small pieces, because zlib copies the rest of a piece after each member.
-    """
+    """Yield the content of a gzip file with one or more members. Data after the last member is ignored."""
     member, data, packed = zlib.decompressobj(wbits=31), b"", b""
+    # the pieces are small because zlib copies the rest of a piece after each member
     for piece in (part[at : at + PIECE_BYTES] for part in parts for at in range(0, len(part), PIECE_BYTES)):
         packed += piece
         while packed:

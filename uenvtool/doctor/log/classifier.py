@@ -1,7 +1,6 @@
 """Classifier for log lines that determines who printed a line, its level, and whether it describes a failure.
 
-The patterns of other programs' messages are in `knowledge/findings/words.yaml`. The schema of findings describes each
-list of patterns.
+The patterns of messages are in `knowledge/findings/words.yaml`. The schema of findings describes each list of patterns.
 """
 
 from __future__ import annotations
@@ -14,11 +13,10 @@ from uenvtool.knowledge.pattern import Pattern
 IGNORED = "Exception ignored in"
 """The start of Python's message about an exception that it ignores, for example in a destructor."""
 ERROR, WARNING, INFORMATION = range(3)
-"""The levels of log lines."""
 LEVEL_WITHIN = 80
-"""A logger prints the level within this many characters."""
+"""The number of characters at the start of a line in which loggers print the level."""
 MANY = 50
-"""This many progress lines, or one line that reports completion, show for certain that a run continued."""
+"""The number of progress lines that prove that a run continued. A line that reports completion counts as this many."""
 PLAIN = 2
 """The weight of a line that states the cause of a failure by itself."""
 _MOMENT = re.compile(
@@ -28,14 +26,13 @@ _MOMENT = re.compile(
 
 
 class LineClassifier:
-    """Classifier for log lines, based on lists of patterns."""
+    """A classifier for log lines, based on lists of patterns."""
 
     def __init__(self, lists: Mapping[str, Pattern]) -> None:
         self._lists = lists
         self._label = Pattern(rf"^\s*(?:(?:{lists['label'].text})\s*){{1,3}}")
 
     def has(self, line: str, *lists: str) -> bool:
-        """Return whether a line matches a pattern in one of the lists."""
         return any(self._lists[name].search(line) for name in lists)
 
     def level(self, line: str) -> int:
@@ -43,20 +40,20 @@ class LineClassifier:
         return INFORMATION if self.has(line[:LEVEL_WITHIN], "information") else WARNING * self.has(line, "warning")
 
     def is_no_sign(self, line: str) -> bool:
-        """Return whether a line is only source code that contains a message, or a side remark of a tool."""
+        """Return whether a line is source code that contains a message, or a remark about another program's message."""
         return self.has(self.without_label(line), "code") or self.has(line, "aside")
 
     def without_label(self, line: str) -> str:
-        """Return a line without the labels of its printer at the start."""
+        """Return a line without the labels that its printer put at the start, such as a rank."""
         label = self._label.search(line)
         return line[label.end() :] if label else line
 
     def node(self, before: str) -> str:
-        """Return the last node named in the text before a match, or an empty string."""
+        """Return the last node that the text before a match names, or an empty string."""
         return self._last("node", before)
 
     def rank(self, before: str) -> int | None:
-        """Return the last rank named in the text before a match, or None."""
+        """Return the last rank that the text before a match names, or None."""
         number = self._last("rank", before)
         return int(number) if number else None
 
@@ -65,26 +62,25 @@ class LineClassifier:
         return next(filter(None, matches[-1].groups())) if matches else ""
 
     def shows_failure(self, line: str) -> bool:
-        """Return whether a line mentions a failure."""
         return self.has(line, "error") and not self.has(line, "harmless") and not self.is_no_sign(line)
 
     def describes_failure(self, line: str) -> bool:
-        """Return whether a line gives details of a failure, not only that there was one."""
+        """Return whether a line gives details of a failure, rather than only stating that there was a failure."""
         return self.has(line, "error", "tells") and not (
             self.has(line, "harmless", "empty", "follows") or self.is_no_sign(line)
         )
 
     def steps(self, line: str) -> int:
-        """Return the number of progress lines for which a line counts."""
+        """Return the number of progress lines that a line counts as."""
         steps = MANY if self.has(line, "done") else int(self.has(line, "progress"))
         return 0 if steps and self.shows_failure(line) else steps
 
     def weight(self, line: str) -> int:
-        """Return the weight of a line as an explanation of a failure, negative if it only follows from another line."""
+        """Return how well a line explains a failure; a line that is only a consequence of another line is negative."""
         return PLAIN * self.has(line, "cause") + self.has(line, "error") - 3 * self.has(line, "follows")
 
     def frame(self, line: str) -> bool | None:
-        """Return whether a stack trace line is in the program's own code, or None if it is not a stack trace line."""
+        """Return whether a stack frame is in the program's own code, or None if the line is not a stack frame."""
         match = self._lists["call"].search(line)
         return not self.has("".join(filter(None, match.groups())), "system_call") if match else None
 

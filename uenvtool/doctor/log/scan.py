@@ -1,7 +1,6 @@
 """Scanner that searches a log for all known lines in one pass.
 
-Each known line contains a fixed text, for which the scanner searches the bytes of the log. A line is examined only if
-it contains one of these texts.
+Each known line contains a fixed text. The scanner searches for all texts at once, and examines only lines with a text.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from uenvtool.knowledge.secrets import without_secrets
 
 AROUND = 1_500
 """The number of characters of a line that are examined before and after a known text."""
-NEAR = 4_000
+FOLLOWING_BYTES = 4_000
 SHOWN, SHOWN_BEFORE = 300, 60
 MOST_IN_LINE, SPACING = 10, 256
 """The number of known texts examined per line, plus one per SPACING bytes in a long line."""
 MOST_UNENDED = 32
-"""The number of tracebacks without an end that are read within AHEAD_BYTES, because each search takes long."""
+"""The maximum number of incomplete tracebacks per AHEAD_BYTES, because the search for the end of each takes long."""
 MOST_DETAILED = 100
-"""The number of lines per finding that give details. Removing secrets from more lines takes long and adds nothing."""
+"""The number of lines per finding whose details are kept. Removing secrets from more lines takes long."""
 MOST_DETAIL = 300
 """The maximum number of characters of a detail. A limit inside a pattern would make the pattern large and slow."""
 MOST_VARIABLES = 500
@@ -41,17 +40,15 @@ TEST, DEVICES = "test", "devices"
 """The facts that name a network test and its ranks."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
-"""The start of a line of NCCL: HOST:PROCESS:THREAD [GPU]."""
+"""Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
-
-
 Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
-"""A function that returns the number, start and end of each text found, sorted by end and then longest first."""
+"""A function that returns the number, start and end of each match, sorted by end and then longest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The meaning of a known line: a finding, a fact, or a line that refutes a finding."""
+    """A known line and its meaning: it shows a finding or a fact, or it refutes a finding."""
 
     kind: str
     name: str
@@ -59,18 +56,17 @@ class _Target:
 
     @property
     def needs_only_text(self) -> bool:
-        """Return whether the fixed text is the only condition for the line."""
         line = self.line
         return line.match is None and line.unless is None and line.near is None and line.not_near is None
 
     @property
     def is_final(self) -> bool:
-        """Return whether a second line cannot add anything, whoever prints it."""
+        """Return whether a second such line adds no information."""
         return self.needs_only_text and (self.kind == MISSING or (self.kind == FACT and bool(self.line.value)))
 
 
 class Scanner:
-    """A scanner for the known lines that reads any number of logs."""
+    """A scanner that searches any number of logs for the known lines."""
 
     def __init__(self, known: Known) -> None:
         self.classifier = LineClassifier(known.words)
@@ -79,7 +75,7 @@ class Scanner:
             targets[target.line.text.encode()].append(target)
         self._targets = list(targets.values())
         self._text_only = [all(target.needs_only_text for target in group) for group in self._targets]
-        self._final = {number for number, group in enumerate(self._targets) if all(it.is_final for it in group)}
+        self._final = {number for number, group in enumerate(self._targets) if all(target.is_final for target in group)}
         self._texts = list(targets)
         self._header = self._texts.index(HEADER.encode()) if HEADER.encode() in targets else -1
         self._search = functools.lru_cache(maxsize=4)(self._search_without)
@@ -89,32 +85,29 @@ class Scanner:
         texts = BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA)
         return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
 
-    def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
-        """Add the matches in a log to `seen`, and a note if the log cannot be read completely.
-
-        shown: the name of the log in the report.
-        """
+    def read(self, stream: BinaryIO, log_name: str, seen: Sightings) -> None:
+        """Add the matches in a log to `seen`, and a note if the log cannot be read completely."""
         seen.logs += 1
         last, bounds = Block(data=b"", line=1, offset=0, start=0, end=0), _Bounds()
         try:
             for last in blocks(stream):
-                self._read(last, shown, seen, bounds)
+                self._read(last, log_name, seen, bounds)
         except (OSError, EOFError) as error:
-            seen.unread.append(f"rest of {shown}: {getattr(error, 'strerror', None) or error}")
+            seen.unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
         if bounds.skipped:
             why = f"{bounds.skipped:,} known texts are too close together, starting at line {bounds.first_line}"
-            seen.unread.append(f"parts of {shown}: {why}")
-        seen.tails.append(Tail.of(shown, last, self.classifier))
+            seen.unread.append(f"parts of {log_name}: {why}")
+        seen.tails.append(Tail.of(log_name, last, self.classifier))
         whole = last.data.rstrip(b"\n")
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
-    def _read(self, block: Block, shown: str, seen: Sightings, bounds: _Bounds) -> None:
+    def _read(self, block: Block, log_name: str, seen: Sightings, bounds: _Bounds) -> None:
         line, counted, quiet = block.line, 0, 0
         bounds.begin(block)
         floors: dict[int, int] = {}
         search, numbers = self._search(frozenset(seen.settled))
-        for found_number, start, end in search(block.data):
-            number = numbers[found_number]
+        for index, start, end in search(block.data):
+            number = numbers[index]
             if number in seen.settled or not max(block.start, quiet) <= start < block.end:
                 continue
             if not bounds.allows(start, is_header=number == self._header):
@@ -122,7 +115,8 @@ class Scanner:
                 _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
             if number == self._header and _is_ignored(block.data, start):
-                quiet = _end_of_traceback(block.data, end)
+                last_line = _UNINDENTED.search(block.data, end)
+                quiet = last_line.end() if last_line else len(block.data)
                 continue
             if number in self._final:
                 seen.settled.add(number)
@@ -145,43 +139,36 @@ class Scanner:
                 floors[number] = max(floors[number], context.start + length)
                 if target.kind == FINDING:
                     sighting = seen.findings[target.name]
-                    if sighting.count < MOST_DETAILED:  # the report contains only text without secrets
+                    if sighting.count < MOST_DETAILED:  # the groups must come from text without secrets
                         groups = dict((context.cleaned(target.line).matched(target.line) or ({}, 0))[0])
                     elif "detail" in groups:
                         groups = {**groups, "detail": None}
                     if sighting.is_news(groups, context.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
-                        around = Tail.around(shown, block, start, line, self.classifier)
+                        around = Tail.around(log_name, block, start, line, self.classifier)
                         sighting.first = _first_line(context.cleaned(target.line), groups, (seen.logs, line), around)
                     sighting.last[seen.logs] = block.offset + start
                 _add(target, groups, context, seen)
 
 
 def _record_unexamined(targets: Iterable[_Target], offset: int, seen: Sightings) -> None:
-    """Record the offset of a text that is not examined, for findings that were seen before."""
     for target in targets:
         if target.kind == FINDING and target.name in seen.findings:
             seen.findings[target.name].last[seen.logs] = offset
 
 
 class _Bounds:
-    """Limits on the number of known texts that are examined close to each other.
-
-    skipped: the number of texts that exceeded the limits.
-    first_line: the line of the first one.
-    """
+    """Limits on the known texts that are examined close to each other. It counts the texts that are skipped."""
 
     def __init__(self) -> None:
         self.skipped, self.first_line = 0, 0
 
     def begin(self, block: Block) -> None:
-        """Reset the limits for the next block."""
         self._data = block.data
         self._line, self._end, self._examined = 0, 0, 0
         self._first, self._unended = 0, 0
 
     def allows(self, start: int, *, is_header: bool) -> bool:
-        """Return whether a text may be examined, and count it as skipped if too many texts precede it."""
         if start >= self._end:
             self._line, self._examined = start, 0
             self._end = self._data.find(b"\n", start) + 1 or len(self._data)
@@ -194,23 +181,17 @@ class _Bounds:
         return is_allowed
 
     def add(self, context: _Context) -> None:
-        """Count a traceback without an end."""
         self._unended += context.text.startswith(CUT_OFF)
 
 
 def _is_ignored(data: bytes, start: int) -> bool:
-    """Return whether the line above a traceback says that Python ignores it, as in a destructor or at exit."""
+    """Return whether the line above a traceback states that Python ignores it, for example in a destructor."""
     low = data.rfind(b"\n", 0, start)
     return IGNORED.encode() in data[data.rfind(b"\n", 0, max(low, 0)) + 1 : max(low, 0)]
 
 
-def _end_of_traceback(data: bytes, start: int) -> int:
-    last = _UNINDENTED.search(data, start)
-    return last.end() if last else len(data)
-
-
 def _is_repeated(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
-    """Return whether the same process printed the same text before, as in most of NCCL's output."""
+    """Return whether the same NCCL process printed the same text before."""
     printer = _PRINTER.match(data, data.rfind(b"\n", max(start - AROUND, 0), start) + 1, start)
     if printer is None:
         return False
@@ -230,14 +211,12 @@ def _targets(known: Known) -> Iterator[_Target]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Context:
-    """A known text and its surroundings in a log.
+    """A known text with its surroundings in a log.
 
-    text: the text itself.
-    before: the part of its line before the text.
-    line: the line that contains the text.
-    start: the offset of the line.
-    following: the bytes from the start of the line on.
-    below: the number of lines to the line that matters; for a traceback, to its exception.
+    before: the part of the line before the text.
+    start: the offset of the line in the block.
+    following: the bytes from the start of the line.
+    below: the number of lines from the header of a traceback to its exception.
     """
 
     text: str
@@ -249,20 +228,16 @@ class _Context:
 
     @property
     def moment(self) -> str:
-        """Return the time at which the line was printed, if it shows one."""
         return moment(self.before + self.line)
 
     def cleaned(self, log_line: LogLine) -> _Context:
-        """Return the context without secrets. The following bytes are kept only if `log_line` needs them."""
+        """Return the context without secrets, and without the following bytes if `log_line` does not need them."""
         needed = self.following if log_line.near or log_line.not_near else b""
         following = without_secrets(needed.decode("utf-8", "replace")).encode()
         return replace(self, line=without_secrets(self.line), following=following)
 
     def matched(self, log_line: LogLine) -> tuple[dict[str, str | None], int] | None:
-        """Return the groups that a known line matches here and the matched length in bytes, or None if it does not.
-
-        The groups `host` and `port` give the detail HOST:PORT.
-        """
+        """Return the groups of the match with a known line and its length in bytes, or None without a match."""
         groups: dict[str, str | None] = {"value": log_line.value} if log_line.value else {}
         length = 0
         if log_line.unless is not None and log_line.unless.search(self.line):
@@ -287,12 +262,10 @@ class _Context:
 
 
 def _context_of(data: bytes, start: int, end: int, floor: int) -> _Context:
-    """Return the context of a text.
+    """Return the context of a text. The summary of a traceback replaces its header line.
 
-    floor: the offset after the previous match of the same text. A line begins there at the earliest, because the lines
-    of two ranks may be joined. A line also begins after a carriage return, which progress bars print.
-
-    The summary of a traceback replaces its header line.
+    floor: the offset after the previous match of the same text. The line begins there at the earliest, because two
+        ranks may print into one line. A line also begins after a carriage return, which progress bars print.
     """
     floor = min(max(start - AROUND, floor), start)
     low = max(data.rfind(b"\n", floor, start) + 1, data.rfind(b"\r", floor, start) + 1, floor)
@@ -304,7 +277,9 @@ def _context_of(data: bytes, start: int, end: int, floor: int) -> _Context:
     if text == HEADER:
         text, below = exception_text(before, data[low : start + AHEAD_BYTES].decode("utf-8", "replace"))
         line = text
-    return _Context(text=text, before=before, line=line, start=low, following=data[low : start + NEAR], below=below)
+    return _Context(
+        text=text, before=before, line=line, start=low, following=data[low : start + FOLLOWING_BYTES], below=below
+    )
 
 
 def _first_line(context: _Context, groups: dict[str, str | None], order: tuple[int, int], around: Tail) -> FirstLine:
@@ -326,7 +301,6 @@ def _first_line(context: _Context, groups: dict[str, str | None], order: tuple[i
 
 
 def _add(target: _Target, groups: dict[str, str | None], context: _Context, seen: Sightings) -> None:
-    """Add a matching line to the sightings. The text before the match names the node and rank that printed it."""
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
@@ -359,11 +333,8 @@ def _add(target: _Target, groups: dict[str, str | None], context: _Context, seen
 
 
 def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:
-    """Return the matches in several logs, such as one per node.
-
-    logs: the name and stream of each log.
-    """
+    """Return the matches in logs, each of which is given as its name and a stream."""
     seen = Sightings(scanner.classifier)
-    for shown, stream in logs:
-        scanner.read(stream, shown, seen)
+    for log_name, stream in logs:
+        scanner.read(stream, log_name, seen)
     return seen

@@ -1,4 +1,4 @@
-"""The matches in a log, combined so that a finding on 4,000 ranks is one sighting with its nodes and ranks."""
+"""The matches in logs, combined so that a finding on 4,000 ranks is one sighting with its nodes and ranks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ MOST_DETAILS = 8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FirstLine:
-    """The first line that shows a finding.
+    """The first line that shows a finding, its time, and the lines around it.
 
     place: FILE:LINE.
-    order: the numbers of its log and line; for a traceback, the line of the exception.
-    moment: the time that it shows.
-    around: the lines around it.
+    order: the numbers of the log and the line; for a traceback, the line of the exception.
     """
 
     place: str = ""
@@ -41,14 +39,10 @@ class FirstLine:
 
 @dataclass(slots=True)
 class Sighting:
-    """The matches of one finding in all logs.
+    """The lines that match one finding: their number, their nodes, ranks and details, and their worst level.
 
-    first: its first line.
-    count: the number of its lines.
-    nodes, ranks, details: the nodes, ranks and details in its lines.
-    level: the worst level of its lines.
-    last: the offset of its last line in each log.
-    named: the total number of ranks that its lines named.
+    last: the offset of the last line in each log.
+    named: the total number of ranks that the lines named, with repetitions.
     """
 
     first: FirstLine = field(default_factory=FirstLine)
@@ -62,21 +56,16 @@ class Sighting:
 
     @property
     def is_full(self) -> bool:
-        """Return whether enough lines of the finding were examined."""
         return self.count >= MOST_LINES or self.named >= 10 * MOST_NAMES
 
     def is_news(self, groups: Mapping[str, str | None], moment: str) -> bool:
-        """Return whether a line should become the first line.
-
-        It should if it is the only line, or if it has a detail or an earlier time than the current first line.
-        """
+        """Return whether a line should replace the first line, because it adds a detail or has an earlier time."""
         if not self.count or (groups.get("detail") and not self.details):
             return True
         has_more = bool(groups.get("detail")) or not self.details
         return has_more and bool(moment) and len(moment) == len(self.first.moment) and moment < self.first.moment
 
     def add(self, node: str, rank: int | None, groups: Mapping[str, str | None], level: int) -> None:
-        """Add a line."""
         self.count += 1
         self.level = min(self.level, level)
         node = groups.get("node") or node
@@ -98,16 +87,14 @@ class Sightings:
     findings: the sightings, by finding ID.
     facts: the values of each fact, with the nodes that have each value.
     collectives: the number of times that each collective did not finish.
-    progress: the last collective that each rank of a group began.
-    rows: the results of network tests.
+    progress: by group, the number of the last collective that each rank began.
     variables: the variables that NCCL reported as set.
-    hosts: the nodes that printed a line.
-    refuted: the IDs of findings whose `missing` lines were found.
+    hosts: the nodes that printed a matching line.
+    refuted: the IDs of the findings that a `missing` line refutes.
     logs, lines: the number of logs and lines that were read.
-    tails: the end of each log.
     unread: the reasons why logs could not be read completely.
-    settled: the numbers of the texts that can add nothing new.
-    printed: the texts that a process has already printed.
+    settled: the numbers of the texts that can add no information.
+    printed: the numbers of the texts that each NCCL process printed.
     """
 
     classifier: LineClassifier
@@ -127,7 +114,6 @@ class Sightings:
     printed: set[tuple[int, bytes]] = field(default_factory=set)
 
     def fact(self, name: str, value: str, node: str) -> None:
-        """Add the value of a fact on a node."""
         values = self.facts.setdefault(name, {})
         if value in values or len(values) < MOST_DETAILS:
             nodes = values.setdefault(value, set())
@@ -135,11 +121,10 @@ class Sightings:
                 nodes.add(node)
 
     def numbers(self, *facts: str) -> Iterator[int]:
-        """Yield the numeric values of facts."""
         return (int(value) for name in facts for value in self.facts.get(name, ()) if value.isdecimal())
 
     def reached(self, group: str, rank: int, number: int) -> None:
-        """Record the progress of a rank of a group; the largest number is kept."""
+        """Record that a rank of a group began a collective."""
         if group in self.progress or len(self.progress) < MOST_DETAILS:
             ranks = self.progress.setdefault(group, {})
             if rank in ranks or len(ranks) < MOST_NAMES:
@@ -155,6 +140,5 @@ class Sightings:
         return []
 
     def collective(self, name: str) -> None:
-        """Count a collective that did not finish."""
         if name in self.collectives or len(self.collectives) < MOST_DETAILS:
             self.collectives[name] = self.collectives.get(name, 0) + 1

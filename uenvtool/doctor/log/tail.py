@@ -1,4 +1,4 @@
-"""Searches the end of a log for progress, and for lines that describe a failure that no finding covers."""
+"""Search of the end of a log for progress, and for lines that describe a failure that no finding covers."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from uenvtool.knowledge.secrets import without_secrets
 
 TAIL_BYTES, NEAR_BYTES = 1 << 16, 1 << 12
 ENOUGH = 5
-"""This many progress lines show that a run continued, so that an earlier known problem did not end it."""
+"""The number of progress lines that show that an earlier problem did not end the run."""
 LAST_LINES = 4
 MOST_QUOTES, MOST_BEFORE = 4, 2
 MOST_OF = 0.6
-"""A line counts as already shown if at least this share of it is contained in a shown line."""
+"""The share of a line that a shown line must contain for the line to count as already shown."""
 SHOWN = 300
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tail:
-    """The end of a log, or another part of it.
+    """The end of a log, or the lines around a match.
 
-    log: the name of the log.
-    line, offset: the line number and byte offset at which the data begins.
-    is_cut: whether it begins inside a line.
+    line, offset: the line number and byte offset of the data in the log.
+    is_cut: whether the data begins inside a line.
     """
 
     log: str
@@ -40,7 +39,7 @@ class Tail:
 
     @classmethod
     def of(cls, log: str, last: Block, classifier: LineClassifier) -> Tail:
-        """Return the end of a log's last block, beginning at the start of a line."""
+        """Return the end of a log's last block from the start of a line."""
         start = max(len(last.data) - TAIL_BYTES, 0)
         start = last.data.find(b"\n", start) + 1 if start else 0
         line = last.line + last.data.count(b"\n", 0, start)
@@ -50,10 +49,7 @@ class Tail:
 
     @classmethod
     def around(cls, log: str, block: Block, at: int, line: int, classifier: LineClassifier) -> Tail:
-        """Return the lines around a position in a block.
-
-        line: the line number of the position.
-        """
+        """Return the lines around a position in a block. line: the line number of the position."""
         start = block.data.rfind(b"\n", 0, max(at - NEAR_BYTES, 0)) + 1
         line -= block.data.count(b"\n", start, at)
         data, is_cut = block.data[start : at + NEAR_BYTES], block.is_cut and not start
@@ -65,13 +61,13 @@ class Tail:
         return any(count >= steps for count in counts)
 
     def has_output_after(self, offset: int) -> bool:
-        """Return whether many lines follow the line at an offset, as after an error message of a shell."""
+        """Return whether many lines follow the line at an offset, because a shell continues after a failed command."""
         return _has_many_lines(self._lines_after(offset))
 
     def decisive_line(self, offset: int = -1) -> QuotedLine | None:
         """Return the line that describes a failure best, or None if training continues after it.
 
-        offset: only lines after the line at this offset are considered; by default all lines.
+        offset: the offset of the line after which the search begins. Default: all lines are searched.
         """
         classifier, is_ignored, steps = self.classifier, False, 0
         failures: list[tuple[int, str]] = []
@@ -95,20 +91,20 @@ class Tail:
         return self._quoted(number, line, is_last=is_last)
 
     def failure_lines(self) -> Iterator[QuotedLine]:
-        """Yield the lines that describe a failure, one of each kind, and the stack frame of the crash."""
+        """Yield the lines that describe a failure, one per kind, and the first stack frame in the program's code."""
         seen: set[str] = set()
         lines, classifier = self._lines_after(-1), self.classifier
         for number, line in enumerate(lines):
-            is_own_frame = classifier.frame(line)
+            is_program_frame = classifier.frame(line)
             is_reason = bool(number and classifier.has(lines[number - 1], "head") and not classifier.has(line, "empty"))
-            kind = "a frame" if is_own_frame else kind_of(line)
-            describes = classifier.describes_failure(line) if is_own_frame is None else is_own_frame
+            kind = "a frame" if is_program_frame else kind_of(line)
+            describes = classifier.describes_failure(line) if is_program_frame is None else is_program_frame
             if kind not in seen and (is_reason or describes):
                 seen.add(kind)
-                yield self._quoted(number, line, more=PLAIN * (bool(is_own_frame) + is_reason))
+                yield self._quoted(number, line, more=PLAIN * (bool(is_program_frame) + is_reason))
 
     def printed_before(self, line: int) -> list[QuotedLine]:
-        """Return the last lines before a line number, except progress, information, and lines without content."""
+        """Return the last lines before a line number that are not progress, information, or without content."""
         lines, classifier = self._lines_after(-1)[: line - self.line], self.classifier
         candidates = [
             (number, text)
@@ -120,7 +116,7 @@ class Tail:
         return [self._quoted(number, text) for number, text in candidates[-MOST_BEFORE:]]
 
     def warnings(self) -> Iterator[QuotedLine]:
-        """Yield the warnings of the software that runs the training, one of each kind."""
+        """Yield the warnings of the software that runs the training, one per kind."""
         seen: set[str] = set()
         for number, line in enumerate(self._lines_after(-1)):
             is_warning = self.classifier.has(line, "warns") and not self.classifier.has(line, "usual")
@@ -129,11 +125,6 @@ class Tail:
                 yield self._quoted(number, line)
 
     def _quoted(self, number: int, line: str, *, more: int = 0, is_last: bool = False) -> QuotedLine:
-        """Return a line for printing.
-
-        number: its index in this part of the log.
-        more: a weight that is added to the one of its text.
-        """
         text, place = shortened(without_secrets(line), SHOWN), f"{self.log}:{self.line + number}"
         return QuotedLine(text=text, place=place, weight=self.classifier.weight(line) + more, is_last=is_last)
 
@@ -149,9 +140,8 @@ class Tail:
 class QuotedLine:
     """A line of a log for printing.
 
-    place: FILE:LINE.
-    weight: its value as an explanation of the failure.
-    is_last: whether it states that the run failed and is at the very end of the log.
+    weight: how well the line explains the failure.
+    is_last: whether the line states that the run failed and is at the very end of the log.
     """
 
     text: str
@@ -161,7 +151,7 @@ class QuotedLine:
 
 
 def kind_of(line: str) -> str:
-    """Return a line without ranks, times and addresses, so that equal messages compare equal even if shortened."""
+    """Return a line without ranks, times and addresses, so that equal messages from several ranks compare equal."""
     return _VARIES.sub("", line).strip(" :.")
 
 
@@ -172,15 +162,11 @@ def shortened(text: str, most: int) -> str:
 
 
 def _has_many_lines(lines: Sequence[str]) -> bool:
-    """Return whether there are many nonempty lines, because a shell continues after a command that failed."""
     return len(list(itertools.islice(filter(str.strip, lines), MANY))) == MANY
 
 
 def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[QuotedLine, ...]:
-    """Return the few lines that describe a failure best, in their order.
-
-    kinds: the kinds of the lines that are already shown.
-    """
+    """Return the few lines that describe a failure best, in order. kinds: the kinds of lines already shown."""
     lines = [line for tail in tails for line in tail.failure_lines() if not is_shown(line.text, kinds)]
     best = sorted(lines, key=lambda line: -line.weight)[:MOST_QUOTES]
     last = next((line for line in reversed(lines) if line.weight > PLAIN), None)
@@ -190,20 +176,17 @@ def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[QuotedLine, ...
 
 
 def warnings(tails: Iterable[Tail]) -> Iterator[QuotedLine]:
-    """Return the first few warnings at the ends of logs, one of each kind per log."""
+    """Return the first few warnings at the ends of logs, one per kind and log."""
     return itertools.islice((line for tail in tails for line in tail.warnings()), MOST_QUOTES)
 
 
 def is_shown(line: str, kinds: Sequence[str]) -> bool:
-    """Return whether lines of the given kinds contain a line, completely or mostly."""
+    """Return whether lines of the given kinds contain a line completely or mostly."""
     kind = kind_of(line)
     return any(kind in other or (other in kind and len(other) >= MOST_OF * len(kind)) for other in kinds)
 
 
 def decisive_line(tails: Iterable[Tail]) -> QuotedLine | None:
-    """Return the first line at the ends of logs that describes a failure best, or None."""
-    return max(
-        filter(None, (tail.decisive_line() for tail in tails)),
-        key=lambda line: (line.is_last, line.weight),
-        default=None,
-    )
+    """Return the line at the ends of logs that describes a failure best, or None."""
+    lines = [line for tail in tails if (line := tail.decisive_line())]
+    return max(lines, key=lambda line: (line.is_last, line.weight), default=None)

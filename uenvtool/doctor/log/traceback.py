@@ -1,4 +1,4 @@
-"""Parser for Python tracebacks that returns the first exception and its location, even if its lines have labels."""
+"""Parser for Python tracebacks that returns the first exception and its location, also from lines with labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER = "Traceback (most recent call last)"
 CUT_OFF = "a traceback that is cut off"
 MOST_LINES = 500
 LABEL_LINES = 20
-"""The number of lines after the header in which a repeated label is searched for."""
+"""The number of lines after the header in which the parser searches for the header's label."""
 MOST_BETWEEN = 40
 """The maximum number of lines of a long exception message before the line that introduces the next exception."""
 _FRAME = re.compile(r'^\s+(?:\|\s+)?File "(?P<file>[^"]{1,300})", line (?P<line>\d+)(?:, in (?P<name>\S+))?')
@@ -24,7 +24,7 @@ _RAISED = re.compile(
     r"(?:: ?(?P<message>.*))?$"
 )
 _AGAIN = re.compile(r"^\w+: Caught \w+ in |^ray\.exceptions\.RayTaskError")
-"""The line before the original text of a re-raised exception, from torch's data loaders (torch/_utils.py) or Ray."""
+"""Matches the line before the original of an exception that torch (torch/_utils.py) or Ray raises again."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python|/bin/(?:torchrun|accelerate)$"
@@ -48,11 +48,11 @@ class Raised:
 def exception_text(before: str, text: str) -> tuple[str, int]:
     """Return the summary of a traceback in one line, and the number of lines from the header to its last exception.
 
-    before: the text before the header in its line.
-    text: the log beginning with the header's line.
-
-    The summary of chained exceptions names the first and the last one. If the text ends before an exception, the
+    The summary of chained exceptions names the first and the last exception. If the text ends before an exception, the
     summary names the last frame with its code.
+
+    before: the text before the header in its line.
+    text: the log from the header's line.
     """
     labels = before.split()
     named = labels[-1] if labels and _RAISED.match(labels[-1]) else ""
@@ -70,24 +70,22 @@ def exception_text(before: str, text: str) -> tuple[str, int]:
 
 
 def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[Raised | None, str, int]]:
-    """Yield the exceptions of a chain with their locations and line numbers.
+    """Yield the exceptions of a chain with their locations and line numbers, and None for an incomplete traceback.
 
-    named: the exception type that IPython prints before the header.
-
-    The exception is None if the lines end before it. The location is in a library only if no other frame exists.
+    The location is in a library only if no other frame exists. named: the type that IPython prints before the header.
     """
-    frame, own_frame, is_open, between, number = "", "", True, 0, 0
+    frame, program_frame, is_open, between, number = "", "", True, 0, 0
     codes: dict[str, str] = {}
     for number, line in lines:
         between = 0 if is_open else between + 1
         if match := _FRAME.match(line) or _RICH.match(line):
             frame = f"{match['file'].rpartition('/')[2]}:{match['line']}"
             frame += f" in {match['name']}" if match["name"] not in (None, "<module>") else ""
-            own_frame = own_frame if _LIBRARY.search(match["file"]) else frame
+            program_frame = program_frame if _LIBRARY.search(match["file"]) else frame
         elif frame and is_open and line.startswith("    ") and (code := line.strip()).strip("^~ "):
             codes[frame] = code
         elif line.startswith(_CHAINED):
-            frame, own_frame, is_open = "", "", True
+            frame, program_frame, is_open = "", "", True
         elif between > MOST_BETWEEN or (HEADER in line and not is_open):
             return
         elif is_open and (raised := _RAISED.match(line)) and raised["type"] == (named or raised["type"]):
@@ -96,20 +94,19 @@ def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[
                 message = f"{message} {next(lines, (0, ''))[1].strip()}".strip()
             if _AGAIN.search(f"{raised['type']}: {message}"):
                 continue
-            place = own_frame or frame
+            place = program_frame or frame
             stated = f"{place}: {codes[place]}" if not message and place in codes else place
             yield Raised(type=raised["type"], message=message, place=stated), place, number
             is_open = False
     if is_open:
-        place = own_frame or frame
+        place = program_frame or frame
         yield None, f"{place}: {codes[place]}" if place in codes else place, number
 
 
 def _without_labels(before: str, text: str) -> Iterator[str]:
-    """Yield the lines of a traceback without their label, and an empty line for each line of another printer.
+    """Yield the lines of a traceback without their label, and an empty line for each line with another label.
 
-    A label is a rank, a node, a worker, or the time, which differs from line to line. A logger may print its label
-    only before the header.
+    A label is a rank, a node, a worker, or a time, which may differ per line. Some loggers label only the header.
     """
     rest = io.StringIO(text)
     next(rest, "")

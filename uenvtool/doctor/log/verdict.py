@@ -1,4 +1,4 @@
-"""The diagnosis of a log from its matching lines: the findings that apply, and the facts about the run."""
+"""Diagnosis of logs from their matching lines, which selects the findings that apply and the facts about the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
 from uenvtool.knowledge.system import Bandwidth
 
 WATCHDOG = "watchdog-timeout"
-"""The finding whose detail names the ranks that are behind."""
+"""The finding whose detail names the ranks that began fewer collectives than other ranks."""
 EXCEPTION, FAILED, ENDED = SIGNS = ("exception", "failed", "ended")
 """The general findings whose detail names the first rank that failed, from most to least informative."""
 UNCLEAR, WENT_ON, TIME_LIMIT, STALL = "unclear", "went-on", "time-limit", "stall"
@@ -28,27 +28,22 @@ COUNTS = ("nodes", "nodes-at-least")
 
 
 def examined(
-    seen: Sightings, known: Known, reference: Sequence[Bandwidth] = (), gpus: int = 0, nodes: int = 0
+    seen: Sightings, known: Known, reference: Sequence[Bandwidth] = (), gpus_per_node: int = 0, nodes: int = 0
 ) -> Examination:
-    """Return the findings, sorted by severity and then by order in the log, and the facts.
-
-    Problems after which the run continued come after the problems that ended it.
+    """Return the facts and the findings, sorted by severity, then problems that ended the run first, then by line.
 
     reference: the system's measured bandwidths.
-    gpus: the system's number of GPUs per node.
     nodes: the number of nodes of the job, used if the log does not show it.
     """
     alternatives = _alternatives(seen)
     candidates = sorted(_selected(seen, known, alternatives), key=lambda candidate: candidate.precedence)
-    log_findings = [
-        _finding(_applicable(candidate.known, alternatives), candidate.sighting, seen) for candidate in candidates
-    ]
+    log_findings = [_finding(_applicable(each.known, alternatives), each.sighting, seen) for each in candidates]
     warned = [candidate.known.id for candidate in candidates if candidate.is_only_warning]
     findings = _with_lowered_warnings(log_findings, warned, seen)
     facts = dict(_facts(seen, known))
     run_labels = [known.facts[name].label for name in RUN_FIELDS]
     others = {name: facts[name] for name in facts if name not in run_labels}
-    runs = tuple(_runs(seen, others, reference, gpus, int(alternatives[0].get("nodes") or 0) or nodes))
+    runs = tuple(_runs(seen, others, reference, gpus_per_node, int(alternatives[0].get("nodes") or 0) or nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         entry = known.findings[name]
         if {finding.known.id for finding in findings} & {*entry.hidden_by}:
@@ -66,10 +61,10 @@ def examined(
 
 
 def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Examination:
-    """Return the diagnosis of complete logs with quoted lines that describe a failure.
+    """Return the diagnosis of complete logs with quoted lines that describe a failure, or else with warnings.
 
-    If no finding explains a failure, the decisive line at the end of a log becomes a finding. The line of the first
-    finding, and a few other lines that no finding contains, are quoted. Without a finding, warnings are quoted.
+    If no finding explains a failure, the decisive line at the end of a log becomes a finding. The quotes are the line
+    of the first finding, and a few lines that no finding contains.
     """
     examination = _with_failure(examination, seen, known)
     if not examination.findings and not examination.runs:
@@ -80,9 +75,8 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
     if not failed:
         return examination
     kinds = [kind_of(finding.detail) for finding in examination.findings]
-    first = [
-        (finding.place, finding.text) for finding in failed[:1] if finding.text and not is_shown(finding.text, kinds)
-    ]
+    is_new = failed[0].text and not is_shown(failed[0].text, kinds)
+    first = [(failed[0].place, failed[0].text)] if is_new else []
     kinds += [kind_of(text) for _, text in first]
     sighting = seen.findings.get(failed[0].known.id)
     around = sighting.first.around if sighting else None
@@ -101,8 +95,8 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
 def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Examination:
     """Return the diagnosis with a finding for the decisive line of a log, if no finding explains the failure.
 
-    The line replaces a FAILED or ENDED finding with less information. It becomes FAILED if it ends the run, and UNCLEAR
-    if it may be harmless.
+    The new finding replaces a FAILED or ENDED finding that is less informative. Its ID is FAILED if the line ends the
+    run, and UNCLEAR if the line may be harmless.
     """
     broken = [finding for finding in examination.findings if finding.known.severity == BROKEN]
     if any(
@@ -121,14 +115,11 @@ def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Ex
 
 
 def _runs(
-    seen: Sightings, facts: Mapping[str, str], reference: Sequence[Bandwidth], gpus: int, nodes: int
+    seen: Sightings, facts: Mapping[str, str], reference: Sequence[Bandwidth], gpus_per_node: int, nodes: int
 ) -> Iterator[Run]:
-    """Yield each network test with its figures.
-
-    If no line shows the number of nodes, the test is assumed to use all GPUs of each node.
-    """
+    """Yield each network test with its figures. If `nodes` is 0, the test is assumed to use all GPUs of each node."""
     ranks = max([seen.rows.ranks, *seen.numbers("ranks")])
-    nodes = nodes or (ranks // gpus if gpus and ranks % gpus == 0 else 0)
+    nodes = nodes or (ranks // gpus_per_node if gpus_per_node and ranks % gpus_per_node == 0 else 0)
     shared: dict[str, Any] = {"nodes": nodes, "ranks": ranks, "hosts": folded(seen.hosts), "facts": facts}
     shared["network"] = " and ".join(sorted(seen.facts.get("network", ())))
     shared["variables"] = dict(sorted(seen.variables.items()))
@@ -141,7 +132,7 @@ def _runs(
 class _Candidate:
     """A finding that lines of the log match and whose condition holds.
 
-    order: the number of the log and line of its first line.
+    order: the numbers of the log and the line that show the finding first.
     ends: for each log with the finding, the end of the log and the offset of the finding's last line.
     """
 
@@ -152,20 +143,20 @@ class _Candidate:
 
     @property
     def is_only_warning(self) -> bool:
-        """Return whether all its lines are warnings or information. Information about a stall counts as a failure."""
+        """Return whether all lines are warnings or information. For a stall, such lines also show a failure."""
         level, known = self.sighting.level, self.known
         return (level == WARNING and known.fault != STALL) or (
             level == INFORMATION and not known.fault and not known.ends
         )
 
     def went_on(self, steps: int = ENOUGH) -> bool:
-        """Return whether the run printed at least `steps` progress lines after it."""
+        """Return whether the run printed at least `steps` progress lines after the finding."""
         return all(tail.has_progress_after(offset, steps) for tail, offset in self.ends)
 
     def is_survived(self, classifier: LineClassifier) -> bool:
-        """Return whether the run continued normally after a problem that could have ended it.
+        """Return whether the run continued after a problem that could have ended it.
 
-        For an error message of a shell, many lines of any kind show this, because a shell continues by itself.
+        A shell continues after an error, so many lines of any kind after its error message show this.
         """
         known = self.known
         if known.ends or not (known.fallback or known.severity == BROKEN):
@@ -177,22 +168,22 @@ class _Candidate:
         return went_on and not any(tail.decisive_line(offset) for tail, offset in self.ends)
 
     def is_hidden_by(self, other: _Candidate) -> bool:
-        """Return whether another finding explains this one. A fallback must come first to explain a cause."""
+        """Return whether another finding explains this finding. A fallback explains only what follows it in the log."""
         if other.known.id not in self.known.hidden_by or (other.known.fallback and other.went_on(MANY)):
             return False
         return self.known.fallback or not other.known.fallback or other.order < self.order
 
     @property
     def precedence(self) -> tuple[bool, tuple[int, int]]:
-        """Return a sort key: the order in the log, after which come the findings that the run survived."""
+        """Return a sort key for the order in the log, in which the findings that the run survived are last."""
         return not self.known.ends and self.went_on(MANY), self.order
 
 
 def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list[_Candidate]:
     """Return the findings that hold and that no other finding explains, with at most one fallback.
 
-    A fallback is used only if nothing is broken except for warnings. If the run survived all failures, WENT_ON replaces
-    them. If a rank failed and the others waited for it until the time limit, both are returned.
+    A fallback is returned only if there is no BROKEN finding except for warnings. If the run survived all failures,
+    WENT_ON replaces them. If a rank failed and the others waited until the time limit, both findings are returned.
     """
     survived: list[_Candidate] = []
     holding: list[_Candidate] = []
@@ -208,7 +199,7 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
     broken = [cause for cause in causes if cause.known.severity == BROKEN and not cause.is_only_warning]
     if [cause.known.id for cause in broken] == [TIME_LIMIT]:
         exceptions = [fallback for fallback in fallbacks if fallback.known.id == EXCEPTION]
-        causes += [one for one in exceptions if one.order < broken[0].order and not one.went_on()]
+        causes += [each for each in exceptions if each.order < broken[0].order and not each.went_on()]
     if broken:
         return causes
     if causes:  # a fallback that is also only a warning adds nothing to them
@@ -224,8 +215,7 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
 def _with_lowered_warnings(findings: list[Finding], warned: Collection[str], seen: Sightings) -> list[Finding]:
     """Return the findings, with severity RISK for problems about which a program only warned.
 
-    The severity stays if the log shows a failure that no other finding explains. Findings without a cause then come
-    last.
+    If only such a problem can explain a failure in the log, it keeps its severity and precedes the general findings.
     """
     broken = [finding for finding in findings if finding.known.severity == BROKEN]
     others = [finding for finding in broken if finding.known.id not in warned]
@@ -248,7 +238,6 @@ def _holds(when: Condition, alternatives: Sequence[Facts]) -> bool:
 
 
 def _applicable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFinding:
-    """Return a known finding without its workaround if the log does not show that the workaround applies."""
     applies = known.workaround is None or _holds(known.workaround.when, alternatives)
     return known if applies else replace(known, workaround=None)
 
@@ -302,9 +291,9 @@ def _unseen(seen: Sightings) -> Iterator[str]:
 
 
 def _alternatives(seen: Sightings) -> list[Facts]:
-    """Return the facts for conditions, as one set for each network that was used.
+    """Return the facts for conditions, once for each network that NCCL used.
 
-    The fact `nodes` is the size of the largest communicator, or else the number of nodes that printed NCCL lines.
+    The fact `nodes` is the size of the largest communicator, but at least the number of nodes that printed NCCL lines.
     """
     shared: dict[str, str | None] = {name: min(values) for name, values in seen.facts.items() if len(values) == 1}
     counts = list(seen.numbers(*COUNTS))

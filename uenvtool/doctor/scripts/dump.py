@@ -1,8 +1,8 @@
 """Program that reads dumps of PyTorch's flight recorder and prints a summary of each as a line of JSON.
 
-It runs as a separate process with limited memory, because a dump is a pickle from an untrusted source. Nothing in a
-dump is executed, because the names of classes and functions are not resolved. The format is defined by
-FlightRecorder.cpp and by its reader, torch/distributed/flight_recorder (versions 2.0 to 2.10).
+It runs in a separate process with limited memory, because a dump is a pickle from an untrusted source. It executes
+nothing in a dump, because it does not resolve the names of classes and functions. PyTorch's FlightRecorder.cpp and its
+reader torch/distributed/flight_recorder define the format (versions 2.0 to 2.10).
 """
 
 from __future__ import annotations
@@ -19,18 +19,17 @@ from itertools import islice
 from typing import Any
 
 LAST = 32
-"""The number of last collectives kept per group. A dump has up to thousands, but ranks differ only at the end."""
+"""The number of collectives kept per group. A dump contains thousands, but ranks differ only in the last few."""
 MOST_BYTES = 1 << 27
 MOST_RANKS, MOST_GROUPS, MOST_SIZES = 1 << 20, 1 << 12, 16
-"""The maximum characters in a group's list of ranks, number of groups, and number of sizes per call.
+"""The maximum number of characters in a group's list of ranks, of groups, and of sizes per call.
 
-These limits keep the output small whatever a dump contains.
+These limits keep the output small for any dump.
 """
 OPEN = "open"
 _PACKAGES = re.compile(r"/(site|dist)-packages/|/torch/|<frozen |/lib/python3\.\d+/")
-"""Matches files that are not the user's own."""
+"""Matches files of PyTorch, other packages and Python, which are not the user's code."""
 _RANK = re.compile(r"(\d{1,6})(?:\.\w+)?\Z")
-"""The rank number at the end of the file name."""
 
 
 class _DataUnpickler(pickle.Unpickler):
@@ -65,8 +64,9 @@ def summary(path: str) -> dict[str, Any]:
             if len(waits) < LAST and _state(entry) == OPEN:
                 waits.append([name, *_operation(entry)])
             continue
-        group = groups.get(name) or groups.setdefault(name, _unnamed(entry))
-        calls, number = group["calls"], int(entry["collective_seq_id"])
+        if name not in groups:  # gloo records only the last created group, without a name
+            groups[name] = {"ranks": "", "desc": _text(entry["process_group"][1]), "calls": {}}
+        calls, number = groups[name]["calls"], int(entry["collective_seq_id"])
         if number in calls or len(calls) < LAST:
             calls.setdefault(number, []).append(entry)
     for group in groups.values():
@@ -77,18 +77,9 @@ def summary(path: str) -> dict[str, Any]:
 
 
 def _text(value: object, most: int = 400) -> str:
-    """Return the start of a text, because a few bytes of a pickle can expand to a long text.
-
-    Raises ValueError if the value is not a text or number.
-    """
     if isinstance(value, (str, int)):
-        return str(value)[:most]
+        return str(value)[:most]  # a few bytes of a pickle can expand to a long text
     raise ValueError(f"expected a text, got {type(value).__name__}")
-
-
-def _unnamed(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a group whose ranks are not in the dump. gloo records only the last created group, without a name."""
-    return {"ranks": "", "desc": _text(entry["process_group"][1]), "calls": {}}
 
 
 def _numbered(entry: Mapping[str, Any]) -> list[Any]:
@@ -113,10 +104,7 @@ def _operation(entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _state(entry: Mapping[str, Any]) -> str:
-    """Return the state of a call: completed, let go or open.
-
-    gloo never marks a call as completed. It only lets the call go, also after a failure.
-    """
+    """Return the state of a call. gloo never marks a call as completed, but retires it, also after a failure."""
     return "completed" if entry["state"] == "completed" else "let go" if entry["retired"] else OPEN
 
 
@@ -131,12 +119,9 @@ def _line(frames: Iterable[Mapping[str, Any]]) -> str:
     return f"{_text(innermost['filename'])}:{int(innermost['line'])}" if innermost else ""
 
 
-@cache
+@cache  # a dump has many frames in few files
 def _kind(filename: object) -> tuple[bool, bool]:
-    """Return whether a frame is in Python code, and whether it is in the user's code.
-
-    The result is cached, because a dump has many frames in few files.
-    """
+    """Return whether a file contains Python code, and whether it is the user's code."""
     is_python = bool(filename) and ":" not in _text(filename)
     return is_python, is_python and not _PACKAGES.search(_text(filename))
 
