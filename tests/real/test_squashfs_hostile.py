@@ -19,8 +19,8 @@ from tests.support.project import ROOT
 from tests.support.samples import sampled
 from tests.support.trees import snapshot
 from uenvtool.core.errors import BadInput, UenvtoolError
-from uenvtool.image.listing import MEMORY_BYTES
 from uenvtool.image.metadata import ENV, PACKED
+from uenvtool.image.read import MEMORY_BYTES
 from uenvtool.venv.info import image_data
 from uenvtool.venv.record import RECORD_IN_IMAGE
 

@@ -20,7 +20,7 @@ DIGITS = 32
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """The names of an image. content: the hash of the files that it is built from. tests: the hash of its tests."""
+    """The names of an image. content: the hash of the files that build the image. tests: the hash of test.sh."""
 
     image: str
     tag: str
@@ -29,7 +29,7 @@ class Identity:
 
     @property
     def stable(self) -> str:
-        """The image name and tag for users. It is given to one image and never moved to another one."""
+        """The image name and tag for users. The pipeline gives them to one image and never to another image."""
         return f"{self.image}:{self.tag}"
 
     @property
@@ -39,22 +39,19 @@ class Identity:
 
     @property
     def tested(self) -> str:
-        """The image name and tag that is added when the tests have passed."""
+        """The image name and tag that the pipeline adds when the tests have passed."""
         return f"{self.canonical}-tested-{self.tests}"
 
 
 def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
-    """Return the hash of files by name and content, independent of their order.
-
-    The hash is the SHA-256 of the output of `sha256sum` for the files, sorted by name, so that anyone can verify it.
-    """
+    """Return the first digits of the SHA-256 of the output of `sha256sum` for these files, sorted by name."""
     lines = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
     return hashlib.sha256(lines.encode()).hexdigest()[:digits]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeRun:
-    """The facts that a test on nodes needs.
+    """The values for test.sh that the plan does not contain.
 
     variables: the variables that the image sets. srun: the options of srun. edf: the file name of the EDF.
     """
@@ -65,47 +62,43 @@ class NodeRun:
 
 
 def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
-    """Return the script of the tests on nodes. Its hash identifies the tests, so it has no hash of the image."""
+    """Return the script that tests the image on nodes. Its hash identifies the tests, so it contains no image hash."""
+    variables = [f"{name}={value}" for name, value in on_nodes.variables.items()]
+    words = "".join(f" \\\n    {quoting.sh_word(variable)}" for variable in variables)
     return filled(
         template("test.sh"),
         CANONICAL=f"{plan.container.name}:{plan.tag}",
         AGAIN=again,
         OPTIONS=" ".join(map(quoting.sh_word, on_nodes.srun)),
         TESTS="\n".join(map(_test, plan.container.tests)) or "  :",
-        VARIABLES=_printed([f"{name}={value}" for name, value in on_nodes.variables.items()]),
+        VARIABLES=f"  printf '%s\\n'{words}" if words else "  :",
         EDF=on_nodes.edf,
     )
 
 
 def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
     """Return the script with which a user builds the image."""
+    program = plan.sif_program
+    if program:
+        to_file = filled(template("to-sif.sh"), PROGRAM=program)
+        values = {"KIND": ".sif file", "RUNTIME": program, "FOLDER": "$PWD", "TO_FILE": to_file}
+    else:
+        directory, to_file = "${SCRATCH:-$PWD}/ce-images", template("to-sqsh.sh")
+        values = {"KIND": "squashfs file", "RUNTIME": "the Container Engine", "FOLDER": directory, "TO_FILE": to_file}
     return filled(
         template("build.sh"),
         CANONICAL=identity.canonical,
         CANONICAL_WORD=quoting.sh_word(identity.canonical),
         FILE_WORD=quoting.sh_word(plan.file_name),
         AGAIN=again,
-        **_file_format_values(plan.sif_program),
+        **values,
     )
-
-
-def _file_format_values(program: str) -> dict[str, str]:
-    """Return the values for build.sh that depend on the file format. program: see `ContainerPlan.sif_program`."""
-    if program:
-        to_file = filled(template("to-sif.sh"), PROGRAM=program)
-        return {"KIND": ".sif file", "RUNTIME": program, "FOLDER": "$PWD", "TO_FILE": to_file}
-    return {
-        "KIND": "squashfs file",
-        "RUNTIME": "the Container Engine",
-        "FOLDER": "${SCRATCH:-$PWD}/ce-images",
-        "TO_FILE": template("to-sqsh.sh"),
-    }
 
 
 def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, base: str = "") -> dict[str, str]:
     """Return the pipeline and the script of its steps, by file name.
 
-    edf: the file name of the EDF. base: the image name and tag of the base if uenvtool builds it, otherwise "".
+    edf: the file name of the EDF. base: the image name and tag of a base that uenvtool builds, otherwise "".
     """
     return {
         "ci.sh": filled(
@@ -123,7 +116,6 @@ def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, b
 
 
 def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
-    """Return a file for `include:` in .gitlab-ci.yml. The jobs run after those of the base, if uenvtool builds it."""
     name, below, directory = plan.name, plan.below, f"containers/{plan.name}"
     lines = [
         f"# The pipeline of {identity.stable}",
@@ -153,14 +145,7 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str) -> str:
 
 
 def _test(test: NodeTest) -> str:
-    """Return the line of a test, with its reason above. The recipe reader ensures that the reason is one line."""
     env = ["env", *(f"{name}={value}" for name, value in test.env.items())] if test.env else []
     arguments = [test.name, str(test.nodes), str(test.tasks), test.prints, *env, *test.run]
     line = " ".join(quoting.sh_word(argument) for argument in arguments)
-    return f"  # {test.reason}\n  run {line}"
-
-
-def _printed(lines: Sequence[str]) -> str:
-    if not lines:
-        return "  :"
-    return "  printf '%s\\n' \\\n" + " \\\n".join(f"    {quoting.sh_word(line)}" for line in lines)
+    return f"  # {test.reason}\n  run {line}"  # the reader of recipes rejects reasons with several lines

@@ -1,26 +1,18 @@
-"""`uenvtool container`: renders all files and names of an image, and writes, prints or checks them."""
+"""`uenvtool container`: renders the name of an image and the files that build it, and writes or checks the files."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
 from uenvtool.container.containerfile import Surroundings, context_files
-from uenvtool.container.deploy import (
-    DIGITS,
-    Identity,
-    NodeRun,
-    build_script,
-    content_hash,
-    pipeline,
-    test_script,
-)
+from uenvtool.container.deploy import DIGITS, Identity, NodeRun, build_script, content_hash, pipeline, test_script
 from uenvtool.container.plan import ContainerPlan, planned, unlocked
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core import files, quoting
@@ -31,16 +23,14 @@ from uenvtool.job.edf import VARIABLE, edf_text
 from uenvtool.job.shell import debugging, tags
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings, settings_of
 from uenvtool.venv.compat import rules
 
 IMAGES = "${SCRATCH}/ce-images"
 """The directory of the squashfs file in an EDF, and the default directory of build.sh."""
-TESTS_DIGITS = DIGITS // 2
 CONTAINERS = Path("containers")
 TOLERATED = {*files.TOLERATED, "sources", "ci.toml"}
-"""Other names that may be in the directory: downloads for machines without internet access, and the EDF from ci.sh."""
+"""Other files that may be in the directory, such as downloads for machines without internet access, and ci.sh's EDF."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,16 +43,16 @@ class Image:
 
 
 def make(request: ContainerRequest) -> Result:
-    """Write the files of an image, check them, or print them or the name of the image.
+    """Write, check or print the files of an image, or print its name and tag.
 
-    Raises BadInput if a recipe or component is invalid, or if `locked` is set and an input has no checksum. Raises
+    Raises BadInput if a recipe or component is invalid, or if an input has no checksum and --locked is set. Raises
     AnswerIsNo if --check finds differences.
     """
     plan = planned(request)
     unlocked_inputs = list(unlocked(plan))
     if request.locked:
         BadInput.raise_any(unlocked_inputs)
-    command = again(plan, request)
+    command = _again(plan, request)
     image = image_of(plan, command, is_small=request.recipe is None)
     if request.tag:
         return Result(data=_data(image), text=image.identity.canonical)
@@ -87,8 +77,7 @@ def make(request: ContainerRequest) -> Result:
 
 
 def _job(plan: ContainerPlan, directory: Path) -> Iterator[str]:
-    """Yield the command that writes a job for the image, if a runtime reads its EDF or runs its .sif file."""
-    image = _edf_name(plan) if plan.edf_reader else plan.file_name if plan.sif_program else ""
+    image = plan.edf_name if plan.edf_reader else plan.file_name if plan.sif_program else ""
     if image:
         this_machine = recognised()
         is_here = this_machine is not None and this_machine[0] == plan.system.name
@@ -96,10 +85,6 @@ def _job(plan: ContainerPlan, directory: Path) -> Iterator[str]:
         required = [argument for option in plan.system.jobs.required for argument in (f"--{option}", option.upper())]
         arguments = ["uenvtool", "job", *system, *required, "--image", str(directory / image)]
         yield shlex.join([*arguments, "-o", "train.sh", "--", "python", "train.py"])
-
-
-def _edf_name(plan: ContainerPlan) -> str:
-    return f"{plan.container.name}.toml"
 
 
 def _data(image: Image) -> dict[str, Any]:
@@ -117,12 +102,10 @@ def _data(image: Image) -> dict[str, Any]:
     }
 
 
-def again(plan: ContainerPlan, request: ContainerRequest) -> str:
-    """Return the command that regenerates the files. It names the recipe without a path, so it works anywhere."""
-    recipe = None if request.recipe is None else plan.name
+def _again(plan: ContainerPlan, request: ContainerRequest) -> str:
     system = None if plan.system.name == (plan.container.home or plan.foundation.home) else plan.system.name
     minimal = ContainerRequest(
-        recipe=recipe,
+        recipe=None if request.recipe is None else plan.name,  # without a path, so that the command works anywhere
         base=request.base,
         pip=request.pip,
         index=request.index,
@@ -134,9 +117,9 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
 
 
 def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Image:
-    """Return the image of a plan. command: the command that regenerates it. is_small: omit tests and pipeline.
+    """Return the image of a plan. is_small: omit tests and pipeline.
 
-    The hashes in its names do not include the command, since it does not affect the contents of the image.
+    command: the command that regenerates the files. It is not hashed, since it does not affect the image.
     """
     command = quoting.comment(command)
     below = image_of(plan.below, command) if plan.below else None
@@ -145,40 +128,37 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     surroundings, labels = _surroundings(plan, base, activation), _labels(plan, base)
     reader = plan.edf_reader
     engine = plan.system.jobs.of(reader.name) if reader else RuntimeJob()
-    edf = _edf_name(plan)
-    has_own_network = activation is not None and bool(plan.kind)
     on_nodes = NodeRun(
         variables=dict(values(activation)) if activation and plan.kind else {},
-        srun=_srun(engine) if has_own_network else [],
-        edf=edf,
+        srun=_srun(engine) if activation and plan.kind else [],
+        edf=plan.edf_name,
     )
     identity = Identity(
         image=plan.container.name,
         tag=plan.tag,
         content=content_hash(context_files(plan, surroundings, labels=labels, again="")),
-        tests=content_hash({"test.sh": test_script(plan, on_nodes, again="")}, TESTS_DIGITS),
+        tests=content_hash({"test.sh": test_script(plan, on_nodes, again="")}, DIGITS // 2),
     )
     labels["uenvtool.hash"] = identity.content
     texts = context_files(plan, surroundings, labels=labels, again=command)
     if reader:
-        texts[edf] = _edf(plan, engine, activation, command)
+        texts[plan.edf_name] = _edf(plan, engine, activation, command)
     texts["build.sh"] = build_script(plan, identity, command)
     if not is_small and not plan.sif_program:  # the tests on nodes need an EDF
         texts["test.sh"] = test_script(plan, on_nodes, command)
-        texts |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
+        texts |= pipeline(plan, identity, plan.edf_name, command, base=below.identity.canonical if below else "")
     return Image(plan=plan, identity=identity, files=texts)
 
 
 def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -> Surroundings:
     protected = [rule.pattern for rule in rules()]
     exceptions = [name for rule in rules() for name in rule.harmless]
+    surroundings = Surroundings(base=base, protected=protected, exceptions=exceptions)
     if activation is None or not plan.container.image:
-        return Surroundings(base=base, protected=protected, exceptions=exceptions)
+        return surroundings
     command = activate.command(activation, "bash", activation.uarch, activation.runtimes[0].name, activation.given)
-    return Surroundings(
-        base=base,
-        protected=protected,
-        exceptions=exceptions,
+    return replace(
+        surroundings,
         env=docker_lines(activation),
         activation=activate.text(activation, "bash", command) + "\n",
         sign=activation.runtimes[0].images[plan.kind].env,
@@ -186,7 +166,8 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 
 
 def _activation(plan: ContainerPlan) -> Settings | None:
-    runtime = _runtime_of_kind(plan) if plan.kind else plan.edf_reader
+    supporting = next((runtime for runtime in plan.runtimes if plan.kind in runtime.images), None)
+    runtime = supporting if plan.kind else plan.edf_reader
     if runtime is None:
         if plan.kind:
             hint = "name the recipe's home system with --system, or use a recipe without `image`"
@@ -197,15 +178,10 @@ def _activation(plan: ContainerPlan) -> Settings | None:
     return settings_of([plan.system], [runtime], uarch=plan.uarch, facts=versions)
 
 
-def _runtime_of_kind(plan: ContainerPlan) -> Runtime | None:
-    return next((runtime for runtime in plan.runtimes if plan.kind in runtime.images), None)
-
-
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
-    """Return the labels of the image. They contain no date and no host, so that the image is reproducible."""
     standard = "org.opencontainers.image"
     digest = plan.container.base.digest if plan.container.base else ""
-    return {
+    return {  # no date and no host, so that the image is reproducible
         f"{standard}.title": plan.container.name,
         f"{standard}.description": plan.container.description,
         f"{standard}.version": plan.tag,

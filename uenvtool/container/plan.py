@@ -1,4 +1,4 @@
-"""Plans an image: its components in build order, and the commands of each."""
+"""Plans a container image: the components in build order, with the commands that build and check each one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An argument of a command, with its reason."""
+    """An argument of a command, with the reason for the argument."""
 
     word: str
     reason: str = ""
@@ -43,8 +43,8 @@ Step = tuple[Word, ...]
 class Stage:
     """The build stage of one component.
 
-    needs: the components that it depends on, directly or indirectly, in build order. env: the variables of the build.
-    sets: the variables of the image.
+    needs: the direct and indirect dependencies of the component, in build order. env: the variables for the build.
+    sets: the variables that the stage sets in the image.
     """
 
     component: Component
@@ -63,10 +63,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerPlan:
-    """The plan of an image.
-
-    runtimes: the runtimes of the system. below: the plan of the base image, if a uenvtool recipe builds it.
-    """
+    """The plan of an image. runtimes: of the system. below: the plan of the base image, if uenvtool builds it."""
 
     container: Container
     system: System
@@ -82,7 +79,7 @@ class ContainerPlan:
 
     @property
     def foundation(self) -> Container:
-        """The recipe that is based on an external image: this one, or one that it builds on."""
+        """The recipe with an external base image: this recipe, or the lowest recipe that it builds on."""
         return self.below.foundation if self.below else self.container
 
     @property
@@ -112,6 +109,11 @@ class ContainerPlan:
         return f"{self.container.name}+{self.tag}.{'sif' if self.sif_program else 'sqsh'}"
 
     @property
+    def edf_name(self) -> str:
+        """The file name of the EDF."""
+        return f"{self.container.name}.toml"
+
+    @property
     def versions(self) -> dict[str, str]:
         """The version of each component of the image, including those of the image that it builds on."""
         built = {stage.name: stage.release.version for stage in self.stages}
@@ -121,8 +123,8 @@ class ContainerPlan:
 def planned(request: ContainerRequest) -> ContainerPlan:
     """Return the plan of a request's recipe and of the recipes that it builds on.
 
-    The system defaults to the current one, then to the recipe's home system. Raises BadInput with all problems: unknown
-    versions, missing components, cycles, two components that install the same file, and conditions about unknown facts.
+    The default system is the current system, or else the recipe's home system. Raises BadInput with all problems:
+    unknown versions, missing components, cycles, two components that install the same file, and unknown facts.
     """
     recipes = _with_bases(_recipe(request))
     home = next((recipe.home for recipe in recipes if recipe.home), "")
@@ -140,15 +142,12 @@ def planned(request: ContainerRequest) -> ContainerPlan:
 
 
 def _recipe(request: ContainerRequest) -> Container:
-    """Return the recipe of a request. Raises BadInput if it names neither a recipe nor --from, or both."""
     if request.recipe is not None:
         given = {"--from": request.base, "--pip": request.pip, "--index": request.index, "--name": request.name}
         options = [option for option, value in given.items() if value]
         if options:
-            raise BadInput(
-                f"{', '.join(options)}: cannot be combined with a recipe",
-                hint="write `from:`, `pip:`, `index:` or `name:` into the recipe instead",
-            )
+            hint = "write `from:`, `pip:`, `index:` or `name:` into the recipe instead"
+            raise BadInput(f"{', '.join(options)}: cannot be combined with a recipe", hint=hint)
         return load_container(request.recipe)
     if not request.base:
         hint = "name a recipe (see `uenvtool list containers`), or an image: --from IMAGE:TAG --pip PACKAGE"
@@ -193,18 +192,6 @@ def _with_bases(container: Container) -> list[Container]:
     return recipes
 
 
-def _components(container: Container) -> dict[str, Component]:
-    components: dict[str, Component] = {}
-    problems: list[Problem] = []
-    for choice in container.components:
-        try:
-            components[choice.name] = load_component(choice.name, choice.position)
-        except BadInput as error:
-            problems += error.problems
-    BadInput.raise_any(problems)
-    return components
-
-
 def _plan(
     container: Container,
     system: System,
@@ -214,27 +201,32 @@ def _plan(
     below: ContainerPlan | None,
     known: Collection[str],
 ) -> ContainerPlan:
-    """Return the plan of one recipe. known: the names of all existing components, which conditions may refer to."""
-    components = _components(container)
-    problems = [
-        unknown(f"version of {choice.name}", choice.version, components[choice.name].versions, choice.position)
-        for choice in container.components
-        if choice.version not in components[choice.name].versions
-    ]
+    components: dict[str, Component] = {}
+    unreadable: list[Problem] = []
+    problems: list[Problem] = []
+    for choice in container.components:
+        try:
+            component = components[choice.name] = load_component(choice.name, choice.position)
+        except BadInput as error:
+            unreadable += error.problems
+            continue
+        if choice.version not in component.versions:
+            problems.append(unknown(f"version of {choice.name}", choice.version, component.versions, choice.position))
+    BadInput.raise_any(unreadable)
     problems += _missing(container, components)
     problems += _for_another_network(container, components, system, uarch)
     problems += _overlapping_installs(list(components.values()))
     BadInput.raise_any(problems)
     chosen = {choice.name: choice for choice in container.components}
     versions = {name: choice.version for name, choice in chosen.items()}
-    facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}
+    facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}  # conditions may name any component
     order = _in_order(components)
     stages = tuple(_stage(components[name], chosen[name], order, components, facts) for name in order)
     return ContainerPlan(container=container, system=system, uarch=uarch, runtimes=runtimes, below=below, stages=stages)
 
 
 def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
-    """Yield a problem for each input without a checksum, including those of the images that it builds on."""
+    """Yield a problem for each input without a checksum, including inputs of the images that the plan builds on."""
     if plan.below:
         yield from unlocked(plan.below)
     base = plan.container.base
@@ -261,7 +253,6 @@ def _missing(container: Container, components: Mapping[str, Component]) -> Itera
 def _for_another_network(
     container: Container, components: Mapping[str, Component], system: System, uarch: str
 ) -> Iterator[Problem]:
-    """Yield a problem for each component that is for another network than the system's and would misconfigure NCCL."""
     facts = system.facts(uarch)
     for choice in container.components:
         condition = components[choice.name].when
@@ -284,7 +275,7 @@ def _overlapping_installs(components: Sequence[Component]) -> Iterator[Problem]:
 
 
 def _can_overlap(first: str, second: str) -> bool:
-    """Return whether one file can match both patterns. A pattern also matches everything inside a directory."""
+    # without the components of the longer pattern, since a pattern also matches everything inside a directory
     return all(_can_equal(left, right) for left, right in zip(first.split("/"), second.split("/"), strict=False))
 
 
@@ -299,15 +290,13 @@ def _can_equal(first: str, second: str) -> bool:
 
 
 def _in_order(components: Mapping[str, Component]) -> list[str]:
-    """Return the component names in build order, keeping the recipe's order. Raises BadInput if there is a cycle."""
     order: list[str] = []
-    for name in components:
+    for name in components:  # in the order of the recipe
         _append(name, components, order, path=())
     return order
 
 
 def _append(name: str, components: Mapping[str, Component], order: list[str], path: tuple[str, ...]) -> None:
-    """Append the dependencies of a component, then the component. path: the components that depend on it."""
     if name in order:
         return
     path = (*path, name)
@@ -328,16 +317,12 @@ def _stage(
 ) -> Stage:
     values = {"version": choice.version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
     component_facts = {**facts, "version": choice.version}
-    options = [
-        Word(expanded(option.value, values), option.reason)
-        for option in component.options
-        if _holds(option, component_facts)
-    ]
-    env = {
-        name: Word(expanded(value.value, values), value.reason)
-        for name, value in component.env.items()
-        if _holds(value, component_facts)
-    }
+
+    def word(value: ConditionalValue) -> Word:
+        return Word(expanded(value.value, values), value.reason)
+
+    options = [word(option) for option in component.options if _holds(option, component_facts)]
+    env = {name: word(value) for name, value in component.env.items() if _holds(value, component_facts)}
     needed = _needed(component.name, components)
     return Stage(
         component=component,

@@ -18,7 +18,7 @@ Recipe = Argument(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRequest:
-    """The options of `uenvtool container`: a recipe, or an image from elsewhere and the Python packages to add."""
+    """The options of `uenvtool container`: a recipe, or an existing image and the Python packages to add."""
 
     recipe: Annotated[str | None, Recipe] = None
     base: Annotated[

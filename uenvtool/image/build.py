@@ -45,10 +45,9 @@ from uenvtool.knowledge.system import GitPin
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImagePlan:
-    """The plan of an image build.
+    """The inputs and the output paths of an image build.
 
-    environments: the first one names the image. store: the directory that Spack installs into. options: the options of
-    the installation.
+    environments: the first environment names the image. store: the directory that Spack installs into.
     """
 
     spack: Spack
@@ -57,27 +56,16 @@ class ImagePlan:
     store: Path
     options: InstallOptions
 
-    @property
-    def pin(self) -> GitPin:
-        """The Spack that resolved the first environment."""
-        return _pin(self.environments[0])
-
-    @property
-    def start(self) -> str:
-        """The command that loads the image, with a comment if the uenv client is not installed on this machine."""
-        command = f"uenv start {shlex.quote(str(self.target))} --view={self.environments[0].view}"
-        return command if shutil.which("uenv") else f"{command}  # on a machine with the uenv client"
-
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Build an image. An old image at the target is replaced only when the new one is complete.
+    """Build an image. An existing image with the same path is replaced only when the new image is complete.
 
-    Raises BadInput if an input is invalid or the target is not an image that uenvtool packed, AnswerIsNo if the lock
-    cannot be installed, ToolMissing if Spack or squashfs-tools are not installed, and ToolFailed if Spack, another
-    program or the disk fails, or if signed packages are pushed and Spack has no key.
+    Raises BadInput if an input is invalid, or if a file that uenvtool did not pack has the path of the image. Raises
+    AnswerIsNo if the lock cannot be installed, ToolMissing if Spack or squashfs-tools are not installed, and ToolFailed
+    if Spack, another program or the disk fails, or if signed packages are pushed and Spack has no key.
     """
     clock = Clock()
-    plan = planned_image(request, progress)
+    plan = _planned(request, progress)
     clock.ends("resolving")
     programs = find_programs()
     if request.push and not request.unsigned:
@@ -101,7 +89,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
-    deviating, _ = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
+    deviating, _ = deviations(plan.spack, _pin(plan.environments[0]), plan.options.repos, pins(request))
     report = report_of(
         plan.environments,
         packed,
@@ -112,28 +100,23 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
-    notes = _push(plan, as_url(request.push), progress) if request.push else ()
-    warnings = (*deviating, *absent_caches(request), *_not_from_caches(request, installed))
-    return _result(plan, packed, warnings, notes)
+    notes = _push(plan, as_url(request.push), progress) if request.push else ()  # if this fails, the image stays
+    return _result(plan, packed, (*deviating, *_cache_warnings(request, installed)), notes)
 
 
-def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
-    """Return the plan of an image build. Resolves environments whose locks are out of date.
-
-    Raises the same errors as `build_image`, before anything is installed.
-    """
-    for place in request.mirror:
-        if (directory := directory_of(as_url(place))) and not directory.is_dir():
+def _planned(request: ImageRequest, progress: Progress) -> ImagePlan:
+    for mirror in request.mirror:
+        if (directory := directory_of(as_url(mirror))) and not directory.is_dir():
             hint = "name a directory or a URL; to create a mirror: `spack -e DIR mirror create --all -d MIRROR`"
-            raise BadInput(f"--mirror '{place}': directory not found", hint=hint)
+            raise BadInput(f"--mirror '{mirror}': directory not found", hint=hint)
     options = install_options(request)
     user_texts, spack = _user_texts(request), find_spack(request.spack)
     first, *others = (_environment(source, request, spack, progress) for source in request.sources)
     environments = together([replace(first, texts={**first.texts, **user_texts}), *others])
     usual = f"{first.name}.squashfs"
     output = request.output or usual
-    is_folder = os.path.isdir(output) or str(output).endswith("/")
-    target = Path(os.path.abspath(os.path.join(output, usual) if is_folder else output))
+    is_directory = os.path.isdir(output) or output.endswith("/")
+    target = Path(os.path.abspath(os.path.join(output, usual) if is_directory else output))
     refuse_foreign(target)
     refuse_others(target)
     if spack is None:
@@ -167,20 +150,15 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
 
 
 def _user_texts(request: ImageRequest) -> dict[str, str]:
-    """Return the texts of --post-install and --meta, which are inputs like the files of an environment.
-
-    Raises BadInput if a file does not exist, is not UTF-8, or has a name that is not allowed in meta/extra.
-    """
     named = {f"{EXTRA}/{file.name}": ("--meta", file) for file in request.meta}
     named |= {POST_INSTALL: ("--post-install", request.post_install)} if request.post_install else {}
+    texts = {}
     for name, (option, file) in named.items():
         if name == f"{EXTRA}/{Path(PACKED).name}":
             raise BadInput(f"{option} '{file.name}': uenvtool writes {PACKED} itself", hint="rename the file")
         if not re.fullmatch(r"(extra/)?[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
             hint = "rename the file: use letters, digits, '_', '.' and '-', and start with a letter, a digit or '_'"
             raise BadInput(f"{option} '{file.name}': this file name is not allowed in an image", hint=hint)
-    texts = {}
-    for name, (option, file) in named.items():
         try:
             texts[name] = files.read_named(file, LARGEST_TEXT).decode("utf-8")
         except FileNotFoundError as error:
@@ -191,10 +169,14 @@ def _user_texts(request: ImageRequest) -> dict[str, str]:
 
 
 def install_options(request: ImageRequest) -> InstallOptions:
-    """Return the options of the installation.
+    """Return Spack's options for the build.
 
     Raises BadInput if a value of --repo is not a package repository, or --config-scope is not a directory.
     """
+    scope = request.config_scope
+    if scope and not scope.is_dir():
+        hint = "name a directory with files such as mirrors.yaml"
+        raise BadInput(f"--config-scope '{scope}': directory not found", hint=hint)
     return InstallOptions(
         jobs=request.jobs,
         repos=repository_directories(request.repos, pins(request)),
@@ -202,22 +184,12 @@ def install_options(request: ImageRequest) -> InstallOptions:
         caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
         shared=request.install_only,
-        scope=config_scope(request),
+        scope=scope and scope.absolute(),
     )
 
 
-def config_scope(request: ImageRequest) -> Path | None:
-    """Return the directory of --config-scope, or None. Raises BadInput if it does not exist."""
-    if request.config_scope is None:
-        return None
-    if not request.config_scope.is_dir():
-        hint = "name a directory with files such as mirrors.yaml"
-        raise BadInput(f"--config-scope '{request.config_scope}': directory not found", hint=hint)
-    return request.config_scope.absolute()
-
-
 def pins(request: ImageRequest) -> dict[str, GitPin]:
-    """Return the pins of the environments' package repositories, by name. Raises BadInput if a source is invalid."""
+    """Return the pins of the package repositories of all sources, by name. Raises BadInput if a source is invalid."""
     pins_by_name: dict[str, GitPin] = {}
     for source in request.sources if request.repos else ():
         manifest = read_manifest(Path(source))
@@ -228,9 +200,9 @@ def pins(request: ImageRequest) -> dict[str, GitPin]:
     return pins_by_name
 
 
-def as_url(place: str) -> str:
-    """Return the URL of a cache or mirror, which may be given as a path."""
-    return place if "://" in place else f"file://{os.path.abspath(place)}"
+def as_url(location: str) -> str:
+    """Return the URL of a cache or mirror. location: a URL, or the path of a directory."""
+    return location if "://" in location else f"file://{os.path.abspath(location)}"
 
 
 def _install(plan: ImagePlan, progress: Progress) -> Installed:
@@ -243,7 +215,6 @@ def _install(plan: ImagePlan, progress: Progress) -> Installed:
 
 
 def _push(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
-    """Push the packages to a build cache. The image and its report are complete, and stay if this fails."""
     with files.locked(plan.store, below=False), progress(f"pushing packages to {url}"):
         count = sum(push(plan.spack, environment, plan.store, url, plan.options) for environment in plan.environments)
     return (f"new in {url}: {counted(count, 'package')}",)
@@ -257,7 +228,7 @@ def _usual_store(environments: Sequence[Installable]) -> Path:
 def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: tuple[str, ...]) -> Result:
     environment, target = plan.environments[0], plan.target
     packages = {package.hash: package for each in plan.environments for package in each.lock.packages}
-    size = size_text(packed.bytes)
+    start = f"uenv start {shlex.quote(str(target))} --view={environment.view}"
     return Result(
         data={
             "image": str(target),
@@ -271,27 +242,21 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
         text=str(target),
         warnings=warnings,
         notes=(
-            f"{target.name}: {size}, sha256 {packed.sha256}",
+            f"{target.name}: {size_text(packed.bytes)}, sha256 {packed.sha256}",
             f"the next run reuses the store: {plan.store}",
             f"report and log, next to the image: {' and '.join(names_of(target))}",
             *notes,
         ),
-        next=(plan.start,),
+        next=(start if shutil.which("uenv") else f"{start}  # on a machine with the uenv client",),
     )
 
 
-def absent_caches(request: ImageRequest) -> Iterator[str]:
-    """Yield a warning for each build cache on disk that does not exist. Spack ignores it silently."""
+def _cache_warnings(request: ImageRequest, installed: Installed) -> Iterator[str]:
     for url in map(as_url, request.cache):
         directory = directory_of(url)
-        if directory is not None and not directory.is_dir():
+        if directory is not None and not directory.is_dir():  # Spack ignores it silently
             yield f"the build cache {url} does not exist"
-
-
-def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[str]:
-    """Yield a warning with the packages that no cache provided. Spack does not report an untrusted signature."""
-    if request.cache and installed.built:
-        signatures = (
-            "" if request.unsigned else ", or Spack does not trust the key of their signatures (`spack gpg trust`)"
-        )
+    if request.cache and installed.built:  # Spack does not report an untrusted signature
+        untrusted = ", or Spack does not trust the key of their signatures (`spack gpg trust`)"
+        signatures = "" if request.unsigned else untrusted
         yield f"built because no build cache has them{signatures}: {', '.join(installed.built)}"

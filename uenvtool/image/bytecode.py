@@ -1,4 +1,4 @@
-"""Compiles the Python bytecode of directory trees reproducibly, with several interpreters in parallel."""
+"""Compiles Python modules to reproducible bytecode, with several interpreters in parallel."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from uenvtool.image.tree import Bundle
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
 FEWEST_FILES = 200
-"""The minimum number of modules per worker. For fewer modules, starting another Python takes longer than it saves."""
+"""The minimum number of modules per worker. For fewer modules, another worker starts too slowly to save time."""
 LONGEST_TAG = b"implementation-version-abi-and-more"
 """A text at least as long as the bytecode tag of any Python, such as `cpython-312`."""
-Compiled = list[tuple[Path, dict[bytes, int]]]
-"""The data file of each worker, with the name and length of the bytecode of its modules, in order."""
 
 
 def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
-    """Write the bytecode of every module below `directory` next to it. Return the number of compiled modules.
+    """Write the bytecode of every module below `directory` into its __pycache__. Return the number of compiled modules.
 
-    python: an interpreter of the version that will import the modules. directory: an environment or a directory in one.
-    checked: Python compares the bytecode with the time and size of the source at each import, as for its own bytecode.
-    Otherwise the bytecode is `unchecked-hash` (PEP 552), and Python never compares it, which is for trees that nobody
-    changes. done: modules that already have bytecode, relative to the environment. A file that does not compile is
-    skipped, as in compileall. Raises ToolFailed if Python does not run or cannot write.
+    python: an interpreter of the version that will import the modules. directory: a virtual environment, or a directory
+    inside it. checked: write bytecode that Python compares with the time and size of the source at each import, like
+    the bytecode that Python writes. Otherwise write `unchecked-hash` bytecode (PEP 552) for files that nobody changes,
+    which Python never compares. done: modules that already have bytecode, relative to the virtual environment. Like
+    compileall, skips a file that does not compile. Raises ToolFailed if Python does not run or cannot write.
     """
     root = next((parent for parent in (directory, *directory.parents) if (parent / "pyvenv.cfg").is_file()), directory)
     with scratch_folder() as scratch:
@@ -42,17 +40,19 @@ def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collecti
 
 
 def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
-    """Compile the `unchecked-hash` bytecode of modules into bundles. Writes only to `scratch`.
+    """Compile modules to `unchecked-hash` bytecode, and return it in bundles, whose files are in `scratch`.
 
     python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. The file
-    of each bundle starts with unused bytes for the definitions of its contents. Raises ToolFailed if Python does not
-    run.
+    of each bundle starts with bytes reserved for its definitions. Raises ToolFailed if Python does not run.
     """
     start = header_bytes([cache_name(name, LONGEST_TAG) for name in modules])
     bundles = []
     for data, lengths in _compile(python, directory, modules, scratch, "unchecked", start=start):
-        content, offset = _mapped(data), start
-        contents = {}
+        if not any(lengths.values()):
+            continue  # the data file is empty
+        with open(data, "rb") as stream:
+            content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
+        contents, offset = {}, start
         for name, length in lengths.items():
             if length:
                 contents[name] = content[offset : offset + length]
@@ -62,20 +62,9 @@ def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes
 
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
-    """Return the path of a module's bytecode (PEP 3147), relative to the same directory as the module's name."""
+    """Return the path of a module's bytecode (PEP 3147), relative to the directory that `name` is relative to."""
     directory, slash, base = name.rpartition(b"/")
     return b"%b%b__pycache__/%b%b.pyc" % (directory, slash, base[:-2], tag)
-
-
-def workers() -> int:
-    """Return the number of interpreters to start: one per CPU that this process may use, up to MOST_WORKERS."""
-    return max(1, min(len(os.sched_getaffinity(0)), MOST_WORKERS))
-
-
-def _mapped(path: Path) -> memoryview:
-    with open(path, "rb") as stream:
-        size = os.fstat(stream.fileno()).st_size
-        return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b"")
 
 
 def sources(root: Path, directory: Path) -> dict[bytes, int]:
@@ -96,14 +85,14 @@ def _compile(
     kind: str,
     *,
     start: int | None = None,
-) -> Compiled:
-    """Compile modules, with the large ones distributed evenly over the workers.
+) -> list[tuple[Path, dict[bytes, int]]]:
+    """Return the data file of each worker, with the names and lengths of its bytecode, in order.
 
-    start: the offset of the bytecode in each data file. None writes the bytecode next to its modules instead.
+    start: the offset of the bytecode in each data file. None writes the bytecode into __pycache__ instead.
     """
-    count = min(workers(), -(-len(modules) // FEWEST_FILES))
+    count = min(len(os.sched_getaffinity(0)), MOST_WORKERS, -(-len(modules) // FEWEST_FILES))
     by_size = sorted(modules, key=lambda name: (-modules[name], name))
-    shares = [by_size[number::count] for number in range(count)]
+    shares = [by_size[number::count] for number in range(count)]  # with equal numbers of large modules
     fill(scratch, {f"list-{number}": b"".join(name + b"\0" for name in share) for number, share in enumerate(shares)})
 
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
@@ -118,15 +107,13 @@ def _compile(
         return list(pool.map(compiled, range(count)))
 
 
-def _output(python: Sequence[str | Path], place: Path, *arguments: str | Path) -> str:
-    """Run Python without the user's PYTHON* variables and return its output. place: the directory that it writes to.
-
-    The fixed hash seed makes the order of sets reproducible.
-    """
+def _output(python: Sequence[str | Path], directory: Path, *arguments: str | Path) -> str:
+    """Run Python without the user's PYTHON* variables, and return its output. directory: where it writes files."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    completed = processes.run([*python, "-S", "-B", *arguments], env={**env, "PYTHONHASHSEED": "0"})
+    env["PYTHONHASHSEED"] = "0"  # a fixed order of sets, so that the bytecode is reproducible
+    completed = processes.run([*python, "-S", "-B", *arguments], env=env)
     if completed.code != 0:
         hint = "load the overlay's base, and run the command again"
         failed = ToolFailed(f"{python[-1]} cannot compile the bytecode: {completed.reason}", hint=hint)
-        raise full_disk(place, completed.stderr) or failed
+        raise full_disk(directory, completed.stderr) or failed
     return completed.stdout

@@ -1,4 +1,4 @@
-"""`uenvtool image build --check`: checks everything that a build needs before it starts."""
+"""`uenvtool image build --check`: checks whether the programs, directories and mirrors that a build needs exist."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
@@ -22,37 +21,36 @@ from uenvtool.image.build import as_url, install_options, pins
 from uenvtool.image.programs import find_programs
 from uenvtool.image.request import ImageRequest
 
-T = TypeVar("T")
 PUSH = f"{MIRROR_PREFIX}push"
-"""The name of the cache that the build pushes to, among the mirrors."""
+"""The name of the mirror that Spack pushes packages to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The check of one requirement of a build.
+    """The result of checking one requirement of a build.
 
-    found: the version or path that was found. problem: None if the requirement is met.
+    value: the version or path of the requirement. problem: None if the requirement is met.
     """
 
     name: str
-    found: str = ""
+    value: str = ""
     problem: Problem | None = None
 
 
 def check_needs(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Check everything that a build needs. Nothing is resolved, installed or written.
+    """Check the requirements of a build, without resolving, installing or writing anything.
 
     Raises AnswerIsNo if a requirement is not met, BadInput if a recipe is invalid.
     """
     with progress("checking the requirements of the build"):
         checks = list(_checks(request))
     AnswerIsNo.raise_any(check.problem for check in checks if check.problem)
-    rows = [(check.name, check.found) for check in checks]
+    rows = [(check.name, check.value) for check in checks]
     return Result(data=dict(rows), tables=(Table(headings=("checked", "found"), rows=rows),))
 
 
 def _checks(request: ImageRequest) -> Iterator[Check]:
-    yield _checked("squashfs-tools", find_programs, lambda programs: ".".join(map(str, programs.version)))
+    yield _checked("squashfs-tools", lambda: ".".join(map(str, find_programs().version)))
     spack = None
     try:
         spack = find_spack(request.spack)
@@ -60,19 +58,21 @@ def _checks(request: ImageRequest) -> Iterator[Check]:
         yield Check("Spack", f"{spack.version} at {spack.program}" if spack else "", missing)
     except UenvtoolError as error:
         yield Check("Spack", problem=error.problems[0])
-    yield _checked("mount point", lambda: _mounted(request), str)
+    yield _checked("mount point", lambda: _mount(request))
     yield _store(request)
-    if spack:
-        yield from _with_spack(request, spack)
-
-
-def _with_spack(request: ImageRequest, spack: Spack) -> Iterator[Check]:
+    if spack is None:
+        return
     pinned = pins(request)
     for name, path in request.repos.items():
-        yield _checked(f"repository {name}", partial(repository_directory, name, path, pinned.get(name)), str)
+        yield _checked(f"repository {name}", partial(repository_directory, name, path, pinned.get(name)))
     yield from _mirrors(request, spack)
     if request.push and not request.unsigned:
-        yield _checked("key", lambda: require_key(spack), lambda _: "Spack's own")
+        yield _checked("key", lambda: _key(spack))
+
+
+def _key(spack: Spack) -> str:
+    require_key(spack)
+    return "Spack's own"
 
 
 def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
@@ -88,7 +88,7 @@ def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
         yield Check(f"mirror {name}", "answers", Problem(f"mirror {name}: {why}") if why else None)
 
 
-def _mounted(request: ImageRequest) -> str:
+def _mount(request: ImageRequest) -> str:
     source = request.sources[0]
     manifest = read_manifest(Path(source))
     if manifest is None:
@@ -108,9 +108,9 @@ def _store(request: ImageRequest) -> Check:
     return Check("store", f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free")
 
 
-def _checked(name: str, work: Callable[[], T], text: Callable[[T], str]) -> Check:
-    """Return a check of `work`, which raises an error if the requirement is not met. text: describes its result."""
+def _checked(name: str, get: Callable[[], str | Path]) -> Check:
+    """Return the result of a check. get: returns the checked value, or raises an error if it does not exist."""
     try:
-        return Check(name, text(work()))
+        return Check(name, str(get()))
     except UenvtoolError as error:
         return Check(name, problem=error.problems[0])

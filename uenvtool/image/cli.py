@@ -35,7 +35,7 @@ def build(request: ImageRequest) -> Result:
 def show(images: Images, json_: Json = False) -> int:
     """Show an image's views, variables and packages, with the size of each package."""
     from uenvtool.core import console
-    from uenvtool.image.show import show as work
+    from uenvtool.image.contents import show as work
 
     return console.show(work(images), as_json=json_)
 
@@ -69,7 +69,12 @@ def diff(
     before: Annotated[
         str, typer.Argument(metavar="A", help="A recipe, environment, spack.lock, image or published table.")
     ],
-    after: Annotated[str, typer.Argument(metavar="B", help="The same kinds as for A, or another kind than A.")],
+    after: Annotated[
+        str,
+        typer.Argument(
+            metavar="B", help="A recipe, environment, spack.lock, image or published table to compare with A."
+        ),
+    ],
     json_: Json = False,
 ) -> int:
     """Print the packages that were added, removed or changed from A to B. Exit with 1 if there are any."""

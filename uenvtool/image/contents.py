@@ -1,4 +1,4 @@
-"""Reads the contents of an image: views with their variables, and packages with their versions and sizes."""
+"""Reads the views, variables and packages of an image, with sizes, and prints them (`uenvtool image show`)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from uenvtool.core.words import canonical, grouped
-from uenvtool.image.listing import FILE, Listed, by_name, listing
-from uenvtool.image.metadata import ENV, ListUpdate, Uenv, UenvView, parse_env_json
-from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
+from uenvtool.core.result import Result, Table
+from uenvtool.core.words import canonical, grouped, size_text
+from uenvtool.image.metadata import ENV, Uenv, UenvView, parse_env_json
+from uenvtool.image.read import FILE, LARGEST_TEXT, Listed, Superblock, by_name, listing, read_texts, require_image
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, is_build_only, name_of_spack, text_of_spack
 
 PYTHON, SPACK = "python", "spack"
@@ -29,7 +29,7 @@ class InstalledPackage:
     """An installed package.
 
     kind: PYTHON or SPACK. bytes: the unpacked size of its files. folder: its directory. needs: the directories of its
-    dependencies, as recorded by Spack. build_only: the dependencies that are only needed to build it.
+    dependencies in Spack's database. build_only: the directories in `needs` that are only needed to build the package.
     """
 
     name: str
@@ -39,10 +39,6 @@ class InstalledPackage:
     folder: str
     needs: tuple[str, ...] = ()
     build_only: tuple[str, ...] = ()
-
-    def data(self) -> dict[str, Any]:
-        """Return the package for --json."""
-        return {field: getattr(self, field) for field in self.__slots__}
 
 
 class Install(NamedTuple):
@@ -57,9 +53,9 @@ class Install(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """The contents of an image, from its listing and the few files that describe it.
+    """The contents of an image, from its listing and its metadata files.
 
-    by_name: every entry, by its name as text. texts: the texts of the files that describe the image, by name.
+    by_name: every entry, by its name as text. texts: the texts of the metadata files, by name.
     """
 
     path: Path
@@ -76,7 +72,7 @@ class Contents:
     @cached_property
     def packages(self) -> Sequence[InstalledPackage]:
         """The installed packages, according to Spack's database and Python's metadata in the image."""
-        return sorted([*python_packages(self.by_name, self.texts, self.mount), *_of_spack(self)])
+        return sorted([*_python_packages(self.by_name, self.texts, self.mount), *_spack_packages(self)])
 
     @cached_property
     def installs(self) -> Mapping[str, Install]:
@@ -100,11 +96,6 @@ class Contents:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return {}
 
-    @cached_property
-    def unpacked_bytes(self) -> int:
-        """The total size of all files."""
-        return sum(entry.size for entry in self.entries if entry.kind == FILE)
-
     @property
     def is_overlay(self) -> bool:
         """Whether the image is an overlay, which needs a base."""
@@ -120,22 +111,14 @@ class Contents:
         """The mount point of the image, or an empty string if its metadata does not name one."""
         return self.uenv.mount if self.uenv else ""
 
-    def variables(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the changes of the views: the view, the variable, and a description of the change."""
-        for name, view in self.views.items():
-            for variable, updates in view.lists.items():
-                yield name, variable, "; ".join(map(_change, updates))
-            for variable, text in view.scalars.items():
-                yield name, variable, "unset" if text is None else f"set {text}"
-
     def holds(self, path: str) -> bool:
-        """Return whether an absolute path below the mount point exists in the image, also through its symlinks."""
+        """Return whether an absolute path below the mount point exists in the image. Follows symlinks."""
         return self._followed(path, 40) is not None
 
     def holding(self, names: Collection[str]) -> set[str]:
-        """Return the file names that exist in any directory of the image. Broken symlinks do not count.
+        """Return the given file names that exist in any directory of the image, other than as broken symlinks.
 
-        A name with a slash is looked up as a path.
+        A name with a slash is an absolute path.
         """
         present = {name for name in names if "/" in name and self.holds(name)}
         for path, entry in self.by_name.items():
@@ -145,10 +128,7 @@ class Contents:
         return present
 
     def _followed(self, path: str, links: int) -> str | None:
-        """Return the name in the image that a path resolves to.
-
-        None if the path does not exist, is outside the image, or has too many symlinks.
-        """
+        """Return the name that a path resolves to with at most this number of symlinks, or None."""
         name = ""
         parts = os.path.relpath(os.path.normpath(path), self.mount or "/").split("/")
         if parts == ["."]:
@@ -164,8 +144,62 @@ class Contents:
         return name
 
 
-def _change(update: ListUpdate) -> str:
-    return f"{update.op} {':'.join(update.paths)}".strip()
+def show(images: Sequence[Path]) -> Result:
+    """Return the contents of each image.
+
+    Raises BadInput if a file is not an image, ToolMissing if unsquashfs is not installed.
+    """
+    all_contents = [read(image) for image in images]
+    all_data = [_data(contents) for contents in all_contents]
+    pairs = zip(all_contents, all_data, strict=True)
+    return Result(data=all_data, tables=tuple(table for contents, data in pairs for table in _tables(contents, data)))
+
+
+def _data(contents: Contents) -> dict[str, Any]:
+    uenv = contents.uenv
+    return {
+        "path": str(contents.path),
+        "bytes": contents.path.stat().st_size,
+        "unpacked_bytes": sum(entry.size for entry in contents.entries if entry.kind == FILE),
+        "names": len(contents.entries),
+        "compression": contents.head.compression,
+        "block_bytes": contents.head.block,
+        "name": uenv.name if uenv else None,
+        "description": uenv.description if uenv else None,
+        "mount": uenv.mount if uenv else None,
+        "default_view": uenv.default_view if uenv else None,
+        "views": {name: view.data() for name, view in contents.views.items()},
+        "packages": [asdict(package) for package in contents.packages],
+    }
+
+
+def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
+    sizes = f"{size_text(data['bytes'])}, unpacked {size_text(data['unpacked_bytes'])} in {data['names']} entries"
+    facts = [
+        ("name", data["name"] or "none (no meta/env.json)"),
+        ("mount", data["mount"] or ""),
+        ("default view", data["default_view"] or ""),
+        ("size", sizes),
+        ("compression", f"{data['compression']}, {data['block_bytes'] >> 10} KiB blocks"),
+    ]
+    views = [(name, view.root, view.description) for name, view in contents.views.items()]
+    by_size = sorted(contents.packages, key=lambda package: (-package.bytes, package))
+    packages = [(package.name, package.version, package.kind, size_text(package.bytes)) for package in by_size]
+    tables = [
+        Table(headings=("image", str(contents.path)), rows=[fact for fact in facts if fact[1]]),
+        Table(headings=("view", "directory", "description"), rows=views),
+        Table(headings=("package", "version", "kind", "size"), rows=packages),
+        Table(headings=("view", "variable", "change"), rows=list(_changes(contents.views))),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _changes(views: Mapping[str, UenvView]) -> Iterator[tuple[str, str, str]]:
+    for name, view in views.items():
+        for variable, updates in view.lists.items():
+            yield name, variable, "; ".join(f"{update.op} {':'.join(update.paths)}".strip() for update in updates)
+        for variable, text in view.scalars.items():
+            yield name, variable, "unset" if text is None else f"set {text}"
 
 
 def read(image: Path) -> Contents:
@@ -173,14 +207,14 @@ def read(image: Path) -> Contents:
     head = require_image(image)
     entries = listing(image)
     names = by_name(entries)
-    wanted_files = [DATABASE, *(name for name in names if name.endswith(RECORD))]
+    metadata = [DATABASE, *(name for name in names if name.endswith(RECORD))]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:
-        wanted_files.append(ENV)
-    texts = read_texts(image, wanted_files, largest=LARGEST_DATABASE, known=names)
+        metadata.append(ENV)
+    texts = read_texts(image, metadata, largest=LARGEST_DATABASE, known=names)
     return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts)
 
 
-def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[InstalledPackage]:
+def _python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[InstalledPackage]:
     """Yield the Python packages with a dist-info directory. Their sizes include bytecode, which RECORD may not list."""
     bytecode: dict[str, int] = {}
     for name in [name for name in names if name.endswith(".pyc")]:
@@ -201,14 +235,13 @@ def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount
 
 
 def _recorded(text: str, site: str) -> Iterator[str]:
-    """Yield the files in a RECORD, except bytecode, which it may or may not list."""
     for line in text.splitlines():
         file = site + line.split(",", 1)[0].strip('"')
         if not file.endswith(".pyc") or not _BYTECODE.search(file):
             yield os.path.normpath(file) if ".." in file else file
 
 
-def _of_spack(contents: Contents) -> Iterator[InstalledPackage]:
+def _spack_packages(contents: Contents) -> Iterator[InstalledPackage]:
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 
@@ -229,7 +262,7 @@ def _of_spack(contents: Contents) -> Iterator[InstalledPackage]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the total size of the files below each prefix. Files of a prefix are adjacent, so few names are parsed."""
+    """Return the total size of the files below each prefix. Files with one prefix are adjacent, so few are parsed."""
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
     prefix, inside = "", "\0"

@@ -1,4 +1,4 @@
-"""Renders the metadata files of an image: its views, its recipe, and the configuration of Spack upstreams."""
+"""Renders the metadata files of an image: its views, its recipes, and the configuration for a Spack that uses it."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
     "share/pkgconfig": ("PKG_CONFIG_PATH",),
     ".": ("CMAKE_PREFIX_PATH",),
 }
-"""Directories of a view and the variables that contain them (Spack v1.1.0, etc/spack/defaults/base/modules.yaml)."""
+"""The directories of a view, and the variables to which Spack prepends each one.
+
+Source: Spack v1.1.0, etc/spack/defaults/base/modules.yaml."""
 
 
 def described(environments: Sequence[Installable], store: Path, directories: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata files of an image, by their name in the image.
 
-    directories: the directories of the views, relative to the store. Raises BadInput if a view sets an invalid name.
+    directories: the directory of each view, relative to the store. Raises BadInput if a view sets a variable whose name
+    is invalid.
     """
     first = environments[0]
     has_programs = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
@@ -72,7 +75,6 @@ def _metadata(environments: Sequence[Installable]) -> dict[str, str]:
 
 
 def _repositories(environments: Sequence[Installable]) -> dict[str, Any]:
-    """Return the package repositories except Spack's builtin one. A Spack that uses the image needs them."""
     repos = {name: repo for name, repo in repos_of(environments).items() if name != "builtin"}
     mount = environments[0].mount
     in_image = {name: f"{mount}/{RECIPE}/{REPOSITORY}" for name, repo in repos.items() if repo == REPOSITORY}
@@ -88,29 +90,28 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
         scalars={"UENV_SPACK_CONFIG_PATH": f"{first.mount}/config", **_spack_variables(first)},
     )
     root = f"{first.mount}/{MODULE_FILES}"
-    of_modules = UenvView(
+    modules = UenvView(
         description="the module files of the packages",
         root=root,
         activate=views[first.view].activate,
         lists={"MODULEPATH": [ListUpdate(op="prepend", paths=[root])]},
     )
-    with_modules = has_modules(environments)
+    has_module_files = has_modules(environments)
     return Uenv(
         name=name,
         description=first.description or f"{counted(len(first.lock.roots), 'package')}, built by uenvtool",
         mount=first.mount,
-        views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: of_modules} if with_modules else {})},
+        views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: modules} if has_module_files else {})},
         default_view=first.view,
-        modules=root if with_modules else None,
+        modules=root if has_module_files else None,
     )
 
 
 def _spack_variables(environment: Installable) -> dict[str, str]:
-    """Return variables with the repositories and revisions of Spack and its packages, named as at CSCS.
+    """Return the variables from which uenv-spack gets the sources of Spack and its packages.
 
-    Source: Stackinator, etc/envvars.py. uenv-spack fetches the revision in COMMIT and rejects an image without it.
-    COMMIT is the commit of the Spack that resolved the environment, or else the recipe's commit, or else the tag or
-    branch, which git can fetch too.
+    Source: Stackinator, etc/envvars.py. uenv-spack rejects an image without a revision in COMMIT. COMMIT is the commit
+    of the Spack that resolved the environment, or else the recipe's commit, or else a tag or branch.
     """
     builtin = environment.manifest.get("repos", {}).get("builtin")
     packages = builtin if isinstance(builtin, dict) else {}
@@ -132,20 +133,16 @@ def _spack_variables(environment: Installable) -> dict[str, str]:
 
 
 def _view(environment: Installable, name: str, directory: Path, user_bin: Sequence[str]) -> UenvView:
-    """Return a view that prepends its existing directories to the path variables.
-
-    The directories in `user_bin`, from the user's script, and those of the compilers follow the view's directories.
-    """
     root = environment.root_of(name)
     inspected = _inspected(environment.manifest, directory)
     paths = {
         variable: [root if part == "." else f"{root}/{part}" for part in parts] for variable, parts in inspected.items()
     }
-    if user_bin:
+    if user_bin:  # from the user's script; like the directories of compilers, after the directories of the view
         paths.setdefault("PATH", []).extend(user_bin)
     for variable, directories in environment.manifest.get("env_vars", {}).get("prepend_path", {}).items():
         paths.setdefault(variable, []).extend(str(directories).split(":"))
-    lists = {variable: [ListUpdate(op="prepend", paths=named)] for variable, named in paths.items()}
+    lists = {variable: [ListUpdate(op="prepend", paths=prepended)] for variable, prepended in paths.items()}
     scalars = _variables(environment, name)
     for variable in (*lists, *scalars):
         if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):  # activation scripts contain it unquoted
@@ -172,13 +169,11 @@ def _inspected(manifest: Mapping[str, Any], directory: Path) -> dict[str, list[s
 
 
 def _variables(environment: Installable, view: str) -> dict[str, str | None]:
-    """Return the variables that a view sets, with None for those that it unsets.
-
-    In a view other than the default one, paths in the default view are replaced by paths in this view.
-    """
+    """Return the variables that a view sets, with None for each variable that it unsets."""
     section = environment.manifest.get("env_vars", {})
     root, usual = environment.root_of(view), environment.root_of(environment.view)
     default_root = re.compile(rf"(\$env/\.spack-env/{re.escape(environment.view)}|{re.escape(usual)})(?![\w.-])")
+    # the manifest contains paths in the default view
     values = {name: default_root.sub(lambda _: root, str(value)) for name, value in section.get("set", {}).items()}
     return {**values, **dict.fromkeys(section.get("unset", ()))}
 

@@ -26,15 +26,15 @@ ONLY_NAMED = (
     "to compare all packages, name directories in envs/"
 )
 NAMED, NOT_NAMED = "newly named", "no longer named"
-"""The changes of a package that a recipe does not name. Its environment may still contain it as a dependency."""
+"""The changes of a package that one recipe does not name. The recipe's environment may contain it as a dependency."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison.
+    """The packages to compare.
 
-    versions: the versions of each package, or () if any version is accepted. complete: False for a recipe, which does
-    not name the dependencies that Spack adds.
+    versions: the versions of each package, or () if any version is accepted. complete: whether all packages are known.
+    A recipe does not name the dependencies that Spack adds.
     """
 
     versions: Mapping[str, Sequence[str]]
@@ -42,10 +42,10 @@ class Side:
 
 
 def diff(before: str, after: str) -> Result:
-    """Return the packages that differ between two sides, with the exit code NO if there are any.
+    """Return the packages that differ, with the exit code NO if there are any.
 
-    A package is added, removed, changed, newly named or no longer named. Raises BadInput if a side has no packages or
-    cannot be read, AnswerIsNo if it is a lock that cannot be installed, and ToolMissing if it is an image and
+    before, after: recipes, directories of environments, locks, images or published tables. Raises BadInput if an input
+    has no packages or cannot be read, AnswerIsNo for a lock that cannot be installed, and ToolMissing for an image if
     unsquashfs is not installed.
     """
     old, new = _side(before), _side(after)
@@ -101,11 +101,8 @@ def _side(name: str) -> Side:
 
 
 def _of_image(path: Path) -> Side:
-    """Return the packages of an image: Spack's, including externals, or Python's if it has none, as in an overlay.
-
-    Python packages inside Spack packages are ignored, since no lock names them. For example, flit-core contains tomli.
-    """
     image = contents.read(path)
+    # not the Python packages inside Spack packages, which no lock names: for example, flit-core contains tomli
     packages = {(package.name, package.version) for package in image.installs.values() or image.packages}
     if not packages:
         raise BadInput(f"{path} records no packages", hint="name an image that contains an environment")

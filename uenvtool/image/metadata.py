@@ -1,4 +1,4 @@
-"""The metadata files of an image: meta/env.json, which makes it a uenv, and meta/extra/packed.json, from the packer.
+"""The metadata files of an image: meta/env.json, which the uenv client reads, and uenvtool's meta/extra/packed.json.
 
 env.json has the format of uenv 9.2 (src/uenv/meta.cpp). uenv 10 added `default-view`.
 """
@@ -19,7 +19,6 @@ PACKED = f"{EXTRA}/packed.json"
 """A file in every image that uenvtool packed."""
 RECIPE = "meta/recipe"
 """The directory with the files of the environments in the image."""
-FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,10 +27,6 @@ class ListUpdate:
 
     op: str
     paths: Sequence[str] = ()
-
-    def data(self) -> dict[str, Any]:
-        """Return the change in the format of env.json."""
-        return {"op": self.op, "value": list(self.paths)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +46,11 @@ class UenvView:
 
     def data(self) -> dict[str, Any]:
         """Return the view in the format of env.json."""
-        lists = {name: [update.data() for update in updates] for name, updates in self.lists.items()}
-        values = {"list": lists, "scalar": dict(self.scalars)}
-        env = {"version": 1, "type": "augment", "values": values}
+        lists = {
+            name: [{"op": update.op, "value": list(update.paths)} for update in updates]
+            for name, updates in self.lists.items()
+        }
+        env = {"version": 1, "type": "augment", "values": {"list": lists, "scalar": dict(self.scalars)}}
         return {"activate": self.activate, "description": self.description, "root": self.root, "env": env}
 
 
@@ -61,8 +58,8 @@ class UenvView:
 class Uenv:
     """The uenv metadata of an image.
 
-    mount: the mount point, an absolute path. default_view: the view that is loaded if the user names none. modules: the
-    directory of the module files, if there are any.
+    mount: the mount point, an absolute path. default_view: the view that the uenv client loads if the user names none.
+    modules: the directory of the module files, if there are any.
     """
 
     name: str
@@ -126,8 +123,8 @@ def _view(data: Mapping[str, Any]) -> UenvView:
 
 
 def packed_json(mount: str, **facts: str) -> str:
-    """Return the text of meta/extra/packed.json: the packer, the mount point, and more facts about the image."""
-    data = {"format": FORMAT, "generator": "uenvtool", "mount": mount, **facts}
+    """Return the text of meta/extra/packed.json: the packer, the mount point, and other facts about the image."""
+    data = {"format": 1, "generator": "uenvtool", "mount": mount, **facts}
     return json.dumps(data, indent=2) + "\n"
 
 

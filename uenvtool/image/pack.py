@@ -1,32 +1,34 @@
-"""Packs a tree into an image, reads it back, and syncs it to disk. The caller publishes it under its final name."""
+"""Packs a tree into an image, syncs it to disk, and reads it back to compare every name, mode, time and byte."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from uenvtool.core import files, processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
-from uenvtool.image.pseudo import pattern, write_pseudo_files
-from uenvtool.image.readback import read_back
-from uenvtool.image.tree import EPOCH, Tree
+from uenvtool.image.pseudo import pattern, read_definition, read_header, write_pseudo_files
+from uenvtool.image.tree import EPOCH, FOLDER, Entry, Tree, file_content
 
 ZSTD_LEVEL, GZIP_LEVEL = "2", "3"
 BLOCK = "256K"
 MEMORY = "512M"
-"""The size of mksquashfs's queues. Its default, a quarter of the memory, is slower: each block uses fresh pages."""
+"""The size of mksquashfs's queues. The default, a quarter of the memory, is slower, since each block uses new pages."""
+_QUEUES = ("-da", "32", "-fr", "32")
+"""The block caches of unsquashfs in MiB. The default, 256 MiB each, is slower, since each block uses new pages."""
+_HINT = "pack the image again, and check the disk if it fails again; an existing image is unchanged"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Packed:
-    """An image that was written, compared with its tree, and synced to disk.
-
-    path: the path that it was written to. bytes: its size.
-    """
+    """An image that was written, compared with its tree, and synced to disk. bytes: the size of the file."""
 
     path: Path
     bytes: int
@@ -35,16 +37,16 @@ class Packed:
 
 
 def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int | None = None) -> Packed:
-    """Write a tree into a new image next to its final path (`files.workplace`), and read it back.
+    """Write a tree into a new image, and read it back. The same tree and epoch give the same bytes.
 
-    epoch: the time of every entry, in seconds since 1970. The same tree and epoch give the same bytes. The mode of the
-    file follows the user's umask. Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or
-    the disk fails, or if the image differs from the tree.
+    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask. Raises
+    BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or the disk fails, or if the image differs
+    from the tree.
     """
     epoch = EPOCH if epoch is None else epoch
     write(programs, tree, image, scratch, epoch)
     with ThreadPoolExecutor(2) as pool:
-        synced, digest = pool.submit(files.sync, image), pool.submit(file_sha256, image)
+        synced, digest = pool.submit(files.sync, image), pool.submit(_sha256, image)
         read_back(programs, image, tree, epoch)
         synced.result()
         sha256 = digest.result()
@@ -53,30 +55,25 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
 
 
 def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
-    """Write an image, and compute its expected entries in parallel. Raises the same errors as `pack`.
-
-    mksquashfs scans the directory with one thread before it starts, so another CPU can compute the entries.
-    """
+    """Write an image, and compute its expected entries in parallel. Raises the same errors as `pack`."""
     with ThreadPoolExecutor(1) as pool:
         expected = pool.submit(lambda: tree.expected)
         try:
-            write_image(programs, tree, image, scratch, epoch)
+            _write_image(programs, tree, image, scratch, epoch)
         except ToolFailed:
-            expected.result()  # raises the cause if the tree cannot be read, or has entries that no image may have
+            expected.result()  # raises the cause if the tree cannot be read, or contains devices, pipes or sockets
             raise
         expected.result()
 
 
-def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
-    """Write the tree into a new squashfs file. epoch: the time of every entry, in seconds since 1970.
-
-    Raises BadInput if a name cannot be added or left out, ToolFailed if mksquashfs or the disk fails.
-    """
+def _write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
     command: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
     command += _exclusions(tree, scratch)
     for file in write_pseudo_files(tree, programs, epoch, scratch):
         command += ["-pf", file]
-    completed = processes.run(command, env=_environ())
+    # mksquashfs rejects SOURCE_DATE_EPOCH with a time option; in the C locale, its patterns match bytes
+    env = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+    completed = processes.run(command, env={**env, "LC_ALL": "C"})
     if completed.code != 0 or not image.is_file():
         hint = "fix the cause and run the command again; an existing image is unchanged"
         failed = ToolFailed(f"mksquashfs failed: {_reason(completed)}", hint=hint)
@@ -84,7 +81,7 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
 
 
 def options(programs: Programs, epoch: int) -> list[str]:
-    """Return the options that make mksquashfs fast and its image reproducible."""
+    """Return the options with which mksquashfs is fast and writes a reproducible image."""
     level = ZSTD_LEVEL if programs.compression == "zstd" else GZIP_LEVEL
     arguments = ["-noappend", "-no-progress", "-no-recovery", "-all-root", "-no-xattrs", "-no-exports", "-no-hardlinks"]
     arguments += ["-quiet", "-mem", MEMORY]
@@ -92,16 +89,6 @@ def options(programs: Programs, epoch: int) -> list[str]:
     arguments += ["-action", "chmod(u=rwX,go=rX)@type(f)||type(d)"]
     arguments += ["-action", "fragment(imported)@name(*.pyc)"]  # separate blocks from files that no import reads
     return [*arguments, "-mkfs-time", str(epoch), programs.time_option, str(epoch), "-reproducible"]
-
-
-def _environ() -> dict[str, str]:
-    """Return the environment variables of mksquashfs.
-
-    mksquashfs rejects SOURCE_DATE_EPOCH together with a time option. In the C locale, patterns match bytes, whatever
-    the encoding of the user's terminal is.
-    """
-    kept = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    return {**kept, "LC_ALL": "C"}
 
 
 def _reason(completed: processes.Completed) -> str:
@@ -117,8 +104,7 @@ def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
     return ["-wildcards", "-ef", scratch / "excluded"]
 
 
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's content. Raises ToolFailed if it cannot be read."""
+def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as stream:
@@ -127,3 +113,97 @@ def file_sha256(path: Path) -> str:
     except OSError as error:
         raise ToolFailed(f"cannot read {path}: {error.strerror}") from error
     return digest.hexdigest()
+
+
+def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> None:
+    """Read an image completely and compare it with its tree. Raises ToolFailed if they differ."""
+    command: list[str | Path] = [programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", programs.stream, image]
+    with processes.reading(command) as stream:
+        header = _header(stream, tree)
+        read = 0
+        for name, offset, size in _compared_names(header, tree.expected, epoch) if header else ():
+            if size:
+                if offset != read:
+                    raise _differs(name, "has another offset")
+                _compare(stream, tree, name, size)
+                read += size
+    if not header:  # although unsquashfs reported no failure
+        raise _not_packed("names differ")
+
+
+def _header(stream: BinaryIO, tree: Tree) -> bytes:
+    """Return the header with the names, or b"" if the stream ends early, so that unsquashfs can report the reason."""
+    line_breaks = sum(name.count(b"\n") + entry.target.count(b"\n") for name, entry in tree.expected.items())
+    try:
+        return read_header(stream, lines=1 + len(tree.expected) + line_breaks)
+    except ToolFailed as error:
+        if not stream.read(1):
+            return b""
+        raise _not_packed("names differ") from error
+
+
+def _compared_names(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int, int]]:
+    """Compare each line with its expected bytes, and yield the name, offset and size of each file in stream order.
+
+    Yields before all lines are compared, so that unsquashfs does not have to wait. No name can be missing, because the
+    header has the expected number of lines, and each line has a different expected name.
+    """
+    seen: set[bytes] = set()
+    start = 0
+    while start < len(header):
+        name, start = _name(header, start)
+        entry = FOLDER if name == b"/" else expected.get(name)
+        if entry is None or name in seen:
+            raise _differs(name, "is in the image but was not packed, or occurs twice")
+        seen.add(name)
+        line = _line(entry.kind, entry.mode, epoch, entry.size) + entry.target
+        if not header.startswith(line, start):
+            raise _differs(name, "has another kind, mode, time, owner, size or target")
+        end = header.find(b"\n", start + len(line))
+        rest = header[start + len(line) : end]
+        if rest and entry.kind != "f":
+            raise _differs(name, "has another symlink target, or unexpected attributes")
+        start = end + 1
+        if entry.kind == "f":
+            offset = rest.split(b" ", 1)[0]  # a sparse field may follow
+            if not offset.isdigit():
+                raise _differs(name, "has another size")
+            yield name, int(offset), entry.size
+
+
+def _name(header: bytes, start: int) -> tuple[bytes, int]:
+    end = header.find(b" ", start)
+    name = header[start:end]
+    if b"\\" not in name and end >= 0:
+        return name, end
+    definition = read_definition(header, start)
+    if definition is None:
+        raise _differs(header[start : start + 80], "cannot be parsed")
+    return definition.name, definition.start
+
+
+@functools.cache
+def _line(kind: str, mode: int, epoch: int, size: int) -> bytes:
+    head = b" %b %d %o 0 0" % ({"d": b"D", "f": b"R", "l": b"S"}[kind], epoch, mode)
+    return {"d": head, "f": b"%b %d " % (head, size), "l": head + b" "}[kind]
+
+
+def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
+    read = 0
+    try:
+        for piece in file_content(tree, name, size):
+            if stream.read(len(piece)) != piece:
+                raise _differs(name, "has other content")
+            read += len(piece)
+    except OSError as error:
+        raise ToolFailed(f"cannot read {os.fsdecode(error.filename or name)}: {error.strerror}", hint=_HINT) from error
+    if read != size:
+        raise _differs(name, "changed while it was packed")
+
+
+def _differs(name: bytes, how: str) -> ToolFailed:
+    return _not_packed(f"{os.fsdecode(name)!r} {how}")
+
+
+def _not_packed(how: str) -> ToolFailed:
+    return ToolFailed(f"the written image differs from the packed files: {how}", hint=_HINT)

@@ -1,4 +1,4 @@
-"""Finds mksquashfs and unsquashfs, and determines the features of their version."""
+"""Finds mksquashfs and unsquashfs, and determines which features they support."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ HOW_TO_GET = (
     "load a uenv or module that contains squashfs-tools, or install it with one of `apt install squashfs-tools`, "
     "`dnf install squashfs-tools` and `conda install -c conda-forge squashfs-tools`"
 )
-
 OLDEST = (4, 5)
 """The first version that reads and writes file contents in one stream (`R` definitions, `-pf`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Programs:
-    """The paths of mksquashfs and unsquashfs, their version, and the features that depend on the version or the build.
+    """The paths of mksquashfs and unsquashfs, their version, and the features that they support.
 
     compression: zstd if supported, otherwise gzip. time_option: the option that sets the time of every entry.
     """
@@ -35,7 +34,7 @@ class Programs:
 
     @property
     def sparse_field(self) -> bool:
-        """Whether an `R` definition ends with a field that marks sparse files, as in 4.6 or newer."""
+        """Whether an `R` definition ends with a field for sparse files, as in version 4.6 or newer."""
         return self.version >= (4, 6)
 
     @property
@@ -45,7 +44,7 @@ class Programs:
 
 
 def find_programs() -> Programs:
-    """Find both programs on PATH or in the views of loaded uenvs. Raises ToolMissing if one is missing or too old."""
+    """Return the programs on PATH or in the views of loaded uenvs. Raises ToolMissing if one is missing or too old."""
     mksquashfs = find_program("mksquashfs")
     unsquashfs = find_program("unsquashfs")
     match = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
@@ -64,12 +63,8 @@ def find_programs() -> Programs:
 
 def find_program(name: str) -> str:
     """Return the path of a program of squashfs-tools. Raises ToolMissing, with ways to install it."""
-    directories = [
-        os.environ.get("PATH", os.defpath),
-        *(f"{view.root}/bin" for view in loaded_views(os.environ)),
-        "/usr/sbin",
-        "/sbin",
-    ]
+    in_views = [f"{view.root}/bin" for view in loaded_views(os.environ)]
+    directories = [os.environ.get("PATH", os.defpath), *in_views, "/usr/sbin", "/sbin"]
     program = shutil.which(name, path=os.pathsep.join(directories))
     if program is None:
         raise ToolMissing.not_on_path(name, HOW_TO_GET)

@@ -1,8 +1,8 @@
-"""Reads and writes the pseudo files of squashfs-tools, which add files to an image or list its contents.
+"""Reads and writes pseudo files, with which squashfs-tools 4.5 or newer add files to an image or read it (`-pf`).
 
-A pseudo file has one definition per line, a mark, and then the contents of the defined files (squashfs-tools 4.5 or
-newer, `-pf`). mksquashfs reads pseudo files, and unsquashfs writes them. A definition can also make mksquashfs run a
-command (`NAME f MODE UID GID COMMAND`), so a name must never contain a line break.
+A pseudo file has one definition per line, a mark, and then the contents of the defined files. mksquashfs reads pseudo
+files, and unsquashfs writes them. A definition can also make mksquashfs run a command (`NAME f MODE UID GID COMMAND`),
+so a name must never contain a line break.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 _NUMBERS_BYTES = 100
 """The maximum number of bytes of a definition without its name: six numbers, spaces, a letter and a line break."""
 _LONGEST_LINE = 1 << 16
-"""The most bytes of a line. A name and a symlink target have at most 4096 each, and each byte of a name may be
-escaped."""
-HINT = "pack the image again, and check the disk if it fails again"
+"""An upper bound for the bytes of a line. Names and symlink targets have at most 4096 bytes, and names are escaped."""
 _COMMENT = b"#" * 126 + b"\n"
 _ESCAPED = re.compile(rb"[\s\"\\]")
 """Characters that must be escaped in a name: C's isspace, quotes and backslashes (4.5.1, pseudo.c)."""
@@ -35,15 +33,15 @@ _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _DEFINITION = re.compile(
     rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
 )
-"""Name, kind, time, mode, owner and group. A file also has a size, an offset, and a sparse field."""
+"""Name, kind, time, mode, owner and group. A file also has a size, an offset and sometimes a sparse field."""
 
 
 class Definition(NamedTuple):
     """A parsed definition.
 
-    name: relative, `/` for the root of the image. attributes: kind, time, mode, owner and group as text. size, offset:
-    the size of a file and the position of its contents after the mark, in bytes. start: the end of the name in the
-    header. end: the end of the definition, where the unquoted target of a symlink begins.
+    name: a relative path, or `/` for the root. attributes: kind, time, mode, owner and group as text. size, offset: the
+    size of a file and the position of its contents after the mark, in bytes. start: the offset of the attributes in the
+    header. end: the end of the definition, after which a symlink has its unquoted target.
     """
 
     name: bytes
@@ -55,20 +53,20 @@ class Definition(NamedTuple):
 
 
 def is_quotable(name: bytes) -> bool:
-    """Return whether squashfs-tools can represent this name. A line break cannot be quoted."""
+    """Return whether a definition can contain this name. A line break cannot be escaped."""
     return b"\n" not in name
 
 
 def quoted(name: bytes) -> bytes:
-    """Return a relative name as it is written in a definition. Raises BadInput if it contains a line break."""
+    """Return a relative name, escaped for a definition. Raises BadInput if it contains a line break."""
     return b"/" + _ESCAPED.sub(rb"\\\g<0>", _one_line(name))
 
 
 def pattern(name: bytes) -> bytes:
     """Return a pattern (`-wildcards -ef`) that matches only this relative name.
 
-    mksquashfs removes the first backslash of a line. It keeps the line from starting with a space, a comment or `... `,
-    which marks patterns for all directories. Raises BadInput if the name contains a line break.
+    The pattern starts with a backslash, which mksquashfs removes, so that no line starts with a space, a `#`, or the
+    `... ` of patterns for all directories. Raises BadInput if the name contains a line break.
     """
     return b"\\" + _SPECIAL.sub(rb"\\\g<0>", _one_line(name))
 
@@ -81,21 +79,21 @@ def _one_line(name: bytes) -> bytes:
 
 
 def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> list[Path]:
-    """Write pseudo files for the added files of a tree, and return their paths. Bundles become pseudo files in place.
+    """Write pseudo files for the added files of a tree, and turn its bundles into pseudo files. Return their paths.
 
     epoch: the time of each file, in seconds since 1970. Raises BadInput if a name contains a line break.
     """
-    first = scratch / "added"
+    added = scratch / "added"
     directories = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
     definitions = file_definitions(tree, tree.added, epoch, sparse_field=programs.sparse_field)
-    fill_from(first, [*directories, *definitions, MARK, *tree.added.values()])
+    fill_from(added, [*directories, *definitions, MARK, *tree.added.values()])
     for bundle in tree.bundles:
         write_bundle_header(tree, bundle, epoch, sparse_field=programs.sparse_field)
-    return [first, *(bundle.file for bundle in tree.bundles)]
+    return [added, *(bundle.file for bundle in tree.bundles)]
 
 
 def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
-    """Yield a definition for each of these files of a tree. Their contents are consecutive."""
+    """Yield a definition for each of these added files of a tree. Their contents follow each other without gaps."""
     end = b" 0\n" if sparse_field else b"\n"
     offset = 0
     for name in names:
@@ -105,12 +103,12 @@ def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_f
 
 
 def header_bytes(names: Sequence[bytes]) -> int:
-    """Return an upper bound for the size of these files' definitions and the mark. All names must be quotable."""
+    """Return an upper bound for the bytes of the definitions of these files and the mark. No name has a line break."""
     return len(quoted(b"/".join(names))) + len(names) * _NUMBERS_BYTES + len(MARK)
 
 
 def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field: bool) -> None:
-    """Write definitions and the mark into the reserved bytes of a bundle, and fill the rest with comments."""
+    """Write definitions, comments as padding, and the mark into the reserved bytes of a bundle."""
     definitions = b"".join(file_definitions(tree, bundle.contents, epoch, sparse_field=sparse_field))
     unused = bundle.start - len(definitions) - len(MARK)
     if unused < 0:
@@ -120,14 +118,14 @@ def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field:
 
 
 def read_header(stream: BinaryIO, *, lines: int) -> bytes:
-    """Return the header of a pseudo file: the given number of lines before the mark.
+    """Return the header of a pseudo file, which has this number of lines before the mark.
 
-    The lines are counted, since the target of a symlink is not quoted and may look like the mark. Raises ToolFailed if
-    the mark does not follow.
+    Counts lines, since the target of a symlink is not quoted and may look like the mark. Raises ToolFailed if the mark
+    is not after the last line.
     """
     header = list(islice(iter(partial(stream.readline, _LONGEST_LINE), b""), lines))
     if stream.read(len(MARK)) != MARK:
-        raise ToolFailed("the names from unsquashfs differ from the expected names", hint=HINT)
+        raise ToolFailed("the names from unsquashfs differ from the expected names")
     return b"".join(header)
 
 
@@ -137,7 +135,7 @@ def unescaped(text: bytes) -> bytes:
 
 
 def read_definition(header: bytes, start: int) -> Definition | None:
-    """Return the definition that starts at an offset of the header, or None."""
+    """Return the definition that starts at this offset of the header, or None if it is invalid."""
     match = _DEFINITION.match(header, start)
     if match is None:
         return None

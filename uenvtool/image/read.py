@@ -1,29 +1,39 @@
-"""Reads the superblock of an image, and the few files that describe it."""
+"""Reads the superblock, the listing and the files of an image, with limits on memory and size."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import secrets
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
 
 from uenvtool.core import files, processes
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.image import listing as listings
-from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
 from uenvtool.image.metadata import PACKED
-from uenvtool.image.programs import find_program
+from uenvtool.image.programs import find_program, find_programs
+from uenvtool.image.pseudo import read_definition, read_header, unescaped
 from uenvtool.image.tree import parents
 
 MAGIC = b"hsqs"
 COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
 LARGEST_TEXT = 8 << 20
 """The maximum number of bytes of a metadata file. uenvtool writes smaller files. Larger JSON could fill the memory."""
-
 LARGEST_TEXTS = 64 << 20
 """The maximum number of bytes of all metadata files of an image together."""
+MEMORY_BYTES = 4 << 30
+"""The memory limit of unsquashfs. The tables of ten million files need less."""
+LARGEST_LISTING = 256 << 20
+"""The maximum number of bytes of an image's listing. The listing of two million files is smaller."""
+FILE, FOLDER, SYMLINK = "-", "d", "l"
+PIECE_BYTES = 1 << 20
+_LINE = re.compile(rb"([^\\ \n]*(?:\\.[^\\ \n]*)*)(?: R \d+ \d+ \d+ \d+ (\d+) )?[^\n]*\n")
+"""A line with a definition: its escaped name, and the size of a file."""
 _HINT = "name a squashfs image, or copy this one again if it is incomplete"
 
 
@@ -40,9 +50,9 @@ class Superblock:
 
 
 def superblock(image: Path) -> Superblock | None:
-    """Return the superblock of a squashfs image, or None if the file is not one. Raises BadInput if it does not exist.
+    """Return the superblock of a squashfs 4.0 image (Linux, fs/squashfs/squashfs_fs.h), or None for any other file.
 
-    The layout is that of squashfs 4.0 (Linux, fs/squashfs/squashfs_fs.h).
+    Raises BadInput if the file does not exist.
     """
     try:
         with files.opened(image) as stream:
@@ -60,24 +70,96 @@ def superblock(image: Path) -> Superblock | None:
     return Superblock(compression=name, block=block, time=time)
 
 
+def limits() -> list[str]:
+    """Return the options that keep unsquashfs within MEMORY_BYTES. Each of its threads reserves 72 MiB."""
+    return ["-processors", str(min(len(os.sched_getaffinity(0)), 16)), "-da", "64", "-fr", "64"]
+
+
+class Listed(NamedTuple):
+    """An entry of an image. A tuple, since an image has many entries.
+
+    kind: the letter in `ls -l`: - (file), d (directory), l (symlink), or the letter of a device, pipe or socket. size:
+    the size in bytes. target: the target of a symlink.
+    """
+
+    name: bytes
+    kind: str
+    size: int
+    target: bytes = b""
+
+
+def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
+    """Return the entries of an image except its root.
+
+    below: if given, return only the entries below these paths and their parent directories. Raises ToolMissing if
+    unsquashfs is not installed, BadInput if the image cannot be read or its listing is larger than LARGEST_LISTING.
+    """
+    token = secrets.token_hex(16).encode()  # marks the start of each name, since no name contains this random text
+    command: list[str | Path] = [find_program("unsquashfs"), *limits(), "-lln", "-d", token.decode(), image, *below]
+    env = {**os.environ, "TZ": "UTC0"}  # otherwise unsquashfs reads /etc/localtime for every entry
+    with damage_reported(image), processes.reading(command, env=env, memory_bytes=MEMORY_BYTES) as stream:
+        return list(_entries(_pieces(stream, image), token))
+
+
+@contextlib.contextmanager
+def damage_reported(image: Path) -> Iterator[None]:
+    """Raise BadInput with the path of the image if unsquashfs fails inside the block."""
+    try:
+        yield
+    except ToolFailed as error:
+        hint = "copy or pack the image again, since it may be damaged"
+        raise BadInput(f"{image} cannot be read: {error.problems[0].message}", hint=hint) from error
+
+
+def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
+    """Return the entries of an image by their name as text. If two entries have the same name, returns the last one."""
+    return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
+
+
+def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
+    read = 0
+    while piece := stream.read(PIECE_BYTES):
+        read += len(piece)
+        if read > LARGEST_LISTING:
+            raise BadInput(f"{image} is not opened: its listing is larger than {LARGEST_LISTING >> 20} MiB")
+        yield piece
+
+
+def _entries(pieces: Iterator[bytes], token: bytes) -> Iterator[Listed]:
+    mark = b" " + token
+    attributes, rest = b"", b"\n"
+    for piece in chain(pieces, [mark]):  # a line has attributes, a mark, a name and a target; the last mark is ours
+        *texts, rest = (rest + piece).split(mark)
+        for text in texts:  # a name, a line break, and the attributes of the next entry, which have no line break
+            end = text.rfind(b"\n")
+            if end > 0 and attributes:  # otherwise this is the root, or text before it
+                yield _entry(attributes, text[1:end])
+            attributes = text[end + 1 :]
+
+
+def _entry(attributes: bytes, text: bytes) -> Listed:
+    kind, number = attributes[:1], attributes.split(None, 3)[2]
+    size = int(number) if number.isdigit() else 0  # a device has two numbers, with a comma
+    if kind == b"l":  # the size of a symlink is the length of its target
+        return Listed(text[: len(text) - size - len(b" -> ")], SYMLINK, size, text[len(text) - size :])
+    return Listed(text, kind.decode(), size)
+
+
 def read_texts(
     image: Path, names: Sequence[str], *, largest: int = LARGEST_TEXT, known: Mapping[str, Listed] | None = None
 ) -> dict[str, str]:
     """Return the texts of the named files that exist in an image. known: the entries of the image, if already listed.
 
-    Only regular files of at most `largest` bytes in real directories are extracted, so no symlink can lead out of the
-    image. Names with pattern characters of unsquashfs are ignored. Raises BadInput if the file is not an image, or if
-    the texts together have more than LARGEST_TEXTS bytes.
+    Reads only regular files of at most `largest` bytes in real directories, so that no symlink can lead out of the
+    image. Ignores names with pattern characters of unsquashfs. Raises BadInput if the file is not an image, or if the
+    texts together have more than LARGEST_TEXTS bytes.
     """
     require_image(image)
     entries = by_name(listing(image, names)) if known is None else known
     small = [name for name in names if _is_text(name, entries, largest)]
     total = sum(entries[name].size for name in small)
     if total > LARGEST_TEXTS:
-        raise BadInput(
-            f"cannot open {image}: {total / 1e6:.0f} MB of metadata files is over the limit",
-            hint=_HINT,
-        )
+        raise BadInput(f"cannot open {image}: {total / 1e6:.0f} MB of metadata files is over the limit", hint=_HINT)
     if not small:
         return {}
     with files.scratch_folder() as scratch:
@@ -107,15 +189,15 @@ def refuse_foreign(target: Path) -> None:
 
 
 def _extract(image: Path, directory: Path, names: Sequence[str]) -> None:
-    options = [*listings.limits(), "-no-progress", "-no-xattrs"]
+    options = [*limits(), "-no-progress", "-no-xattrs"]
     command: list[str | Path] = [find_program("unsquashfs"), *options, "-d", directory, image, *names]
-    completed = processes.run(command, memory_bytes=listings.MEMORY_BYTES)
+    completed = processes.run(command, memory_bytes=MEMORY_BYTES)
     if completed.code != 0 or not directory.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line[:1].strip()]  # without continuation lines
         reason = lines[0] if lines else f"exit code {completed.code}"
         if full := files.full_disk(directory, completed.stderr):
             raise full
-        with listings.damage_reported(image):
+        with damage_reported(image):
             raise ToolFailed(f"unsquashfs failed: {reason}")
 
 
@@ -131,3 +213,94 @@ def _text(path: Path, largest: int) -> str | None:
     if path.is_symlink() or not path.is_file() or path.stat().st_size > largest:
         return None
     return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+class Batch(NamedTuple):
+    """Small files of an image, with their concatenated contents.
+
+    files: the name of each file, and the start and end of its content.
+    """
+
+    content: bytes
+    files: Sequence[tuple[bytes, int, int]]
+
+
+class LargeFile(NamedTuple):
+    """A file of an image that is larger than PIECE_BYTES. Iterating over `pieces` reads it."""
+
+    name: bytes
+    size: int
+    pieces: Iterator[bytes]
+
+
+def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | LargeFile]:
+    """Yield every file of an image with its content, without extracting files. Skips unread pieces of a large file.
+
+    entries: see `listing`. Raises ToolMissing if unsquashfs 4.5 or newer is not installed, BadInput if the image is
+    damaged.
+    """
+    programs = find_programs()
+    options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
+    command: list[str | Path] = [programs.unsquashfs, *options, "-pf", programs.stream, image]
+    line_breaks = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
+    with damage_reported(image), processes.reading(command, memory_bytes=MEMORY_BYTES) as stream:
+        header = read_header(stream, lines=1 + len(entries) + line_breaks)
+        files = _files_with_line_breaks(header, entries) if line_breaks else _files(header)
+        yield from _contents(stream, files, image)
+
+
+def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | LargeFile]:
+    batch: list[tuple[bytes, int, int]] = []
+    end = 0
+    for name, size in files:
+        if batch and end + size > PIECE_BYTES:
+            yield Batch(_whole(stream, end, batch), batch)
+            batch, end = [], 0
+        if size > PIECE_BYTES:
+            large = LargeFile(name, size, _file_pieces(stream, size, name, image))
+            yield large
+            for _ in large.pieces:
+                continue
+        else:
+            batch.append((name, end, end + size))
+            end += size
+    if batch:
+        yield Batch(_whole(stream, end, batch), batch)
+
+
+def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
+    for name, size in _LINE.findall(header):
+        if size:
+            yield (unescaped(name) if b"\\" in name else name), int(size)
+
+
+def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
+    """Yield the name and size of each file. Skips the unquoted targets of symlinks by their length in the listing."""
+    targets = {entry.name: entry.target for entry in entries if entry.kind == SYMLINK}
+    start = 0
+    while start < len(header):
+        definition = read_definition(header, start)
+        if definition is not None and definition.size is not None:
+            yield definition.name, definition.size
+        end = definition.end if definition else start
+        if definition is not None and definition.attributes[0] == b"S":
+            end += 1 + len(targets.get(definition.name, b""))
+        start = header.find(b"\n", end) + 1 or len(header)
+
+
+def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]]) -> bytes:
+    content = stream.read(size)
+    if len(content) != size:
+        short = next(name for name, _, end in files if end > len(content))
+        raise ToolFailed(f"{os.fsdecode(short)} is truncated")
+    return content
+
+
+def _file_pieces(stream: BinaryIO, size: int, name: bytes, image: Path) -> Iterator[bytes]:
+    with damage_reported(image):  # the reader of the pieces gets the error, not `read_contents`
+        while size > 0:
+            piece = stream.read(min(size, PIECE_BYTES))
+            if not piece:
+                raise ToolFailed(f"{os.fsdecode(name)} is truncated")
+            yield piece
+            size -= len(piece)

@@ -39,7 +39,7 @@ def names_of(image: Path) -> tuple[str, str]:
 
 
 def refuse_others(image: Path) -> None:
-    """Raise BadInput if a file that uenvtool did not write has the name of the report or the log."""
+    """Raise BadInput if a file with the name of the report or the log exists that uenvtool did not write."""
     recorded = files.read_record(image.parent).names
     for name in names_of(image):
         if os.path.lexists(image.parent / name) and name not in recorded:
@@ -48,7 +48,7 @@ def refuse_others(image: Path) -> None:
 
 
 def write_report(image: Path, report: Mapping[str, Any], log: str) -> None:
-    """Write the report and the log next to the image. A file that was edited is kept under another name."""
+    """Write the report and the log next to the image. Keeps an edited file under another name."""
     texts = (json.dumps(report, indent=1) + "\n", log)
     files.write_siblings(image.parent, dict(zip(names_of(image), texts, strict=True)), force=True)
 
@@ -63,7 +63,11 @@ def report_of(
     not_as_pinned: Sequence[str],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report. repos: the package repositories used from disk. seconds: the duration of each step."""
+    """Return the report of a build.
+
+    repos: the package repositories on disk that the build used. not_as_pinned: see `deviations`. seconds: the duration
+    of each step.
+    """
     from_disk = {name: os.fspath(path) for name, path in repos.items()}
     return {
         "generator": f"uenvtool {__version__}",

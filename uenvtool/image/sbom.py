@@ -1,7 +1,4 @@
-"""`uenvtool image sbom`: writes a CycloneDX bill of materials of an image or a lock, for scanners and audits.
-
-The format is specified at https://cyclonedx.org.
-"""
+"""`uenvtool image sbom`: prints a CycloneDX bill of materials of an image or a lock (https://cyclonedx.org)."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from uenvtool.image.tree import EPOCH
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.lock import LOCK, Lock, read_lock
+from uenvtool.knowledge.lock import LOCK, read_lock
 from uenvtool.knowledge.recipe import Vulnerability
 from uenvtool.knowledge.version import Version
 
@@ -51,7 +48,7 @@ def sbom(path: Path) -> Result:
 
     Raises BadInput if the file is neither an image nor a lock, ToolMissing if unsquashfs is not installed.
     """
-    text = render(_of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path))
+    text = _render(_of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path))
     return Result(data=json.loads(text), file=text)
 
 
@@ -74,22 +71,9 @@ def _of_image(path: Path) -> Bill:
 
 
 def _of_lock(path: Path) -> Bill:
-    """Return the bill of a lock, including externals. A lock has no time, so the bill has the fixed time of images."""
     lock = read_lock(path)
-    return Bill(
-        name=path.resolve().parent.name,
-        description=f"resolved by Spack {lock.spack}",
-        file=path.name,
-        time=EPOCH,
-        packages=packages_of(lock),
-        is_image=False,
-    )
-
-
-def packages_of(lock: Lock) -> list[InstalledPackage]:
-    """Return the packages of a lock in order, including externals. Their directories are NAME-VERSION-HASH."""
     directories = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
-    return sorted(
+    packages = [
         InstalledPackage(
             name=package.name,
             version=package.version,
@@ -97,19 +81,31 @@ def packages_of(lock: Lock) -> list[InstalledPackage]:
             bytes=0,
             folder=directories[package.hash],
             needs=tuple(sorted({directories[key] for key in package.dependencies if key in directories})),
-            build_only=tuple(sorted({directories[key] for key in package.build_only if key in directories})),
         )
         for package in lock.packages
+    ]
+    return Bill(
+        name=path.resolve().parent.name,
+        description=f"resolved by Spack {lock.spack}",
+        file=path.name,
+        time=EPOCH,  # as in images, since a lock has no time
+        packages=sorted(packages),
+        is_image=False,
     )
 
 
-def render(bill: Bill) -> str:
-    """Return the bill of materials as text. Its serial number is a hash of the listed packages."""
+def _render(bill: Bill) -> str:
     from cyclonedx.model.bom import Bom
+    from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output.json import JsonV1Dot6
 
     components = [_component(package) for package in bill.packages]
-    whole = _whole(bill)
+    whole = Component(
+        name=bill.name,
+        type=ComponentType.CONTAINER if bill.is_image else ComponentType.PLATFORM,
+        bom_ref=f"{'image' if bill.is_image else 'lock'}:{bill.name}",
+        description=bill.description or None,
+    )
     names = [f"{package.kind}:{package.name}@{package.version}" for package in bill.packages]
     digest = hashlib.sha256("\n".join([bill.file, *names]).encode("utf-8", "surrogateescape")).hexdigest()
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
@@ -117,20 +113,17 @@ def render(bill: Bill) -> str:
     bom.metadata.timestamp = datetime.fromtimestamp(bill.time, tz=timezone.utc)
     for component in components:
         bom.components.add(component)  # sorted, so that the library compares each one only with the last one
-    for dependency in dependencies(whole, components, bill.packages):
+    for dependency in _dependencies(whole, components, bill.packages):
         bom.dependencies.add(dependency)
-    for cve, affected in known_vulnerabilities(bill.packages).items():
+    for cve, affected in _known_vulnerabilities(bill.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
-def dependencies(
+def _dependencies(
     whole: Component, components: Sequence[Component], packages: Sequence[InstalledPackage]
 ) -> list[Dependency]:
-    """Return the dependencies of the whole on its packages, and those of each package, in the order of the library.
-
-    This avoids `Bom.register_dependency`, which searches all dependencies for each new one.
-    """
+    """Return the dependencies, sorted. `Bom.register_dependency` would search all of them for each new one."""
     from cyclonedx.model.dependency import Dependency
 
     parts = {
@@ -138,8 +131,8 @@ def dependencies(
         for component, package in zip(components, packages, strict=True)
     }
     needing = [
-        Dependency(ref=part.ref, dependencies=[parts[SPACK, need] for need in needs])
-        for part, needs in zip(parts.values(), (package.needs for package in packages), strict=True)
+        Dependency(ref=part.ref, dependencies=[parts[SPACK, need] for need in package.needs])
+        for part, package in zip(parts.values(), packages, strict=True)
     ]
     everything = Dependency(ref=whole.bom_ref)
     address = operator.attrgetter("ref.value")
@@ -148,25 +141,17 @@ def dependencies(
     return sorted([everything, *needing], key=address)
 
 
-def known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
-    """Return the vulnerabilities from recipes (`cves:`) that affect these packages, sorted by id.
-
-    Recipes contain names of Spack packages; `py-NAME` also matches the Python package NAME. Recipes that cannot be read
-    are skipped.
-    """
+def _known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
     recorded: list[Vulnerability] = []
     for location in available(RECIPE).values():
-        with contextlib.suppress(BadInput):
+        with contextlib.suppress(BadInput):  # a recipe of the user may be invalid
             recorded += load_recipe(str(location.path)).cves
-    affected_packages: dict[Vulnerability, list[InstalledPackage]] = {}
-    for cve in sorted(set(recorded), key=lambda cve: (cve.id, cve.package)):
-        affected = [package for package in packages if _has(package, cve)]
-        if affected:
-            affected_packages[cve] = affected
-    return affected_packages
+    by_id = sorted(set(recorded), key=lambda cve: (cve.id, cve.package))
+    affected = {cve: [package for package in packages if _is_affected(package, cve)] for cve in by_id}
+    return {cve: affected_packages for cve, affected_packages in affected.items() if affected_packages}
 
 
-def _has(package: InstalledPackage, cve: Vulnerability) -> bool:
+def _is_affected(package: InstalledPackage, cve: Vulnerability) -> bool:
     name = f"py-{package.name}" if package.kind == PYTHON else package.name
     return name == cve.package and cve.versions.contains(Version(package.version.partition("+")[0]))
 
@@ -187,19 +172,7 @@ def _reference(package: InstalledPackage) -> str:
     return f"{package.kind}:{package.folder}"
 
 
-def _whole(bill: Bill) -> Component:
-    from cyclonedx.model.component import Component, ComponentType
-
-    return Component(
-        name=bill.name,
-        type=ComponentType.CONTAINER if bill.is_image else ComponentType.PLATFORM,
-        bom_ref=f"{'image' if bill.is_image else 'lock'}:{bill.name}",
-        description=bill.description or None,
-    )
-
-
 def _component(package: InstalledPackage) -> Component:
-    """Return the component of a package, with its package URL (https://github.com/package-url/purl-spec)."""
     from cyclonedx.model import Property
     from cyclonedx.model.component import Component, ComponentType
     from packageurl import PackageURL

@@ -1,4 +1,4 @@
-"""Selects the parts of a store for an image: the packages in the locks, views, bytecode, and Spack's database."""
+"""Selects the files of a store for an image: the packages in the locks, views, bytecode, and Spack's database."""
 
 from __future__ import annotations
 
@@ -22,27 +22,26 @@ from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK
 SBANG = "bin/sbang"
 """Spack's launcher for scripts whose first line is too long for the kernel (Spack 1.1, hooks/sbang.py)."""
 PACKAGE_RECORDS = frozenset({"spec.json", "repos"})
-"""The files in a package's `.spack` directory that a later Spack reads. The others describe one build: its times, log,
-variables and file owners."""
+"""The files in a package's `.spack` directory that a later Spack reads. The other files describe one build."""
 _BYTECODE = re.compile(rb"(?P<folder>(?:.*/)?)__pycache__/(?P<stem>[^/]+)\.[^./]+\.pyc", re.DOTALL)
 
 
 def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) -> Tree:
-    """Return the tree of an image. It is the same for every store that contains the packages.
+    """Return the tree of an image, which is the same for every store that contains the packages in the locks.
 
-    The tree contains only the packages in the locks, and the views. Files in the image have other times than in the
-    store, so bytecode is compiled again, in a form that Python never compares with its source. scratch: the directory
-    for the bytecode. Raises BadInput if the store has no packages, ToolFailed if the environment's Python does not run.
+    Compiles the bytecode again, in a form that Python never compares with its source, since the files in the image have
+    other times than in the store. scratch: the directory for the bytecode. Raises BadInput if the store has no
+    packages, ToolFailed if the environment's Python does not run.
     """
     first = environments[0]
     installs = _filtered_database(environments, store)
     below = f"{first.mount}/"
     prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
     views = {view: _view_directory(each, store, view) for each in environments for view in each.views}
-    local = {LOCAL} if POST_INSTALL in first.texts else set()
-    local |= {MODULE_FILES} if has_modules(environments) else set()
-    left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG, *local}))
-    left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
+    kept = {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG}
+    kept |= {LOCAL} if POST_INSTALL in first.texts else set()
+    kept |= {MODULE_FILES} if has_modules(environments) else set()
+    left_out = {*_outermost_except(store, kept), *_build_records(store, prefixes)}
     entries = walk(store, left_out=left_out)
     bundles = _bytecode(environments, store, installs["installs"], entries, scratch)
     compiled = {name for bundle in bundles for name in bundle.contents}
@@ -64,7 +63,6 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
 
 
 def _filtered_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
-    """Return Spack's database of a store, with only the packages in the locks and without installation times."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
         locks = [lock for environment in environments for lock in environment.locks]
@@ -87,8 +85,7 @@ def _filtered_database(environments: Sequence[Installable], store: Path) -> dict
     return {**database, "installs": installs}
 
 
-def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
-    """Yield the outermost names in a store that are not kept and contain nothing that is kept."""
+def _outermost_except(store: Path, kept: Collection[str]) -> Iterator[bytes]:
     above = {os.fspath(parent) for name in kept for parent in Path(name).parents}
     waiting = [""]
     while waiting:
@@ -103,15 +100,15 @@ def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
                 yield os.fsencode(name)
 
 
-def _records_of_a_build(store: Path, prefix: str) -> Iterator[str]:
-    directory = store / prefix / ".spack"
-    for name in os.listdir(directory) if directory.is_dir() else ():
-        if name not in PACKAGE_RECORDS:
-            yield f"{prefix}/.spack/{name}"
+def _build_records(store: Path, prefixes: Collection[str]) -> Iterator[bytes]:
+    for prefix in prefixes:
+        directory = store / prefix / ".spack"
+        for name in os.listdir(directory) if directory.is_dir() else ():
+            if name not in PACKAGE_RECORDS:
+                yield os.fsencode(f"{prefix}/.spack/{name}")
 
 
 def _python(environment: Installable, installs: Mapping[str, Any]) -> str:
-    """Return the path of an environment's Python below the mount point, or of an external Python. "" if none."""
     for package in environment.lock.packages:
         if package.name == "python":
             prefix = package.external or (installs.get(package.hash) or {}).get("path")
@@ -127,7 +124,6 @@ def _bytecode(
     entries: Mapping[bytes, Entry],
     scratch: Path,
 ) -> list[Bundle]:
-    """Compile the bytecode in a store again, with the Python of its environment and the store at its mount point."""
     owners = _owners(environments, store, installs)
     modules: dict[str, dict[bytes, int]] = {}
     for name, entry in entries.items():
@@ -141,8 +137,8 @@ def _bytecode(
         if python:
             directory = scratch / files.digest(python)
             directory.mkdir(parents=True, exist_ok=True)
-            mounting = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
-            bundles += bytecode.gather([*mounting, python], store, sizes, directory)
+            at_mount_point = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
+            bundles += bytecode.gather([*at_mount_point, python], store, sizes, directory)
     return bundles
 
 
@@ -158,7 +154,7 @@ def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[
 
 
 def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below: bytes) -> set[bytes]:
-    """Return the symlinks to files that are left out. For example, a view links to Spack's records of each package."""
+    """Return the symlinks to names in `left_out`. For example, a view links to Spack's records of each package."""
     targets = {
         name: os.path.normpath(os.path.join(os.path.dirname(name), entry.target)).removeprefix(below)
         for name, entry in entries.items()
@@ -169,8 +165,7 @@ def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below
 
 
 def _view_directory(environment: Installable, store: Path, view: str) -> str:
-    """Return the directory of a view, relative to the store. The view's name is usually a symlink to it."""
     name = f"env/{view}"
-    if not (store / name).is_symlink():
-        return name
-    return os.readlink(store / name).removeprefix(f"{environment.mount}/")
+    if (store / name).is_symlink():  # to the directory that Spack wrote last
+        return os.readlink(store / name).removeprefix(f"{environment.mount}/")
+    return name

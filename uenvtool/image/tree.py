@@ -1,4 +1,4 @@
-"""The tree that will be packed: the files, directories and symlinks of a directory, with additions and exclusions."""
+"""Describes a tree to pack: the files, directories and symlinks of a directory, with additions and exclusions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ COPY_BYTES = 1 << 17
 class Entry(NamedTuple):
     """An entry of an image. A tuple, since an image has many entries.
 
-    kind: d (directory), f (file) or l (symlink). mode: the mode in the image, which does not depend on the umask. size:
-    the size of a file in bytes. target: the target of a symlink.
+    kind: d (directory), f (file) or l (symlink). mode: the permissions in the image, whatever the umask is. size: the
+    size of a file in bytes. target: the target of a symlink.
     """
 
     kind: str
@@ -37,10 +37,10 @@ FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A file with the concatenated contents of several files of an image, from the offset `start`.
+    """A file with the concatenated contents of several files of an image.
 
-    contents: the contents by name, in the order in which they appear in the file. The bytes before `start` are reserved
-    for the definitions that mksquashfs reads (`pseudo.header_bytes`).
+    start: the offset of the first content, after the bytes reserved for definitions (`pseudo.header_bytes`). contents:
+    the contents by name, in their order in the file.
     """
 
     file: Path
@@ -50,11 +50,10 @@ class Bundle:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """A directory to pack, and the differences between it and the image. Names are relative, as bytes.
+    """A directory to pack, and the differences between the directory and the image. Names are relative paths as bytes.
 
-    known: the entries of the directory that are packed, if already known. added: files that are added or replaced, with
-    their contents. bundles: more added files. left_out: names that are not packed. skipped: base names of directories
-    that are not packed anywhere.
+    known: the entries to pack from the directory, if the caller knows them. added: the contents of files to add or to
+    replace. bundles: more files to add. left_out: names to leave out. skipped: base names of directories to leave out.
     """
 
     folder: Path
@@ -66,7 +65,7 @@ class Tree:
 
     @cached_property
     def entries(self) -> Mapping[bytes, Entry]:
-        """The entries that are packed from the directory. Raises the same errors as `walk`."""
+        """The entries to pack from the directory. Raises the same errors as `walk`."""
         return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
 
     def replaced(self, name: bytes) -> Entry | None:
@@ -87,7 +86,7 @@ class Tree:
 
     @cached_property
     def contents(self) -> dict[bytes, bytes | memoryview]:
-        """The contents of all added files, in the order in which they are written."""
+        """The contents of all added files, in their order in the pseudo files."""
         contents: dict[bytes, bytes | memoryview] = dict(self.added)
         for bundle in self.bundles:
             contents.update(bundle.contents)
@@ -101,7 +100,7 @@ class Tree:
         return {**entries, **dict.fromkeys(self.added_folders(), FOLDER)}
 
     def added_entry(self, name: bytes) -> Entry:
-        """Return the entry of an added file, which keeps the mode of the file that it replaces."""
+        """Return the entry of an added file. It has the mode of the file that it replaces."""
         old = self.replaced(name)
         mode = old.mode if old and old.kind == "f" else FILE_MODE
         return Entry(kind="f", mode=mode, size=len(self.contents[name]))
@@ -122,7 +121,7 @@ class Tree:
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
-    """Yield the expected content of a file of the given size in pieces. Yields more bytes if the file has grown."""
+    """Yield the expected content of a file of this size in pieces, with more bytes if the file has grown."""
     added = tree.contents.get(name)
     if added is not None:
         yield bytes(added)
@@ -131,7 +130,7 @@ def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
     try:
         while piece := os.read(descriptor, min(size + 1, COPY_BYTES)):
             yield piece
-            if len(piece) == size < COPY_BYTES:  # reading one more byte showed the end of the file
+            if len(piece) == size < COPY_BYTES:  # a shorter piece than requested, so the file ends here
                 return
     finally:
         os.close(descriptor)
@@ -148,7 +147,7 @@ def parents(name: bytes) -> Iterator[bytes]:
 def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
     """Return the entries below a directory, except names in `left_out` and base names in `skipped`.
 
-    Raises BadInput for a device, pipe or socket, ToolFailed if something cannot be read.
+    Raises BadInput for a device, pipe or socket, ToolFailed if a directory or file cannot be read.
     """
     entries: dict[bytes, Entry] = {}
     waiting = [b""]
@@ -172,15 +171,14 @@ def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collecti
 
 
 def _entry(child: os.DirEntry[bytes], name: bytes) -> Entry:
-    """Return the entry of a directory's child. Only files need a stat call: scandir knows symlinks and directories."""
-    if child.is_symlink():
+    if child.is_symlink():  # only files need a stat call, since scandir knows symlinks and directories
         return _link(child.path)
     if child.is_dir(follow_symlinks=False):
         return FOLDER
     if child.is_file(follow_symlinks=False):
         return _file(child.stat(follow_symlinks=False))
-    message = f"{os.fsdecode(name)!r} is not a file, a directory or a symlink"
-    raise BadInput(message, hint="remove it, then pack again")
+    hint = "remove it, then pack again"
+    raise BadInput(f"{os.fsdecode(name)!r} is not a file, a directory or a symlink", hint=hint)
 
 
 def _link(path: bytes) -> Entry:

@@ -16,10 +16,18 @@ from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped, listed
 from uenvtool.image.contents import Contents
-from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV, RECIPE
-from uenvtool.image.read import LARGEST_TEXT, read_texts, require_image
-from uenvtool.image.stream import Batch, LargeFile, read_contents
+from uenvtool.image.read import (
+    LARGEST_TEXT,
+    SYMLINK,
+    Batch,
+    LargeFile,
+    by_name,
+    listing,
+    read_contents,
+    read_texts,
+    require_image,
+)
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, parse_lock
 
 HOST_LIBRARIES = (
@@ -27,15 +35,14 @@ HOST_LIBRARIES = (
     r"lib(cuda|nvidia-ml|nvcuvid|nvidia-.*)\.so(\.\d+)*",
     r"lib(fabric|cxi|xpmem|numa|ibverbs|rdmacm|mlx5)\.so(\.\d+)*",
 )
-"""Libraries that the host provides: the C and C++ runtimes, the GPU driver, and the network libraries."""
+"""Patterns of the libraries that every host provides: C and C++ runtimes, GPU driver, and network libraries."""
 BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b".uenvtool-install/", b"/dev/shm/uenvtool-")
 """Parts of the paths of Spack's and uenvtool's build directories. No file of an image may use such a directory."""
 HINTS = (b"spack-stage", b"uenvtool-")
-"""Common parts of BUILD_FOLDERS, searched first, since a plain search is much faster than a regular expression."""
+"""Common parts of BUILD_FOLDERS. A search for these texts is much faster than one for a regular expression."""
 ARCHIVE = b"!<arch>\n"
 RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
-"""Files that record their origin: Spack's files, pip's files (PEP 610), and bytecode, which names its source for
-tracebacks."""
+"""Files that record their origin: Spack's files, pip's files (PEP 610), and bytecode, which names its source file."""
 LARGEST_LIBRARY = 4 << 30
 _ENV = ENV.encode()
 _OVERLAP = 256
@@ -47,9 +54,8 @@ class Report:
     """The result of checking an image.
 
     problems: a sentence for each problem. recording: files that contain the path of a build directory but never use it,
-    for example in debug information, messages or a record of origin. elsewhere: libraries that are neither in the image
-    nor on every host, each with a file that needs it; the base of an overlay may provide them. sha256: the checksum of
-    the tree. libraries, files: the number of libraries and files that were read.
+    for example in debug information. elsewhere: libraries that are neither in the image nor on every host, each with a
+    file that needs it. sha256: the checksum of the tree. libraries, files: the numbers of checked libraries and files.
     """
 
     problems: Sequence[str]
@@ -70,21 +76,17 @@ class BuildPathScanner:
         ends = (re.escape(directory) + rb"(?![\w.-])" for directory in more)
         self.pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *ends]))
 
-    def hinted(self, content: bytes) -> bool:
-        """Return whether a file's content may name a build directory: a fast check with false positives."""
-        return any(hint in content for hint in self.hints)
-
     def search(self, content: bytes) -> str:
         """Return the first build directory in a file's content, or ""."""
-        match = self.pattern.search(content) if self.hinted(content) else None
+        match = self.pattern.search(content) if any(hint in content for hint in self.hints) else None
         return os.fsdecode(match[0]) if match else ""
 
 
 class _FileFacts(NamedTuple):
     """The facts about one file of an image. A tuple, since an image has many files.
 
-    build_folder: a build directory that its content names, or "". is_archive: it is a static library (ar(5)). text: the
-    content of meta/env.json, b"" for other files.
+    build_folder: a build directory in the file's content, or "". is_archive: whether the file is a static library
+    (ar(5)). text: the content of meta/env.json, b"" for other files.
     """
 
     sha256: str
@@ -102,6 +104,10 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     """
     reports = [(str(image), examined(image, build_folders)) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in reports for problem in report.problems]
+    rows = [
+        (image, "failed" if report.problems else "passed", str(report.files), str(report.libraries), report.sha256)
+        for image, report in reports
+    ]
     return Result(
         data=[
             {
@@ -115,26 +121,18 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
             }
             for image, report in reports
         ],
-        tables=(Table(headings=("image", "result", "files", "libraries", "tree sha256"), rows=_rows(reports)),),
+        tables=(Table(headings=("image", "result", "files", "libraries", "tree sha256"), rows=rows),),
         problems=tuple(problems),
         notes=(
-            *(_from_base(image, report) for image, report in reports if report.is_overlay and report.elsewhere),
+            *(
+                f"{image} is an overlay; its base must provide {', '.join(report.elsewhere)}"
+                for image, report in reports
+                if report.is_overlay and report.elsewhere
+            ),
             *(_on_record(image, report) for image, report in reports if report.recording),
         ),
         exit_code=ExitCode.NO if problems else ExitCode.DONE,
     )
-
-
-def _rows(reports: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
-    return [
-        (image, "failed" if report.problems else "passed", str(report.files), str(report.libraries), report.sha256)
-        for image, report in reports
-    ]
-
-
-def _from_base(image: str, report: Report) -> str:
-    libraries = ", ".join(report.elsewhere)
-    return f"{image} is an overlay; its base must provide {libraries}"
 
 
 def _on_record(image: str, report: Report) -> str:
@@ -143,20 +141,21 @@ def _on_record(image: str, report: Report) -> str:
 
 
 def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
-    """Read an image completely and check it. build_folders: more directories that no file may refer to.
-
-    Raises BadInput if the file is not an image or is damaged, ToolMissing if unsquashfs 4.5 or newer is not installed.
-    """
+    """Return the result of checking an image. Raises the same errors as `verify`."""
     scanner = BuildPathScanner(build_folders)
     contents, read = _read(image, scanner)
     needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
-    elsewhere = libraries_elsewhere(contents, needed)
-    missing = [] if contents.is_overlay else list(library_problems(elsewhere))
+    elsewhere = _libraries_elsewhere(contents, needed)
+    missing = [
+        f"{name} needs {library}, which is neither in the image nor on every host"
+        for library, name in elsewhere.items()
+        if not contents.is_overlay  # whose base may provide the library
+    ]
     naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
     recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
     using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
     return Report(
-        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *missing],
+        problems=[*_view_problems(contents), *_package_problems(contents), *_build_folder_problems(using), *missing],
         recording=recording,
         elsewhere=elsewhere,
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
@@ -199,7 +198,7 @@ def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes
 
 
 def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
-    """Read a large file once. Only libraries and meta/env.json are kept in memory as a whole."""
+    """Return the facts about a large file. Keeps only libraries and meta/env.json in memory as a whole."""
     first = next(file.pieces)
     digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
     is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
@@ -222,20 +221,15 @@ def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
 
 
 def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
-    """Return whether a file names a build directory without using it.
-
-    A library uses the directory if its search path contains it. In debug information and messages, the name is only a
-    record.
-    """
-    if facts.needs is not None:
+    if facts.needs is not None:  # a library uses the directories in its search path, not those in debug information
         return not any(scanner.search(os.fsencode(f"{directory}/")) for directory in facts.needs.folders)
     return facts.is_archive or re.fullmatch(RECORDS, name, re.DOTALL) is not None
 
 
 def tree_sha256(contents: Contents, checksums: Mapping[bytes, str]) -> str:
-    """Return the checksum of the tree: the kind, name, and content or target of every entry, sorted by name.
+    """Return the checksum of the kind, name, and content or target of every entry, whatever the compression is.
 
-    It does not depend on the compression of the image.
+    checksums: the SHA-256 of each file.
     """
     lines = (
         b"%b %b\0%b\0" % (kind.encode(), name, target if kind == SYMLINK else checksums.get(name, "").encode())
@@ -244,8 +238,7 @@ def tree_sha256(contents: Contents, checksums: Mapping[bytes, str]) -> str:
     return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
-def view_problems(contents: Contents) -> Iterator[str]:
-    """Yield a problem if the metadata or the default view is missing, and for each view path that does not exist."""
+def _view_problems(contents: Contents) -> Iterator[str]:
     uenv = contents.uenv
     if uenv is None:
         yield "meta/env.json is missing, so the uenv client can mount the image but finds no views in it"
@@ -265,8 +258,7 @@ def _locks(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(f"{RECIPE}/") and name.endswith(f"/{LOCK}")]
 
 
-def package_problems(contents: Contents) -> Iterator[str]:
-    """Yield a problem for each package that is not in the locks, and each other entry among the packages."""
+def _package_problems(contents: Contents) -> Iterator[str]:
     locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in _locks(contents.texts)]
     if not locks:
         return
@@ -281,27 +273,16 @@ def package_problems(contents: Contents) -> Iterator[str]:
             yield f"{name} is next to the packages, but Spack's database has no such package"
 
 
-def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
-    """Yield a problem for each build directory that files use. using: the build directory by file."""
+def _build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
     for directory, names in grouped((directory, name) for name, directory in using.items()).items():
         yield f"the build directory {directory} is used by {listed(names, _MOST_NAMES)}"
 
 
-def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:
-    """Yield a problem for each library that is missing in a uenv, which cannot use those of a base."""
-    for library, name in elsewhere.items():
-        yield f"{name} needs {library}, which is neither in the image nor on every host"
-
-
-def libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
-    """Return the needed libraries that are neither in the image nor on every host, with the first file that needs each.
-
-    A library may be in any directory of the image, since packages load some libraries by path before others need them.
-    """
+def _libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
     users: dict[str, str] = {}
     for name, file in sorted(needed.items()):
         for library in file.libraries:
             users.setdefault(library, name)
-    inside = contents.holding(users)
+    inside = contents.holding(users)  # in any directory, since packages load some libraries by path in advance
     host = re.compile("|".join(f"(?:{pattern})" for pattern in HOST_LIBRARIES))
     return {library: name for library, name in users.items() if library not in inside and not host.fullmatch(library)}

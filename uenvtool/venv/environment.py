@@ -11,8 +11,7 @@ from typing import Any
 
 from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
-from uenvtool.image.listing import by_name, listing
-from uenvtool.image.read import read_texts, require_image
+from uenvtool.image.read import by_name, listing, read_texts, require_image
 from uenvtool.venv.discovery import MAX_CONFIG, PLAIN, RECORD_FOLDER
 from uenvtool.venv.info import image_data, is_older, overlay_of
 from uenvtool.venv.overlay import CONFIG

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from uenvtool.core.errors import ToolFailed
-from uenvtool.image.pack import pack
+from uenvtool.image.pack import pack, read_back
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import MARK
-from uenvtool.image.readback import read_back
 from uenvtool.image.tree import COPY_BYTES, EPOCH, Entry, Tree, file_content
 
 
