@@ -1,4 +1,4 @@
-"""A job as it was submitted, with the problems in its batch script and the sbatch options that apply."""
+"""Reads a submitted job: its sbatch options, and its batch script with the problems in it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from uenvtool.check.script import options_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """A submitted batch script, whose text is empty if Slurm did not keep it.
+    """A submitted job. The text of its batch script is empty if Slurm did not store the script.
 
     options: the sbatch options from script, environment and command line, by long name.
-    runtime, recipe: the runtime and recipe that the script uses, or None if it does not show them.
+    runtime, recipe: None if the script does not show them.
     """
 
     options: Mapping[str, str]
@@ -28,20 +28,18 @@ class Submission:
 
 
 def submission(script: str, name: str, system: str | None, environ: Mapping[str, str], line: str) -> Submission:
-    """Parse and check a submitted job.
+    """Parse and check the script of a job that ran on a system. Raises BadInput if the system does not exist.
 
     name: the script's name for messages.
-    system: the system on which the job ran.
-    environ: the environment variables at submission, which the script need not set.
+    environ: the environment variables at submission.
     line: the sbatch command line.
-
-    Raises BadInput if the system does not exist.
     """
-    if not script:
-        return Submission(options=dict(_options((), environ, line)))
     source = read_source(script, name)
+    options = dict(_options(source.parts, environ, line))
+    if not script:
+        return Submission(options=options)
     return Submission(
-        options=dict(_options(source.parts, environ, line)),
+        options=options,
         text=script,
         parts=source.parts,
         problems=tuple(problems_in(source, system, environ)),
@@ -51,7 +49,7 @@ def submission(script: str, name: str, system: str | None, environ: Mapping[str,
 
 
 def _options(parts: tuple[Part, ...], environ: Mapping[str, str], line: str) -> Iterator[tuple[str, str]]:
-    """Yield the options of a job in the order in which sbatch applies them; the last value of an option holds."""
+    """Yield the options in the order in which sbatch reads them. Later values replace earlier ones."""
     for part in parts:
         if part.kind == "directive":
             yield part.name, part.text
