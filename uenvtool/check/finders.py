@@ -97,14 +97,12 @@ _DIFFERS_PER_NODE = re.compile(
 
 def ends_at_once(context: Context) -> Iterator[Hit]:
     """Yield a background step that Slurm kills because the script ends before it."""
-    last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
-    for launch in context.launches:
-        step = _outer(launch)
-        if step.offset == last and step.background and not step.path:
-            later = (part for part in context.commands if part.offset >= step.end and part.scope == BATCH)
-            if all(_QUIET.fullmatch(part.name) for part in later):
-                yield at(step)
-                return
+    steps = [_outer(launch) for launch in context.launches if _outer(launch).scope == BATCH]
+    last = max(steps, key=lambda step: step.offset, default=None)
+    if last and last.background and not last.path:
+        later = (part for part in context.commands if part.offset >= last.end and part.scope == BATCH)
+        if all(_QUIET.fullmatch(part.name) for part in later):
+            yield at(last)
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:

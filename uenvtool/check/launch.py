@@ -12,8 +12,8 @@ from uenvtool.check.launchers import (
     STARTERS,
     TORCHRUN,
     has_unknown,
-    launcher_of,
     launchers,
+    matched,
     option,
     program_name,
     python_target_index,
@@ -146,15 +146,9 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
     if gpus is None and share and per_node:
         gpus = share * per_node
-    cores = values.number(both.get("cpus-per-task", ""))
-    return Shape(
-        nodes=nodes,
-        tasks=per_node,
-        gpus=gpus,
-        gpus_per_task=share,
-        cores=cores * per_node if cores and per_node else None,
-        requested=both,
-    )
+    share_of_cores = values.number(both.get("cpus-per-task", ""))
+    cores = share_of_cores * per_node if share_of_cores and per_node else None
+    return Shape(nodes=nodes, tasks=per_node, gpus=gpus, gpus_per_task=share, cores=cores, requested=both)
 
 
 def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> int | None:
@@ -217,7 +211,7 @@ def _starts_script(argv: Sequence[str]) -> bool:
 
 def _program(argv: Sequence[str]) -> tuple[str, int] | None:
     for i, word in enumerate(argv):
-        launcher = launcher_of(argv[i:])
+        launcher, _ = matched(argv[i:])
         if launcher:
             return launcher, i
         if PYTHON_NAME.fullmatch(program_name(word)):

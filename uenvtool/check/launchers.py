@@ -17,15 +17,9 @@ _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 
 
 @functools.cache
-def known_launchers() -> dict[str, Launcher]:
-    """Return all launchers by name, read once."""
-    return all_launchers()
-
-
-@functools.cache
 def launchers() -> dict[str, Launcher]:
     """Return the launchers that accept the address of another node, by name."""
-    return {name: launcher for name, launcher in known_launchers().items() if launcher.supports_nodes}
+    return {name: launcher for name, launcher in all_launchers().items() if launcher.supports_nodes}
 
 
 def launcher_named(name: str) -> Launcher | None:
@@ -40,11 +34,6 @@ def _commands() -> dict[str, list[tuple[list[str], str]]]:
         for words in map(str.split, launcher.commands):
             by_program.setdefault(words[0], []).append((words, name))
     return by_program
-
-
-def launcher_of(argv: Sequence[str]) -> str | None:
-    """Return the name of the launcher that a command line starts, or None."""
-    return matched(argv)[0] or None
 
 
 def matched(argv: Sequence[str]) -> tuple[str, int]:

@@ -163,7 +163,7 @@ class Lines:
     """The lines of a text, each with its start offset."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._lines = text.split("\n")
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def __call__(self, offset: int) -> tuple[int, int]:
@@ -172,9 +172,7 @@ class Lines:
         return line, offset - self.starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        start = self.starts[number - 1]
-        end = self._text.find("\n", start)
-        return self._text[start : end if end >= 0 else len(self._text)].removesuffix("\r")
+        return self._lines[number - 1].removesuffix("\r")
 
 
 lines_of = functools.lru_cache(maxsize=4)(Lines)

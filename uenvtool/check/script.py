@@ -188,12 +188,10 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         text=text[words[start][0].start : words[-1][-1].end],
         offset=at,
         end=places[-1][1],
-        scope=frame.scope,
         argv=tuple(spellings[start:]),
-        step=frame.step,
-        path=frame.path,
         background=command.background,
         piped=command.piped,
+        **frame._asdict(),
     )
     inside = frame._replace(scope=STEP, step=at) if name in _STEPS else frame
     if name in _DECLARING:
@@ -232,17 +230,8 @@ def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Fra
 
 def _variable(word: str, place: tuple[int, int], frame: Frame, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
-    return Part(
-        kind="variable",
-        name=name.rstrip("+"),
-        text=value,
-        offset=place[0],
-        end=place[1],
-        scope=frame.scope,
-        step=frame.step,
-        path=frame.path,
-        exported=exported,
-    )
+    name, (offset, end) = name.rstrip("+"), place
+    return Part(kind="variable", name=name, text=value, offset=offset, end=end, exported=exported, **frame._asdict())
 
 
 def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from uenvtool.check.lint import problems_in, recipe_of, runtime_of
@@ -35,7 +35,11 @@ def submission(script: str, name: str, system: str | None, environ: Mapping[str,
     line: the sbatch command line.
     """
     source = read_source(script, name)
-    options = dict(_options(source.parts, environ, line))
+    options = {part.name: part.text for part in source.of("directive")}
+    in_environment = {name: value for name, value in environ.items() if name.startswith("SBATCH_")}
+    # sbatch reads the script first, then the environment, and then the command line
+    options |= {name[7:].lower().replace("_", "-"): value for name, value in in_environment.items()}
+    options |= options_of(line)
     if not script:
         return Submission(options=options)
     return Submission(
@@ -46,14 +50,3 @@ def submission(script: str, name: str, system: str | None, environ: Mapping[str,
         runtime=runtime_of(source),
         recipe=recipe_of(source),
     )
-
-
-def _options(parts: tuple[Part, ...], environ: Mapping[str, str], line: str) -> Iterator[tuple[str, str]]:
-    """Yield the options in the order in which sbatch reads them. Later values replace earlier ones."""
-    for part in parts:
-        if part.kind == "directive":
-            yield part.name, part.text
-    for name, value in environ.items():
-        if name.startswith("SBATCH_"):
-            yield name.removeprefix("SBATCH_").lower().replace("_", "-"), value
-    yield from options_of(line)
