@@ -39,9 +39,8 @@ def read_edf(text: str, shown: str) -> CheckedFile:
 def netstack_of(edf: CheckedFile) -> str | None:
     """Return the `netstack.source` of an EDF's NCCL hook: "" if it is not set, and None if the hook is not enabled."""
     entries = {part.name: part.text for part in edf.of("entry")}
-    if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
-        return None
-    return entries.get("annotations.com.hooks.netstack.source", "")
+    is_enabled = entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") == "true"
+    return entries.get("annotations.com.hooks.netstack.source", "") if is_enabled else None
 
 
 def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> list[StepEdf]:

@@ -51,19 +51,16 @@ def _first_node_only(context: Context) -> Iterator[Hit]:
         several = (context.shape.nodes or 1) > 1
         if launch.starter or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
-        if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile"):
-            continue
-        if context.mentions("ssh ", "pdsh", "parallel"):
+        if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile", "ssh ", "pdsh", "parallel"):
             continue
         arms = {block[:2]: block[2] for block in launch.part.path}
         steps = (block for step in context.source.of("command", *STARTERS) for block in step.path)
         if any(arms.get(block[:2], block[2]) != block[2] for block in steps):  # another branch handles several nodes
             continue
-        waits = (launch.nodes or 1) > 1
+        waits = " and waits there for the others" if (launch.nodes or 1) > 1 else ""
         yield at(
             launch.part,
-            f"{launch.program} runs only on the first of {context.shape.nodes} nodes"
-            + (" and waits there for the others" if waits else ""),
+            f"{launch.program} runs only on the first of {context.shape.nodes} nodes{waits}",
             f"srun --ntasks-per-node=1 {launch.program} ...; without srun, nothing starts it on the other nodes",
         )
 
@@ -130,9 +127,8 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU."""
     for launch in context.launches:
         shape = launch.shape
-        if launch.step is None or shape.gpus_per_task != 1 or (shape.tasks or 1) < 2 or launch.program != PYTHON:
-            continue
-        if shape.requested.get("gpu-bind") == "none":
+        sees_one_gpu = shape.gpus_per_task == 1 and shape.requested.get("gpu-bind") != "none"
+        if launch.step is None or not sees_one_gpu or (shape.tasks or 1) < 2 or launch.program != PYTHON:
             continue
         file, text = context.program(launch)
         match = _TAKES_LOCAL_RANK.search(text)
@@ -212,10 +208,9 @@ def _bare_wait(context: Context) -> Iterator[Hit]:
         started += [part for part in calls if re.search(rf"\b{part.name}[ \t]*\(\)", context.source.text)]
     if not started or any(len(part.argv) > 1 for part in waits):
         return
-    for part in waits[-1:]:
-        if started[0].offset < part.offset:
-            detail = "wait without a process ID discards the exit code"
-            yield at(part, detail, 'add pid=$! after the program, then use wait "$pid"')
+    if waits and started[0].offset < waits[-1].offset:
+        detail = "wait without a process ID discards the exit code"
+        yield at(waits[-1], detail, 'add pid=$! after the program, then use wait "$pid"')
 
 
 def _piped_launch(context: Context) -> Iterator[Hit]:
