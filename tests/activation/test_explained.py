@@ -31,7 +31,7 @@ def explained(kind: str) -> Iterator[Explained]:
     elif kind == "source":
         yield from (explained_source(source, tuning) for source in load_sources().values())
     else:
-        yield from (explained_variable(known.name, [known], tuning, None, None) for known in tuning.variables)
+        yield from (explained_variable(known.name, [known], tuning) for known in tuning.variables)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -262,7 +262,7 @@ def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str])
 
     def made() -> dict[str, str]:
         load_launcher(launcher)  # one that is refused a job leaves out, and takes the one that ships
-        for known in (launchers.known_launchers, launchers.launchers, launchers._commands):
+        for known in (launchers.launchers, launchers._commands):
             known.cache_clear()
         return job_of("clariden", "uenv", *command, nodes=2)
 

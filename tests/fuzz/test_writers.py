@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import FORMATS
-from uenvtool.activation.script import SHELLS
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned as planned_container
 from uenvtool.container.request import ContainerRequest
@@ -113,7 +112,7 @@ PLANS: dict[str, Callable[[], Any]] = {
     "container": lambda: planned_container(ContainerRequest(recipe="metatrain-alps6")),
 }
 WRITERS: dict[tuple[str, str], Callable[[Any, str], Mapping[str, str]]] = {
-    **{("activation", form): activation_in(form) for form in (*SHELLS, *FORMATS)},
+    **{("activation", form): activation_in(form) for form in FORMATS},
     ("environment", "Spack"): lambda plan, _: manifest.render(plan),
     **{
         ("environment", f"Stackinator {version}"): lambda plan, _, version=version: stackinator.render_recipe(

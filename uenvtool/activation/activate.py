@@ -1,4 +1,4 @@
-"""Implements `uenvtool activate`: settings as a script or file, and the committed activation scripts."""
+"""Implements `uenvtool activate`, which prints settings as a script or file, and writes the committed scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.request import ActivateRequest
-from uenvtool.activation.script import SHELLS, render_script
+from uenvtool.activation.script import render_script
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
@@ -18,13 +18,12 @@ from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 
-JSON = "json"
 DIRECTORY = Path("activate")
-"""The directory of the committed scripts."""
+"""The default directory of the committed scripts."""
 
 
 def activate(request: ActivateRequest) -> Result:
-    """Return the script or file with a system's settings, or write or check the committed scripts.
+    """Return a script or file with a system's settings, or write or check the committed scripts.
 
     Raises BadInput if a name or an option is invalid.
     """
@@ -43,7 +42,7 @@ def activate(request: ActivateRequest) -> Result:
         request.system,
         uarch=request.uarch,
         runtime=request.runtime,
-        form=request.shell if request.shell in FORMATS and request.shell != JSON else "",
+        form=request.shell if request.shell in ("edf", "dotenv") else "",
         recipe=request.recipe,
         facts=facts,
         workarounds=request.workaround,
@@ -54,7 +53,7 @@ def activate(request: ActivateRequest) -> Result:
 
 
 def _write(directory: Path, *, force: bool) -> Result:
-    """Write the committed scripts. Raises BadInput for files of others and, without force, for changed scripts."""
+    """Write the committed scripts. Raises BadInput for foreign files and, without force, for changed scripts."""
     texts = scripts()
     with files.locked(directory):
         files.refuse_foreign(directory, texts, force=force)
@@ -63,7 +62,6 @@ def _write(directory: Path, *, force: bool) -> Result:
 
 
 def _check(directory: Path) -> Result:
-    """Raise AnswerIsNo with a diff if the committed scripts are not up to date."""
     texts = scripts()
     strays = {path.name for path in directory.glob("*.sh")} - set(texts)
     files.check_generated(directory, texts, strays=strays, again="uenvtool activate --write")
@@ -71,18 +69,16 @@ def _check(directory: Path) -> Result:
 
 
 def text(settings: Settings, shell: str, again: str) -> str:
-    """Return the script or file of settings. again: the command that regenerates it."""
-    if shell in SHELLS:
-        return render_script(settings, again)
-    if shell in FORMATS:
-        return FORMATS[shell](settings, again)
-    raise BadInput([unknown("shell or format", shell, [*SHELLS, *FORMATS])])
+    """Return the settings as a script or file. again: the command that regenerates this text."""
+    if shell not in FORMATS:
+        raise BadInput([unknown("shell or format", shell, FORMATS)])
+    return FORMATS[shell](settings, again)
 
 
 def command(
     settings: Settings, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
 ) -> str:
-    """Return the command that regenerates the same text on any machine."""
+    """Return the `uenvtool activate` command that regenerates the same text on any machine."""
     arguments = ["uenvtool", "activate", "--system", settings.system.name]
     options = {"--uarch": uarch, "--runtime": runtime, "--recipe": settings.recipe, "--venv": settings.venv}
     arguments += [argument for option, value in options.items() if value for argument in (option, value)]
@@ -92,5 +88,5 @@ def command(
 
 
 def scripts() -> dict[str, str]:
-    """Return the committed scripts, one per system: file name -> text."""
+    """Return the text of each committed script by file name, one script per system."""
     return {f"{name}.sh": render_script(settings_for(name), "uenvtool activate --write") for name in concrete_systems()}

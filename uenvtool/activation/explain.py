@@ -1,18 +1,15 @@
-"""Implements `uenvtool explain`: variables, rules, findings and sources, and the table of a job's settings."""
+"""Implements `uenvtool explain`, which describes variables, rules, findings and sources, and lists a job's settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from uenvtool.activation.explained import (
-    Explained,
     explained_finding,
     explained_rule,
     explained_source,
     explained_variable,
-    lines_in_place,
     place_of,
-    value_in_place,
     value_text,
 )
 from uenvtool.activation.request import ExplainRequest
@@ -30,16 +27,17 @@ from uenvtool.knowledge.system import System
 from uenvtool.knowledge.tuning import THE_HOOK, load_all
 
 ALL = "uenvtool explain --all"
-ROOM = 120
-"""The number of columns from which a table shows each variable in one or two lines."""
-REST = "to see the values on other systems and in all sources, add --verbose"
+_TABLE_WIDTH = 120
+"""The minimum number of columns for a table; narrower terminals get lines."""
+_MORE = "to see the values on other systems and in all sources, add --verbose"
 
 
 def explain(request: ExplainRequest) -> Result:
     """Return descriptions of variables, rules of `check`, findings of `doctor` and sources.
 
-    With a system, runtime or version, and on a known machine, a variable's description contains its value there, and
-    everything else only with --verbose. Raises BadInput if a name is unknown or if nothing is named.
+    If the system is known, a variable's description is its value there, and --verbose adds everything else.
+
+    Raises BadInput if a name is unknown, or without a name, system or --all.
     """
     names = request.names
     facts = known_facts({"nccl": request.nccl} if request.nccl is not None else {})
@@ -66,30 +64,25 @@ def explain(request: ExplainRequest) -> Result:
         *(explained_finding(findings[name]) for name in names if name in findings),
         *(explained_source(sources[name], tuning) for name in names if name in sources),
     ]
-    for name in variable_names:
-        value = value_in_place(name, tuning, place, owner) if place else None
-        entry = explained_variable(name, variables[name], tuning, place, value)
-        if place and is_brief:
-            lines = lines_in_place(name, variables[name], tuning, place, value)
-            entry = Explained(entry.data, "\n".join(lines))
-        entries.append(entry)
+    entries += (
+        explained_variable(name, variables[name], tuning, place, owner, is_brief=is_brief) for name in variable_names
+    )
     return Result(
         data=[entry.data for entry in entries],
         text="\n\n".join(entry.text for entry in entries),
-        notes=(*((REST,) if is_brief and variable_names else ()), *skipped_file_notes(TUNING, RULES, FINDINGS)),
+        notes=(*((_MORE,) if is_brief and variable_names else ()), *skipped_file_notes(TUNING, RULES, FINDINGS)),
     )
 
 
 def _in_a_job(place: Settings) -> Result:
-    """Return the table of a job's settings, with notes about unknown versions and limits."""
+    """Return the table of a job's settings, with notes about other runtimes, unknown versions and limits."""
     runtime = place.runtimes[0]
     by_hook = {setting.name: setting for setting in place.by_hook}
-    settings = [("", setting) for setting in place.held() if setting.name not in by_hook]
-    settings += [(f"{THE_HOOK}: ", setting) for setting in by_hook.values()]
-    rows = [
-        (setting.name, value_text(setting), f"{origin}{setting.reason} [{setting.source.name}]")
-        for origin, setting in settings
-    ]
+    settings = [*(setting for setting in place.held() if setting.name not in by_hook), *by_hook.values()]
+    rows = []
+    for setting in settings:
+        setter = f"{THE_HOOK}: " if setting in place.by_hook else ""
+        rows.append((setting.name, value_text(setting), f"{setter}{setting.reason} [{setting.source.name}]"))
     notes = [f"{place_of(place)}: {runtime.description}"]
     if len(place.runtimes) > 1:
         others = ", ".join(other.name for other in place.runtimes[1:])
@@ -98,14 +91,14 @@ def _in_a_job(place: Settings) -> Result:
     notes += [f"the version of {fact} is unknown; name it with --{fact}" for fact in unknown_versions]
     return Result(
         data=[{"name": name, "value": value, "reason": reason} for name, value, reason in rows],
-        report=lambda columns: _laid_out(rows, legend(setting.source for _, setting in settings), columns),
+        report=lambda columns: _laid_out(rows, legend(setting.source for setting in settings), columns),
         notes=(*notes, *_partitions(place.system), *place.system.notes, *runtime.limits),
     )
 
 
 def _laid_out(rows: Sequence[tuple[str, str, str]], sources: Sequence[str], columns: int) -> Iterator[Line | Table]:
     """Yield the settings as a table, or on a narrow terminal as lines with each reason below its value."""
-    if 0 < columns < ROOM:
+    if 0 < columns < _TABLE_WIDTH:
         for name, value, reason in rows:
             yield [(name, "bold"), (f"  {value}", "")]
             yield from ([(line, "dim")] for line in wrapped(reason, columns, "    ", "    "))

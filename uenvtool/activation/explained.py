@@ -1,6 +1,6 @@
 """Describes variables, rules, findings and sources, as data for `--json` and as text.
 
-A variable also has a short description of about ten lines for one place: a system, runtime and versions.
+A place is a system, a runtime and software versions. For one place, a variable has a short description.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ COMPUTED = {
     "temporary": "a directory in /tmp for the user and the job",
 }
 """Descriptions of the values that scripts compute."""
-
 ROWS = {
     "how": "how",
     "when": "when",
@@ -71,17 +70,25 @@ class Explained:
 
 
 def explained_variable(
-    name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings | None, value: str | None
+    name: str,
+    variables: Sequence[TunedVariable],
+    tuning: Tuning,
+    place: Settings | None = None,
+    owner: str | None = None,
+    *,
+    is_brief: bool = False,
 ) -> Explained:
     """Return the description of a variable.
 
-    variables: the variable in each file that describes it. place: the requested place, or None. value: a sentence with
-    the variable's value in that place.
+    variables: the variable in each file that describes it.
+    owner: the owner of the place's versions in a sentence, by default the recipe.
+    is_brief: whether the text is the short description.
     """
+    value = _value_in_place(name, tuning, place, owner) if place else None
     workarounds = (setting for workaround in tuning.workarounds.values() for setting in workaround.settings)
     settings = [_setting(setting, tuning) for setting in (*tuning.settings, *workarounds) if setting.name == name]
     page = next((variable.page for variable in variables if variable.page), None)
-    about = _about_variable(variables)
+    about = _about(variables)
     says = _values_by_source(variables, tuning)
     remarks = [
         (source, known.date, variable.remarks[source])
@@ -103,6 +110,8 @@ def explained_variable(
         "remarks": remarks,
         "guards": guards,
     }
+    if place and is_brief:
+        return Explained(data, "\n".join(_lines_in_place(name, variables, tuning, place, value)))
     lines = [f"{name}  ({', '.join(files)})", *(f"  {line}" for line in (page, about, value) if line)]
     for setting in settings:
         rows = [_row(word, setting[field]) for word, field in ROWS.items() if setting[field]]
@@ -116,13 +125,12 @@ def explained_variable(
     return Explained(data, "\n".join(lines))
 
 
-def _about_variable(variables: Iterable[TunedVariable]) -> str:
-    """Return the first description of a variable in the files that describe it, or an empty string."""
+def _about(variables: Iterable[TunedVariable]) -> str:
     return next((variable.about for variable in variables if variable.about), "")
 
 
 def _values_by_source(variables: Iterable[TunedVariable], tuning: Tuning) -> list[tuple[str, str, str, str]]:
-    """Return the name, date, value and URL of each source that has a value of a variable."""
+    """Return the name, date, value and URL of each source that has a value for a variable."""
     says = {source: value for variable in variables for source, value in variable.says.items()}
     return [
         (source, known.date, "unset" if (value := says[source]) is None else value, known.url)
@@ -136,7 +144,7 @@ def _sources(tuning: Tuning) -> dict[str, Source]:
 
 
 def _table_of_values(says: Sequence[tuple[str, str, str, str]], settings: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield a table of values, with the sources that have each value and those from which a setting adopts it."""
+    """Yield a table of the values of a variable: which source has a value, and which source's value a setting uses."""
     sources_by_value = grouped((value, f"{source} ({since})") for source, since, value, _ in says)
     adopted_by: dict[str | None, list[str]] = {value: [] for value in sources_by_value}
     for setting in settings:
@@ -153,7 +161,7 @@ def _table_of_values(says: Sequence[tuple[str, str, str, str]], settings: Iterab
 
 
 def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
-    """Return the description of a setting as data. shown: its value as text. cited: its full source."""
+    """Return the description of a setting as data."""
     workaround = tuning.workarounds.get(setting.workaround)
     asked_for = f"--workaround {workaround.name}: {workaround.symptom}" if workaround else ""
     return {
@@ -176,12 +184,10 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
 
 
 def _guard(guard: Guard, place: Settings | None) -> dict[str, Any]:
-    """Return the description of a danger as data. ways: the settings that prevent it, each with its source."""
-    effect = ""
-    if place is not None and guard.name in {present.name for present in place.guards}:
-        effect = f"{place_of(place)}: {_kept_away(guard, place)}"
-    elif place is not None:
-        effect = f"on {place.system.name}: not in danger"
+    """Return the description of a danger as data, with the settings that prevent the danger as `ways`."""
+    effect = f"on {place.system.name}: not in danger" if place else ""
+    if place and guard.name in {present.name for present in place.guards}:
+        effect = f"{place_of(place)}: {_prevention(guard, place)}"
     return {
         "name": guard.name,
         "danger": guard.danger,
@@ -194,30 +200,26 @@ def _guard(guard: Guard, place: Settings | None) -> dict[str, Any]:
 
 
 def _held_in(name: str, place: Settings) -> Setting | None:
-    """Return the setting of a variable that applies in a place, or None."""
     return next((setting for setting in (*place.by_hook, *place.held()) if setting.name == name), None)
 
 
-def value_in_place(name: str, tuning: Tuning, place: Settings, whose: str | None = None) -> str:
-    """Return one sentence with a variable's value in a place and its reason, or the reason why it is not set.
-
-    whose: the owner of the place's versions for the sentence, by default the recipe.
-    """
+def _value_in_place(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:
+    """Return a sentence with a variable's value in a place and the reason, or the reason why the variable is unset."""
     held = _held_in(name, place)
     if held is not None:
         setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
         return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}"
-    return f"{place_of(place)}: not set{_why_not(name, tuning, place, whose)}"
+    return f"{place_of(place)}: not set{_why_not(name, tuning, place, owner)}"
 
 
-def lines_in_place(
+def _lines_in_place(
     name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings, value: str | None
 ) -> Iterator[str]:
-    """Yield the lines that describe a variable in a place. value: the sentence of `value_in_place`."""
+    """Yield the short description of a variable in a place."""
     held = _held_in(name, place)
     yield name
     yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
-    about = _about_variable(variables)
+    about = _about(variables)
     if about:
         yield _row("about", about)
     if held:
@@ -233,23 +235,18 @@ def lines_in_place(
         yield _row("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]")
     for guard in place.guards:
         if name in guard.variables:
-            yield _row("danger", f"{guard.danger}; here {_kept_away(guard, place)}")
+            yield _row("danger", f"{guard.danger}; here {_prevention(guard, place)}")
     yield from _others(_values_by_source(variables, tuning), held)
-    workarounds = [
-        workaround.name
-        for workaround in tuning.workarounds.values()
-        if name in {setting.name for setting in workaround.settings}
-    ]
-    if workarounds:
-        yield _row("option", f"--workaround {' or '.join(workarounds)} sets it")
+    workarounds = tuning.workarounds.values()
+    setters = [known.name for known in workarounds if name in {setting.name for setting in known.settings}]
+    if setters:
+        yield _row("option", f"--workaround {' or '.join(setters)} sets it")
 
 
 def _others(says: Sequence[tuple[str, str, str, str]], held: Setting | None) -> Iterator[str]:
-    sources_of_values = grouped((value, source) for source, _, value, _ in says)
-    own_value = "unset" if held and held.removes else held.value if held else None
-    others = [
-        f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources_of_values.items() if value != own_value
-    ]
+    used = "unset" if held and held.removes else held.value if held else None
+    sources = grouped((value, source) for source, _, value, _ in says if value != used)
+    others = [f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources.items()]
     if others:
         yield _row("others" if held else "values", "; ".join(others))
 
@@ -262,44 +259,35 @@ def _nearest(name: str, tuning: Tuning, place: Settings) -> LeftOut | None:
     return next(iter(left_out(place, [setting for setting in tuning.settings if setting.name == name])), None)
 
 
-def _why_not(name: str, tuning: Tuning, place: Settings, whose: str | None) -> str:
+def _why_not(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:
     nearest = _nearest(name, tuning, place)
     if nearest is None:
-        return (
-            ""
-            if any(setting.name == name for setting in tuning.settings)
-            else " on any system: choose a value yourself"
-        )
+        is_set = any(setting.name == name for setting in tuning.settings)
+        return "" if is_set else " on any system: choose a value yourself"
     versions = "" if nearest.failing else "".join(f"; {text}" for text in in_recipes(nearest, place))
-    return f", {why(nearest, place, whose)}{versions}"
+    return f", {why(nearest, place, owner)}{versions}"
 
 
 def place_of(place: Settings) -> str:
-    """Return the description of a place."""
+    """Return the system and runtime of a place as text."""
     return f"on {place.system.name}, in {place.runtimes[0].name}"
 
 
-def _kept_away(guard: Guard, place: Settings) -> str:
-    """Return a phrase that tells whether the settings of a place prevent a danger."""
-    way = guard.way(
-        {
-            setting.name: setting.value
-            for setting in (*place.held(), *place.by_hook)
-            if setting.is_fixed and setting.value
-        }
-    )
+def _prevention(guard: Guard, place: Settings) -> str:
+    held = (*place.held(), *place.by_hook)
+    way = guard.way({setting.name: setting.value for setting in held if setting.is_fixed and setting.value})
     return f"prevented by {way}" if way else "not prevented"
 
 
 def explained_rule(rule: Rule) -> Explained:
-    """Return the description of a rule."""
+    """Return the description of a rule of `check`."""
     parts = {name: getattr(rule, name) for name in ("severity", "what", "cost", "fix", "source")}
     parts |= {"file": str(rule.position), "page": rule.page or None}
     return Explained({"rule": rule.id, **parts}, _laid_out(f"{rule.id}  (uenvtool check)", parts.items(), 10))
 
 
 def explained_finding(finding: KnownFinding) -> Explained:
-    """Return the description of a finding."""
+    """Return the description of a finding of `doctor`."""
     remedy = finding.workaround
     condition = f", if {remedy.when}" if remedy and remedy.when.terms else ""
     messages = finding.messages or [line.text.strip() for line in finding.log]
@@ -320,7 +308,7 @@ def explained_finding(finding: KnownFinding) -> Explained:
 
 
 def explained_source(source: Source, tuning: Tuning) -> Explained:
-    """Return the description of a source, with the variables that have a value from it."""
+    """Return the description of a source, with the variables that have a value from this source."""
     variables = list(dict.fromkeys(setting.name for setting in tuning.settings if setting.source.name == source.name))
     parts = {"title": source.title, "date": source.date, "url": source.url, "site": source.site}
     rows = [*parts.items(), ("values", ", ".join(variables))]
@@ -329,7 +317,6 @@ def explained_source(source: Source, tuning: Tuning) -> Explained:
 
 
 def _laid_out(title: str, rows: Iterable[tuple[str, Any]], width: int) -> str:
-    """Return a title and one line per row that is not empty. width: the width of the first column."""
     return "\n".join([title, *(f"  {name + ':':<{width}} {part}" for name, part in rows if part)])
 
 

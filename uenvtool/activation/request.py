@@ -1,7 +1,8 @@
-"""The options and arguments of `activate` and `explain`."""
+"""The arguments and options of `uenvtool activate` and `uenvtool explain`."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -14,30 +15,24 @@ from uenvtool.knowledge.options import ThisSystemName, Uarch, Workarounds, named
 
 def _shells() -> list[str]:
     from uenvtool.activation.formats import FORMATS
-    from uenvtool.activation.script import SHELLS
 
-    return sorted([*SHELLS, *FORMATS])
+    return sorted(FORMATS)
+
+
+_runtime = functools.partial(Option, "--runtime", metavar="NAME", autocompletion=complete.runtimes)
+_recipe = functools.partial(Option, "--recipe", metavar="RECIPE", autocompletion=complete.recipes)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivateRequest:
-    """A request for an activation script: the system, runtime and facts, and the shell or file format."""
+    """The options of one `uenvtool activate` call."""
 
     system: ThisSystemName = None
     uarch: Uarch = None
     runtime: Annotated[
-        str | None,
-        Option(
-            "--runtime",
-            metavar="NAME",
-            help="The runtime, such as uenv or ce. Default: detected when the script runs.",
-            autocompletion=complete.runtimes,
-        ),
+        str | None, _runtime(help="The runtime, such as uenv or ce. Default: detected when the script runs.")
     ] = None
-    recipe: Annotated[
-        str | None,
-        Option("--recipe", metavar="RECIPE", help="Use the versions of this recipe.", autocompletion=complete.recipes),
-    ] = None
+    recipe: Annotated[str | None, _recipe(help="Use the versions of this recipe.")] = None
     nccl: Annotated[str | None, Option("--nccl", metavar="VERSION", help="The version of NCCL.")] = None
     fact: Annotated[
         tuple[str, ...], Option("--fact", metavar="NAME=VALUE", help="Set another fact, such as image=alps.")
@@ -64,15 +59,13 @@ class ActivateRequest:
     @property
     def facts(self) -> dict[str, str]:
         """Return the facts by name. Raises BadInput if a --fact is not NAME=VALUE."""
-        return {
-            **named_texts(self.fact, "--fact", "nccl=2.27.3"),
-            **({"nccl": self.nccl} if self.nccl is not None else {}),
-        }
+        facts = named_texts(self.fact, "--fact", "nccl=2.27.3")
+        return facts if self.nccl is None else {**facts, "nccl": self.nccl}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainRequest:
-    """A request for an explanation: the names to explain, and the system, runtime and versions to explain them for."""
+    """The arguments and options of one `uenvtool explain` call."""
 
     names: Annotated[
         tuple[str, ...],
@@ -89,19 +82,8 @@ class ExplainRequest:
             "--system", "-s", metavar="SYSTEM", help="Show the values on this system.", autocompletion=complete.systems
         ),
     ] = None
-    runtime: Annotated[
-        str | None,
-        Option("--runtime", metavar="NAME", help="Show the values in this runtime.", autocompletion=complete.runtimes),
-    ] = None
-    recipe: Annotated[
-        str | None,
-        Option(
-            "--recipe",
-            metavar="RECIPE",
-            help="Show the values for this recipe's versions.",
-            autocompletion=complete.recipes,
-        ),
-    ] = None
+    runtime: Annotated[str | None, _runtime(help="Show the values in this runtime.")] = None
+    recipe: Annotated[str | None, _recipe(help="Show the values for this recipe's versions.")] = None
     nccl: Annotated[
         str | None, Option("--nccl", metavar="VERSION", help="Show the values for this version of NCCL.")
     ] = None

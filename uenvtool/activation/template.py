@@ -18,17 +18,17 @@ from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, UNSE
 TEMPLATE = Path(__file__).with_suffix(".sh")
 RANK = Path(__file__).parent / "rank.sh"
 LONG = 118
-"""The target length of a line in the rank program."""
+"""The length at which `rank_program` begins a new line."""
 WIDTH = 120
 """The maximum length of a line in a script."""
 SLURM = "slurm"
 VERBS = {AT_MOST: "at_most", PREPEND: "prepend", REQUIRED: "require", UNSET: "remove", EXPECTED: "expect"}
-LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
-"""The directories that are searched for libraries after the library path."""
+LIBRARY_DIRECTORIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
+"""The directories in which scripts search for libraries after the library path."""
 MESSAGES = {"roce_gid_index": "roce_note"}
-"""The variables with a message about this node, by the source of a computed value."""
+"""The shell variable with a message about the node, by the source of the computed value."""
 NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment was not found" >&2; exit 1'
-"""The program that runs instead of the ranks' program if the requested virtual environment was not found."""
+"""The program that each rank runs instead if the requested virtual environment does not exist."""
 
 
 @cache
@@ -39,18 +39,15 @@ def _sections() -> dict[str, str]:
 
 
 def _block(name: str, **values: str) -> str:
-    """Return a section of the template with its placeholders filled."""
     return filled(_sections()[name], **values)
 
 
 @cache
 def rank_program() -> str:
-    """Return the sh program that sets the rank of an srun task, with its lines joined into a few long ones."""
+    """Return the sh program that sets the rank of an srun task, as a few long lines."""
     lines: list[str] = []
-    text = RANK.read_text(encoding="utf-8")
-    for line in filled(
-        text, RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, PORT=rendezvous.PORT_OF_STEP
-    ).splitlines():
+    marks = {"RANK": rendezvous.RANK_OF_TASK, "TASKS": rendezvous.TASKS_OF_NODE, "PORT": rendezvous.PORT_OF_STEP}
+    for line in filled(RANK.read_text(encoding="utf-8"), **marks).splitlines():
         if len(lines) > 1 and len(lines[-1]) + len(line) < LONG:
             lines[-1] += f" {line}"
         else:
@@ -65,7 +62,10 @@ def filled_template(table: Sequence[str], plan: Settings) -> list[str]:
     first = _first_blocks(plan)
     globs = "ue_library " in "\n".join(first) or "ue_gid" in "\n".join(first)
     begin = [_block("begin"), *([_block("globbing")] if globs else [])]
-    lines = [*settings, "", *functions, *begin, *first, "ue_settings", *_last_blocks(plan)]
+    last = [_block("set_names")] if _knows_runtime(plan) else []
+    if plan.system.scheduler.name == SLURM:
+        last.append(_block("ranks", PROGRAM=quoting.sh(rank_program()), FAILED=quoting.sh(NO_ENVIRONMENT)))
+    lines = [*settings, "", *functions, *begin, *first, "ue_settings", *last]
     names = re.findall(r"^(ue_\w+)\(\)", "\n".join(lines), re.MULTILINE)
     return [*lines, _block("end", FUNCTIONS=" \\\n  ".join(textwrap.wrap(" ".join(names), WIDTH - 9)))]
 
@@ -76,7 +76,6 @@ def verb(setting: Setting) -> str:
 
 
 def _function_names(plan: Settings) -> list[str]:
-    """Return the names of the sections with the functions that a plan's script needs, in order."""
     verbs = {verb(planned.setting) for planned in plan.scripted}
     sets = any(planned.setting.together for planned in plan.scripted)
     needed = {
@@ -97,7 +96,7 @@ def _function_names(plan: Settings) -> list[str]:
 
 
 def _first_blocks(plan: Settings) -> list[str]:
-    """Return the sections that run before the table, which detect the runtime, the libraries and other facts."""
+    """Return the sections that detect the runtime, the libraries and other facts before the settings are applied."""
     finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
     views = bool(_seen_by_views(plan)) and (bool(_library_facts(plan)) or "view_root" in _computed_from(plan))
     blocks = [
@@ -116,7 +115,6 @@ def _first_blocks(plan: Settings) -> list[str]:
 
 
 def _runtime(plan: Settings) -> Iterator[str]:
-    """Yield the lines that detect the runtime, whether it is a container, and its image."""
     names = [runtime.name for runtime in plan.runtimes]
     is_only = len(names) == 1
     if not is_only:
@@ -134,7 +132,6 @@ def _runtime(plan: Settings) -> Iterator[str]:
 
 
 def _shown(runtime: Runtime) -> str:
-    """Return the test that detects a runtime by its signs."""
     variables = "".join(f"${{{sign.env}-}}" for sign in runtime.signs if sign.env)
     files = " || ".join(f"-e ${{UENVTOOL_ROOT-}}{sign.file}" for sign in runtime.signs if sign.file)
     tests = [*([f"-n {variables}"] if variables else []), *([files] if files else [])]
@@ -142,21 +139,19 @@ def _shown(runtime: Runtime) -> str:
 
 
 def _no_runtime_message(plan: Settings) -> str:
-    """Return the message for a shell in which no runtime is detected."""
     names = [runtime.name for runtime in plan.runtimes]
     not_found = f"neither {' nor '.join(names)}" if len(names) == 2 else f"none of {', '.join(names)}"
     return f"{not_found} detected: only common variables are set"
 
 
 def _libraries(plan: Settings) -> Iterator[str]:
-    """Yield the lines that detect versions from libraries."""
     library_path = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))
-    whole = f'ue_folders="{library_path}:{":".join(LIBRARY_FOLDERS)}"'
+    whole = f'ue_folders="{library_path}:{":".join(LIBRARY_DIRECTORIES)}"'
     if len(whole) <= WIDTH:
         yield whole
     else:
         yield f'ue_folders="{library_path}"'
-        yield f"ue_folders=$ue_folders:{':'.join(LIBRARY_FOLDERS)}"
+        yield f"ue_folders=$ue_folders:{':'.join(LIBRARY_DIRECTORIES)}"
     views = _seen_by_views(plan)
     if views:
         yield _block("of_views", NAME=views)
@@ -166,38 +161,24 @@ def _libraries(plan: Settings) -> Iterator[str]:
         yield _block("of_library", FACT=fact, LIBRARY=software.library, VERSION=version)
 
 
-def _last_blocks(plan: Settings) -> list[str]:
-    """Return the sections that run after the table, except the last one."""
-    blocks = [
-        _block("set_names") if _knows_runtime(plan) else "",
-        _block("ranks", PROGRAM=quoting.sh(rank_program()), FAILED=quoting.sh(NO_ENVIRONMENT))
-        if plan.system.scheduler.name == SLURM
-        else "",
-    ]
-    return [text for text in blocks if text]
-
-
 def _knows_runtime(plan: Settings) -> bool:
-    """Return whether the script detects which of several runtimes it runs in."""
+    """Return whether the script has to detect which of several runtimes it runs in."""
     return len(plan.runtimes) > 1 and bool(plan.facts_to_find & {"runtime", "container", "image"})
 
 
 def _computed_from(plan: Settings) -> frozenset[str]:
-    """Return the sources of computed values."""
     return frozenset(planned.setting.from_ for planned in plan.scripted if planned.setting.from_)
 
 
 def _library_facts(plan: Settings) -> list[str]:
-    """Return the software whose versions the script detects from libraries."""
     return sorted(set(SOFTWARE) & plan.facts_to_find)
 
 
 def _roce_device(plan: Settings) -> str:
-    """Return the default prefix of the RDMA devices' names, which is used if no device is found."""
+    """Return the prefix of the RDMA devices' names that the script uses if it finds no device."""
     settings = (planned.setting for planned in plan.scripted)
     return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 
 
 def _seen_by_views(plan: Settings) -> str:
-    """Return the name of the runtime whose libraries are in views, or an empty string."""
     return next((runtime.name for runtime in plan.runtimes if runtime.libraries == VIEWS), "")

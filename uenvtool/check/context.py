@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from uenvtool.check import tuned
 from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
 from uenvtool.check.launchers import program_name
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.settings import Settings
 
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
@@ -22,7 +22,7 @@ _ARGUMENT = re.compile(r"[\w.-]+\.py")
 class Context:
     """A file being checked, with properties that are computed once for all rules.
 
-    knowledge: a function that returns the tuning for the file.
+    load_settings: a function that returns the recommended settings, or None if the file does not show its runtime.
     facts: the Slurm version, and whether each node runs only one job.
     read: a function that returns the text of a file named in the script, or an empty string.
     required: the sbatch options that every job on the system needs.
@@ -32,32 +32,34 @@ class Context:
     """
 
     source: CheckedFile
-    knowledge: tuned.Knowledge
+    load_settings: Callable[[], Settings | None]
     facts: Facts
-    read: Callable[[str], str] = lambda _name: ""
-    required: Sequence[str] = ()
-    has_directory: Callable[[str], bool] = lambda _name: False
-    images: Mapping[int, str | None] = field(default_factory=dict)
-    nodes: int | None = None
+    read: Callable[[str], str]
+    required: Sequence[str]
+    has_directory: Callable[[str], bool]
+    images: Mapping[int, str | None]
+    nodes: int | None
+
+    @functools.cached_property
+    def settings(self) -> Settings | None:
+        return self.load_settings()
 
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """Return the launches of all training programs in the file."""
         return tuple(launches(self.source, self.values, self.shape))
 
     @functools.cached_property
     def values(self) -> Values:
-        """Return the variables that have only one value in the file."""
         return Values(self.source)
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """Return the resources that the job requests."""
+        """The resources that the job requests."""
         return job_shape(self.source, self.values)
 
     @functools.cached_property
     def commands(self) -> tuple[Part, ...]:
-        """Return the commands in the file and inside its steps."""
+        """The commands in the file and inside its steps."""
         return tuple(self.source.of("command"))
 
     def parts(self, kind: str) -> Sequence[Part]:
@@ -65,17 +67,13 @@ class Context:
         return self._by_kind.get(kind, ())
 
     def facts_of(self, part: Part) -> Facts:
-        """Return the facts that a rule's conditions can use, taken from the launch at a part or else from the job.
-
-        The value of an unknown fact is None.
-        """
+        """Return the facts for a rule's conditions, from the launch at a part or else from the job; None if unknown."""
         launch = self._launch_at.get(part.offset)
         shape = launch.shape if launch else self.shape
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
         cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm's default is one core per task
         ranks = launch.ranks if launch else None
-        if "edf" in self.source.kinds:
-            nodes = self.nodes
+        nodes = self.nodes if "edf" in self.source.kinds else nodes
         numbers = {
             "nodes": nodes if launch is None or on_several_nodes(launch) else 1,
             "tasks": tasks,
@@ -102,7 +100,7 @@ class Context:
 
     @functools.cached_property
     def _max_ranks_per_node(self) -> int:
-        return max((launch.of_node for launch in self.launches), default=0)
+        return max((launch.ranks_per_node for launch in self.launches), default=0)
 
     @functools.cached_property
     def _excess_tasks(self) -> int | None:
@@ -120,19 +118,12 @@ class Context:
 
     @functools.cached_property
     def _by_kind(self) -> Mapping[str, Sequence[Part]]:
-        steps = {launch.step.offset: launch.step for launch in self.launches if launch.step}
-        options_by_step = [(step, options(step.argv[1:])[0]) for step in steps.values()]
-        parts = [
-            *self.source.parts,
-            *(
-                replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.argv))
-                for launch in self.launches
-            ),
-            *(
-                replace(step, kind="step", text=" ".join(f"--{name}={value}" for name, value in step_options.items()))
-                for step, step_options in options_by_step
-            ),
-        ]
+        parts = list(self.source.parts)
+        for launch in self.launches:
+            parts.append(replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.argv)))
+        for step in {launch.step.offset: launch.step for launch in self.launches if launch.step}.values():
+            text = " ".join(f"--{name}={value}" for name, value in options(step.argv[1:])[0].items())
+            parts.append(replace(step, kind="step", text=text))
         return grouped((part.kind, part) for part in parts)
 
     def program(self, launch: Launch) -> tuple[str, str]:

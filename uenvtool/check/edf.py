@@ -1,32 +1,29 @@
-"""Reads Container Engine environment definition files (EDFs), also invalid TOML, and finds those of a script."""
+"""Reader for Container Engine environment definition files (EDFs), including invalid TOML, and for a script's EDFs."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from uenvtool.check.launch import job_shape, options
-from uenvtool.check.parts import OUTER, CheckedFile, Part
+from uenvtool.check.parts import OUTER, CheckedFile, Part, lines_of
 from uenvtool.check.values import Values
 from uenvtool.knowledge.runtime import script_runtimes
 
 _LINE = re.compile(r"^[ \t]*(?:\[(?P<table>[^\]\n]+)\]|(?P<key>[\w.\"-]+)[ \t]*=[ \t]*)", re.MULTILINE)
 _STRING = re.compile(r"\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
+_ITEM = re.compile(rf"{_STRING.pattern}|#[^\n]*|\]")
+"""A string in a list, a comment, or the end of the list."""
 _BARE = re.compile(r"[^\s#,\]][^#\n]*")
-ENVIRONMENT = "environment"
-"""The srun option that names an EDF."""
 _SUBMITTED = re.compile(rf"(?:\./|[${OUTER}]\{{?(?:PWD|SLURM_SUBMIT_DIR)\}}?/)+")
 """The spellings of the directory where sbatch is called."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEdf:
-    """An EDF that a step uses.
-
-    offset: the offset of the step's srun command.
-    nodes: the number of nodes of the step, None if unknown.
-    """
+    """An EDF that a step uses, with the offset of the step's srun command and its number of nodes (None if unknown)."""
 
     offset: int
     nodes: int | None
@@ -42,9 +39,8 @@ def read_edf(text: str, shown: str) -> CheckedFile:
 def netstack_of(edf: CheckedFile) -> str | None:
     """Return the `netstack.source` of an EDF's NCCL hook: "" if it is not set, and None if the hook is not enabled."""
     entries = {part.name: part.text for part in edf.of("entry")}
-    if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
-        return None
-    return entries.get("annotations.com.hooks.netstack.source", "")
+    is_enabled = entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") == "true"
+    return entries.get("annotations.com.hooks.netstack.source", "") if is_enabled else None
 
 
 def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> list[StepEdf]:
@@ -53,7 +49,7 @@ def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> li
     read: a function that returns the file name for messages and the text of a file, both empty if it cannot be read.
     The Container Engine looks up a name without directory or extension in its search path; such an EDF is skipped.
     """
-    if "slurm" not in source.kinds or f"--{ENVIRONMENT}" not in source.text:
+    if "slurm" not in source.kinds or "--environment" not in source.text:
         return []
     values = Values(source)
     job = job_shape(source, values)
@@ -61,7 +57,7 @@ def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> li
     edfs = []
     for part in source.of("command", "srun", "| srun"):
         given, _ = options(values.expanded(part.argv)[1:])
-        name = _SUBMITTED.sub("", "".join(values.expanded([given.get(ENVIRONMENT, "")])), count=1)
+        name = _SUBMITTED.sub("", "".join(values.expanded([given.get("environment", "")])), count=1)
         shown, text = read(name) if "/" in name or name.endswith(".toml") else ("", "")
         if text:
             nodes = values.number(given["nodes"].split("-")[0]) if "nodes" in given else job.nodes if has_size else None
@@ -86,24 +82,12 @@ def _entries(text: str) -> Iterator[Part]:
 
 def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
     """Yield the text and offset of a value, or of each item if the value is a list."""
-    if text[position : position + 1] == "[":
-        end = position + 1
-        while end < len(text) and text[end] != "]":
-            string = _STRING.match(text, end)
-            if string:
-                yield string[1] or string[2] or "", string.start() + 1
-                end = string.end()
-            elif text[end] == "#":
-                newline = text.find("\n", end)
-                end = len(text) if newline < 0 else newline
-            else:
-                end += 1
-        return
-    string = _STRING.match(text, position)
-    bare = _BARE.match(text, position)
-    if string:
+    if text.startswith("[", position):
+        items = itertools.takewhile(lambda item: item[0] != "]", _ITEM.finditer(text, position + 1))
+        yield from ((item[1] or item[2] or "", item.start() + 1) for item in items if item[0][0] != "#")
+    elif string := _STRING.match(text, position):
         yield string[1] or string[2] or "", string.start() + 1
-    elif bare:
+    elif bare := _BARE.match(text, position):
         yield bare[0].strip(), bare.start()
 
 
@@ -115,12 +99,8 @@ def _syntax(text: str) -> Iterator[Part]:
     try:
         tomlkit.parse(text)
     except ParseError as error:
-        offset = _offset(text, error.line, error.col)
+        starts = lines_of(text).starts
+        offset = min(len(text), starts[min(error.line, len(starts)) - 1] + max(error.col - 1, 0))
         yield Part(kind="syntax", name="", text=str(error).split(" at line")[0], offset=offset, end=offset + 1)
     except TOMLKitError as error:
         yield Part(kind="syntax", name="", text=str(error), offset=0, end=1)
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    return min(len(text), starts[min(line, len(starts)) - 1] + max(column - 1, 0))

@@ -1,6 +1,7 @@
 """The finders: searches in Python for rules that a pattern in YAML cannot express.
 
-The docstring of each finder says why it needs Python.
+A rule needs a finder if it reports a missing line, compares several commands or lines, computes a number, or reads the
+training program, the file system or another YAML file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.check import tuned
-from uenvtool.check.blocks import AND, FUNCTION
 from uenvtool.check.context import Context
 from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
 from uenvtool.check.launchers import (
@@ -27,19 +27,20 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
-from uenvtool.core.words import grouped
+from uenvtool.check.shell import AND, FUNCTION
+from uenvtool.core.words import counted, grouped
 from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
     r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
 )
-"""Commands that start no program that could read an exported variable."""
+"""Commands that neither run a training program nor wait for one."""
 _TAKES_LOCAL_RANK = re.compile(
     r"set_device\([^)\n]*local_?rank|Trainer\([^)]*devices=[2-9]|initialize_distributed_from_config|deepspeed\.init",
     re.IGNORECASE,
 )
 _LOCAL_RANKS = re.compile(r"\blocal_?rank[ \t]*=[ \t]*(\w+)", re.IGNORECASE)
-"""An assignment to the local rank. The last one in a program holds, and 0 is right if the program sees one GPU."""
+"""An assignment to the local rank. The last assignment applies, and 0 is correct if the program sees only one GPU."""
 _USES_ALL_GPUS = re.compile(
     r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
 )
@@ -50,28 +51,22 @@ def _first_node_only(context: Context) -> Iterator[Hit]:
         several = (context.shape.nodes or 1) > 1
         if launch.starter or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
-        if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile"):
-            continue
-        if context.mentions("ssh ", "pdsh", "parallel"):
+        if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile", "ssh ", "pdsh", "parallel"):
             continue
         arms = {block[:2]: block[2] for block in launch.part.path}
         steps = (block for step in context.source.of("command", *STARTERS) for block in step.path)
         if any(arms.get(block[:2], block[2]) != block[2] for block in steps):  # another branch handles several nodes
             continue
-        waits = (launch.nodes or 1) > 1
+        waits = " and waits there for the others" if (launch.nodes or 1) > 1 else ""
         yield at(
             launch.part,
-            f"{launch.program} runs only on the first of {context.shape.nodes} nodes"
-            + (" and waits there for the others" if waits else ""),
+            f"{launch.program} runs only on the first of {context.shape.nodes} nodes{waits}",
             f"srun --ntasks-per-node=1 {launch.program} ...; without srun, nothing starts it on the other nodes",
         )
 
 
 def node_alone(context: Context) -> Iterator[Hit]:
-    """Yield launchers on several nodes that do not get the address of the other nodes.
-
-    This needs Python because the address options and their defaults are in the launchers' YAML files.
-    """
+    """Yield launchers on several nodes that do not get the address of the other nodes."""
     yield from _first_node_only(context)
     for launch in context.launches:
         begin = python_target_index(launch.argv) + 2 if PYTHON_NAME.match(program_name(launch.argv[0])) else 1
@@ -98,28 +93,22 @@ _DIFFERS_PER_NODE = re.compile(
 
 
 def ends_at_once(context: Context) -> Iterator[Hit]:
-    """Yield a background step that Slurm kills because the script ends before it.
-
-    This needs Python because it depends on the commands after the last step.
-    """
-    last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
-    for launch in context.launches:
-        step = _outer(launch)
-        if step.offset == last and step.background and not step.path:
-            later = (part for part in context.commands if part.offset >= step.end and part.scope == BATCH)
-            if all(_QUIET.fullmatch(part.name) for part in later):
-                yield at(step)
-                return
+    """Yield a background step that Slurm kills because the script ends before it."""
+    steps = [_outer(launch) for launch in context.launches if _outer(launch).scope == BATCH]
+    last = max(steps, key=lambda step: step.offset, default=None)
+    if last and last.background and not last.path:
+        later = (part for part in context.commands if part.offset >= last.end and part.scope == BATCH)
+        if all(_QUIET.fullmatch(part.name) for part in later):
+            yield at(last)
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:
     """Yield launches with fewer ranks than GPUs on a node.
 
     The problem is a hint if the program cannot be read, because the program may start more processes itself.
-    This check is written in Python, not YAML, because it has to read the training program.
     """
     for launch in context.launches:
-        gpus, ranks = launch.shape.gpus or 0, launch.of_node
+        gpus, ranks = launch.shape.gpus or 0, launch.ranks_per_node
         has_known_ranks = launch.starter in (None, SRUN) or launch.program != PYTHON
         if not ranks or not has_known_ranks or launch.part.background or not ranks < gpus:
             continue
@@ -135,15 +124,11 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
-    """Yield programs that select the GPU of their local rank although each task sees only one GPU.
-
-    This check is written in Python, not YAML, because it has to read the training program.
-    """
+    """Yield programs that select the GPU of their local rank although each task sees only one GPU."""
     for launch in context.launches:
         shape = launch.shape
-        if launch.step is None or shape.gpus_per_task != 1 or (shape.tasks or 1) < 2 or launch.program != PYTHON:
-            continue
-        if shape.requested.get("gpu-bind") == "none":
+        sees_one_gpu = shape.gpus_per_task == 1 and shape.requested.get("gpu-bind") != "none"
+        if launch.step is None or not sees_one_gpu or (shape.tasks or 1) < 2 or launch.program != PYTHON:
             continue
         file, text = context.program(launch)
         match = _TAKES_LOCAL_RANK.search(text)
@@ -152,10 +137,7 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
 
 
 def lost_exit_code(context: Context) -> Iterator[Hit]:
-    """Yield the commands that hide the exit code of training: the last command of a script or step, `wait`, or a pipe.
-
-    This needs Python because it depends on the commands before and after.
-    """
+    """Yield the last command of a script or step, the `wait`, or the pipe that hides the exit code of the training."""
     if "slurm" in context.source.kinds:
         commands = grouped((part.step, part) for part in context.commands)
         launches = grouped((launch.part.step, launch) for launch in context.launches) | {-1: context.launches}
@@ -166,11 +148,7 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
 
 
 def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
-    """Yield the last command of the script or of a step if it hides a failure of the training before it.
-
-    step: the offset of the command that starts the step, -1 for the script itself.
-    commands, launches: the commands and launches in the step.
-    """
+    """Yield the last command of a step, or of the script (step -1), if it hides a failure of the training before it."""
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
@@ -193,8 +171,6 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
 
 _KEEPS_EXIT_CODE = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
 """Last commands that return the exit code of training, report its result, or cancel the job."""
-
-
 _HELPS = re.compile(
     r"[\s/](hostname|ip|[a-z]+-smi|mkdir|rm|cp|mv|tar|unzip|rsync|echo|cat|date|env|printenv|true|lscpu|pip3?|ray|p?kill(all)?)\b"
 )
@@ -207,10 +183,7 @@ def _is_training(launch: Launch, step: int) -> bool:
 
 
 def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -> bool:
-    """Return whether a command handles the exit code of the commands before it.
-
-    trained: the offset where the training command ends.
-    """
+    """Return whether a command handles the exit code of the training, which ends at the offset `trained`."""
     return any(
         (part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text))
         or (part.name == "trap" and re.search(r"EXIT|ERR\b", part.text))
@@ -235,10 +208,9 @@ def _bare_wait(context: Context) -> Iterator[Hit]:
         started += [part for part in calls if re.search(rf"\b{part.name}[ \t]*\(\)", context.source.text)]
     if not started or any(len(part.argv) > 1 for part in waits):
         return
-    for part in waits[-1:]:
-        if started[0].offset < part.offset:
-            detail = "wait without a process ID discards the exit code"
-            yield at(part, detail, 'add pid=$! after the program, then use wait "$pid"')
+    if waits and started[0].offset < waits[-1].offset:
+        detail = "wait without a process ID discards the exit code"
+        yield at(waits[-1], detail, 'add pid=$! after the program, then use wait "$pid"')
 
 
 def _piped_launch(context: Context) -> Iterator[Hit]:
@@ -255,10 +227,7 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
 
 
 def late_options(context: Context) -> Iterator[Hit]:
-    """Yield #SBATCH lines after the first command, one problem per block of lines.
-
-    This needs Python because adjacent lines are one problem and --fix moves them together.
-    """
+    """Yield #SBATCH lines after the first command. A block of lines is one problem, and --fix moves it as a whole."""
     text = context.source.text
     first = min((part.offset for part in context.commands), default=0)
     above = text.rfind("\n", 0, first) + 1
@@ -285,7 +254,6 @@ def no_shebang(context: Context) -> Iterator[Hit]:
     """Yield the start of a file that has #SBATCH lines but does not begin with `#!`.
 
     The problem is a hint if no line has `#!`, because the file may be a fragment that another file includes.
-    This needs Python because a pattern cannot match a missing line.
     """
     if context.source.has_shebang or not any(part.kind in ("directive", "ignored") for part in context.source.parts):
         return
@@ -301,10 +269,10 @@ _SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)
 
 
 def options_as_comments(context: Context) -> Iterator[Hit]:
-    """Yield the #SBATCH lines that sbatch ignores as comments.
+    """Yield one problem for all #SBATCH lines that sbatch ignores as comments.
 
     A line with a space before `#` is a certain problem. `# SBATCH` is only a hint if the file has valid #SBATCH lines,
-    because it may switch an option off. This needs Python because all lines of a file are one problem.
+    because it may switch an option off.
     """
     are_all = not any(context.source.of("directive"))
     ignored = list(context.source.of("ignored"))
@@ -318,23 +286,16 @@ def options_as_comments(context: Context) -> Iterator[Hit]:
 
 
 def dos_line_ends(context: Context) -> Iterator[Hit]:
-    """Yield the first line with a CRLF line ending, with edits for all of them.
-
-    This needs Python because the parts of a file do not contain line endings.
-    """
+    """Yield the first line with a CRLF line ending, with edits for all such lines."""
     returns = context.source.carriage_returns
     if returns:
         start = context.source.text.rfind("\n", 0, returns[0]) + 1
         edits = tuple((place, place + 1, "") for place in returns)
-        count = f"{len(returns)} line{'' if len(returns) == 1 else 's'}"
-        yield Hit(offset=start, end=returns[0], detail=count, edits=edits)
+        yield Hit(offset=start, end=returns[0], detail=counted(len(returns), "line"), edits=edits)
 
 
 def output_folders(context: Context) -> Iterator[Hit]:
-    """Yield output directories that do not exist, one problem per directory; Slurm does not create them.
-
-    This needs Python because it checks the file system.
-    """
+    """Yield one problem for each output directory that does not exist, because Slurm does not create it."""
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
         return
@@ -352,10 +313,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
 
 
 def world_size(context: Context) -> Iterator[Hit]:
-    """Yield a WORLD_SIZE that differs from the number of tasks, if this number is known and no launcher sets the value.
-
-    This needs Python because it computes the value and compares it with every step.
-    """
+    """Yield a WORLD_SIZE that differs from the known number of tasks, if no launcher sets the variable."""
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
     step_shapes = [launch.shape for launch in context.launches if launch.step is not None]
@@ -373,10 +331,7 @@ def world_size(context: Context) -> Iterator[Hit]:
 
 
 def required_options(context: Context) -> Iterator[Hit]:
-    """Yield the sbatch options that are missing although the given system requires them.
-
-    This needs Python because the system's file lists them.
-    """
+    """Yield the sbatch options that are missing although the given system requires them."""
     first = next(context.source.of("directive"), None)
     for name in context.required:
         if first is not None and name not in context.shape.requested:
@@ -384,10 +339,7 @@ def required_options(context: Context) -> Iterator[Hit]:
 
 
 def issued_tokens(context: Context) -> Iterator[Hit]:
-    """Yield access tokens in the issuers' formats, except placeholders.
-
-    This needs Python because the formats are in a separate YAML file, which doctor also uses to hide tokens.
-    """
+    """Yield access tokens in the issuers' formats, except placeholders. doctor hides tokens of the same formats."""
     for part in context.source.of("line"):
         for start, end in tokens().places(part.text):
             if "xxxxxxxx" not in part.text[start:end].lower():
@@ -397,11 +349,12 @@ def issued_tokens(context: Context) -> Iterator[Hit]:
 Finder = Callable[[Context], Iterator[Hit]]
 
 
-def _of_tuning(search: tuned.Search) -> Finder:
+def _of_tuning(search: Finder) -> Finder:
+    """Return the finder with hits that are only hints if the network is unknown."""
+
     def find(context: Context) -> Iterator[Hit]:
-        settings = context.knowledge()
-        is_known = settings is not None and "fabric" in settings.known
-        for hit in search(context.source, context.knowledge):
+        is_known = context.settings is not None and "fabric" in context.settings.known
+        for hit in search(context):
             yield replace(hit, is_certain=is_known)
 
     return find
@@ -412,7 +365,7 @@ _SEARCHES: Sequence[Finder] = (
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
     issued_tokens,
 )  # fmt: skip
-_OF_TUNING: Mapping[str, tuned.Search] = {
+_OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
     "conflict": tuned.conflicting, "guard": tuned.unguarded, "need": tuned.needed,
 }  # fmt: skip

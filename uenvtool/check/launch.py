@@ -12,8 +12,8 @@ from uenvtool.check.launchers import (
     STARTERS,
     TORCHRUN,
     has_unknown,
-    launcher_of,
     launchers,
+    matched,
     option,
     program_name,
     python_target_index,
@@ -24,12 +24,9 @@ from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
 _LEADING = 4
-"""The number of leading words in which srun is searched for.
-
-`time -p`, `timeout 3500`, a function, or a variable may precede it.
-"""
+"""How many leading words may contain srun, which can follow `time -p`, `timeout 3500`, a function or a variable."""
 MANY = 1_000_000
-"""The number of ranks per node if it is one per GPU and the number of GPUs is unknown."""
+"""The number of ranks per node if the launcher starts one per GPU and the number of GPUs is unknown."""
 _NODES = frozenset(("nnodes", "num_machines", "num-nodes"))
 """The node-count options of the launchers that assume one node by default."""
 _NO_LAUNCH = re.compile(
@@ -47,11 +44,10 @@ _SRUN_FLAGS = re.compile(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """The resources of a job or step; an unknown number is None.
+    """The resources of a job or step. An unknown number is None.
 
-    nodes: the number of nodes.
     tasks, gpus, cores: the number per node.
-    requested: the options that the job or step is given, by long name.
+    requested: the options of the job or step, by long name.
     """
 
     nodes: int | None
@@ -67,10 +63,10 @@ class Launch:
     """A training program and the command that starts it.
 
     argv: the program's name and its arguments.
-    step: the command with srun, or the container command in the batch script.
-    starter: the program that starts it on the nodes, such as srun, or None if the batch script starts it.
-    shape: the resources of its step.
-    ranks: the number of ranks that the launcher starts per node.
+    step: the srun command, or the container command in the batch script.
+    starter: the program that starts the training on the nodes, such as srun, or None if the batch script starts it.
+    shape: the resources of the step.
+    ranks: the number of ranks that each call of the launcher starts.
     nodes: the number of nodes that the launcher waits for.
     """
 
@@ -84,7 +80,7 @@ class Launch:
     nodes: int | None
 
     @property
-    def of_node(self) -> int:
+    def ranks_per_node(self) -> int:
         """Return the number of ranks per node, or 0 if it is unknown."""
         return (self.ranks or 0) * ((self.shape.tasks or 0) if self.starter else 1)
 
@@ -150,15 +146,9 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
     if gpus is None and share and per_node:
         gpus = share * per_node
-    cores = values.number(both.get("cpus-per-task", ""))
-    return Shape(
-        nodes=nodes,
-        tasks=per_node,
-        gpus=gpus,
-        gpus_per_task=share,
-        cores=cores * per_node if cores and per_node else None,
-        requested=both,
-    )
+    share_of_cores = values.number(both.get("cpus-per-task", ""))
+    cores = share_of_cores * per_node if share_of_cores and per_node else None
+    return Shape(nodes=nodes, tasks=per_node, gpus=gpus, gpus_per_task=share, cores=cores, requested=both)
 
 
 def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> int | None:
@@ -173,10 +163,7 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
 
 
 def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
-    """Yield the launch of each training program in file order.
-
-    job: the resources that the #SBATCH lines request.
-    """
+    """Yield the launch of each training program in file order. job: the resources of the whole job."""
     commands = list(source.of("command"))
     steps = {part.offset: part for part in commands}
     for part in commands:
@@ -215,7 +202,7 @@ def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch
 
 
 def _starts_script(argv: Sequence[str]) -> bool:
-    """Return whether a command runs `bash -c SCRIPT`. The commands of SCRIPT are separate parts."""
+    """Return whether a command runs `bash -c SCRIPT`, whose commands are separate parts."""
     return any(
         program_name(shell) in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in argv[i : i + 2])
         for i, shell in enumerate(argv, start=1)
@@ -224,11 +211,10 @@ def _starts_script(argv: Sequence[str]) -> bool:
 
 def _program(argv: Sequence[str]) -> tuple[str, int] | None:
     for i, word in enumerate(argv):
-        is_python = PYTHON_NAME.fullmatch(program_name(word))
-        launcher = launcher_of(argv[i:])
+        launcher, _ = matched(argv[i:])
         if launcher:
             return launcher, i
-        if is_python:
+        if PYTHON_NAME.fullmatch(program_name(word)):
             rest = argv[i + python_target_index(argv[i:]) :]
             return (PYTHON, i) if rest and re.match(rf"-\w*m$|[${OUTER}]|.*\.py$", rest[0]) else None
     return None
@@ -248,10 +234,9 @@ def _ranks(program: str, argv: Sequence[str], shape: Shape, values: Values) -> i
     if program == DEEPSPEED:
         value = option(argv, "num_gpus")
         return values.number(value) if value else shape.gpus
-    if program != PYTHON:
-        value = option(argv, *launchers()[program].ranks)
-        return values.number(value) if value else None
-    return 1
+    if program == PYTHON:
+        return 1
+    return values.number(option(argv, *launchers()[program].ranks) or "")
 
 
 def _awaited_nodes(program: str, argv: Sequence[str], values: Values) -> int | None:

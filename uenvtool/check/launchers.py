@@ -17,15 +17,9 @@ _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 
 
 @functools.cache
-def known_launchers() -> dict[str, Launcher]:
-    """Return all launchers by name."""
-    return all_launchers()
-
-
-@functools.cache
 def launchers() -> dict[str, Launcher]:
     """Return the launchers that accept the address of another node, by name."""
-    return {name: launcher for name, launcher in known_launchers().items() if launcher.supports_nodes}
+    return {name: launcher for name, launcher in all_launchers().items() if launcher.supports_nodes}
 
 
 def launcher_named(name: str) -> Launcher | None:
@@ -42,20 +36,14 @@ def _commands() -> dict[str, list[tuple[list[str], str]]]:
     return by_program
 
 
-def launcher_of(argv: Sequence[str]) -> str | None:
-    """Return the name of the launcher that a command line starts, or None."""
-    return matched(argv)[0] or None
-
-
 def matched(argv: Sequence[str]) -> tuple[str, int]:
-    """Return the launcher that a command line starts and the number of words that name it, or "" and 0."""
+    """Return the launcher that a command line starts and the number of words that name the launcher, or "" and 0."""
     name = program_name(argv[0])
     if PYTHON_NAME.fullmatch(name):
         at = python_target_index(argv)
         if at + 1 >= len(argv) or not argv[at].endswith("m"):
             return "", 0
-        of_module = (launcher for launcher, known in launchers().items() if argv[at + 1] in known.modules)
-        return next(of_module, ""), at + 2
+        return next((name for name, known in launchers().items() if argv[at + 1] in known.modules), ""), at + 2
     for command, launcher in _commands().get(name, ()):
         if list(argv[1 : len(command)]) == command[1:]:
             return launcher, len(command)
@@ -71,9 +59,9 @@ def python_target_index(argv: Sequence[str]) -> int:
 
 
 def option(argv: Sequence[str], *names: str) -> str | None:
-    """Return the value of a launcher's option, or None if it is not given before the program.
+    """Return the value of a launcher's option, or None if the option is not given before the program.
 
-    names: the option's names with `_`, which also match the spelling with `-`. A one-letter name matches `-x`.
+    names: the option's names, with `_` for each `-`. A one-letter name matches `-x`.
     """
     for i, word in enumerate(argv):
         name, has_value, value = word.partition("=")
@@ -121,5 +109,5 @@ def spelled(name: str) -> str:
 
 
 def program_name(word: str) -> str:
-    """Return the last part of a path to a program."""
+    """Return the name of the program at a path."""
     return word.rsplit("/", 1)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -39,18 +40,19 @@ from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_o
 from uenvtool.knowledge.system import System, load_system
 
 MAX_BYTES = 20_000_000
-MAX_TRAINING_BYTES = 2_000_000
-"""The maximum size of a training program that is read."""
+"""The maximum size of a checked file."""
+MAX_NEARBY_BYTES = 2_000_000
+"""The maximum size of a training program or EDF that a checked file names."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Use:
-    """The use of a file.
+    """How a file is used.
 
-    system: the system on which it runs; None if it is unknown.
-    directory: the directory in which the script is; None if no other file may be read.
-    edfs: the EDFs of a script's steps.
-    nodes: for an EDF, the number of nodes of the job that uses it.
+    system: the system on which the file runs, or None if it is unknown.
+    directory: the script's directory, or None if check may not read other files.
+    edfs: the EDFs of the script's steps.
+    nodes: for an EDF, the number of nodes of the job that uses the EDF.
     """
 
     system: str | None
@@ -60,9 +62,7 @@ class _Use:
 
 
 def check_files(request: CheckRequest) -> Result:
-    """Return the problems in the files, and in the EDFs that the scripts name; --fix does not change these EDFs.
-
-    The exit code is NO if a problem is an error or a warning.
+    """Return the problems in the files, and in the EDFs that the scripts name. --fix does not change these EDFs.
 
     Raises BadInput if a file cannot be read or is not a text file, or if a rule does not exist.
     """
@@ -115,10 +115,9 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> list[Problem]:
-    """Return all problems in a batch script or EDF.
+    """Return all problems in a batch script or EDF that runs on a system.
 
-    system: the system on which it runs.
-    given: the environment variables that it is started with and need not set.
+    given: the environment variables at submission, which the script need not set.
     """
     _clear_caches()
     source = dataclasses.replace(source, given=given)
@@ -126,7 +125,7 @@ def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str
 
 
 def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
-    """Return the problems in a file and in the scripts inside it, with only the edits that work."""
+    """Return the problems in a file and in the scripts that it writes, without the edits that do not help."""
     inside = _Use(use.system, use.directory)
 
     def all_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
@@ -145,36 +144,31 @@ def _context(source: CheckedFile, use: _Use) -> Context:
     system, directory = use.system, use.directory
     return Context(
         source,
-        functools.cache(functools.partial(_settings, source, use)),
-        _scheduler(system, source),
-        (lambda name: _read_nearby(directory, name)[1]) if directory else lambda _name: "",
-        _system(system).jobs.required if system else (),
-        lambda name: directory is None or any((place / name).is_dir() for place in _project(directory)),
-        {edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
-        use.nodes,
+        load_settings=functools.partial(_settings, source, use),
+        facts=_scheduler(system, source),
+        read=lambda name: _read_nearby(directory, name)[1] if directory else "",
+        required=_system(system).jobs.required if system else (),
+        has_directory=lambda name: directory is None or any((place / name).is_dir() for place in _project(directory)),
+        images={edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
+        nodes=use.nodes,
     )
 
 
 def _text(file: Path) -> str:
+    position, hint = Position(shown(file)), "pass the path of a batch script or EDF"
     try:
         data = read_named(file, MAX_BYTES)
     except FileNotFoundError:
-        raise BadInput("file not found", Position(shown(file)), "pass the path of a batch script or EDF") from None
+        raise BadInput("file not found", position, hint) from None
     if b"\0" in data or not data.strip():
-        why = "not a text file" if data.strip() else "the file is empty"
-        raise BadInput(why, Position(shown(file)), "pass the path of a batch script or EDF")
+        raise BadInput("not a text file" if data.strip() else "the file is empty", position, hint)
     if file.suffix == ".py" or re.match(rb"#!\s*\S*(env\s+)?\S*python", data):
-        raise BadInput(
-            "not a batch script but a Python program", Position(shown(file)), "check the script that starts it"
-        )
+        raise BadInput("not a batch script but a Python program", position, "check the script that starts it")
     return data.decode("utf-8", "replace")
 
 
 def _rewrite(file: Path, old: str, new: str) -> None:
-    """Replace a script by its fixed text.
-
-    Raises BadInput if this would lose bytes, or if another process changed the script in the meantime.
-    """
+    """Replace a file. Raises BadInput if this would lose bytes, or if another process has changed the file."""
     position = Position(shown(file))
     if is_stream(file):
         raise BadInput("cannot fix it in place", position, "use --diff, or save the script to a file")
@@ -189,7 +183,7 @@ def _rewrite(file: Path, old: str, new: str) -> None:
 
 
 def _project(directory: Path) -> Iterator[Path]:
-    """Yield a directory and its parents up to the repository's root; jobs may be submitted from any of them."""
+    """Yield the directories from which the job may be submitted: the script's, and its parents in the repository."""
     above = (directory.resolve(), *directory.resolve().parents)
     root = next((i for i, place in enumerate(above) if (place / ".git").exists()), 0)
     yield from above[: root + 1]
@@ -200,13 +194,10 @@ def _edfs(source: CheckedFile, directory: Path) -> list[StepEdf]:
 
 
 def _read_nearby(directory: Path, name: str) -> tuple[str, str]:
-    """Return the name for messages and the text of a file in the script's directory or the current directory.
-
-    Both are empty if the file cannot be read.
-    """
+    """Return the name for messages and the text of a file in either directory, both empty if it cannot be read."""
     for place in (directory / name, Path(name)):
         try:
-            return shown(place), read_named(place, MAX_TRAINING_BYTES).decode("utf-8", "replace")
+            return shown(place), read_named(place, MAX_NEARBY_BYTES).decode("utf-8", "replace")
         except (OSError, BadInput):
             continue
     return "", ""
@@ -217,22 +208,17 @@ _recipe = functools.cache(read_recipe)
 
 
 def _settings(source: CheckedFile, use: _Use) -> Settings | None:
-    """Return the settings of the given system, or the settings that all systems with the file's runtime share.
-
-    The first EDF of a script's steps determines the image and the hook.
-    """
+    """Return the settings of the given system, or the settings that all systems with the file's runtime share."""
     system = use.system
     runtime = runtime_of(source) or (_implicit_runtime(system) if system else None)
     systems = _systems(system, runtime)
     if not systems:
         return None
-    edf = use.edfs[0].file if use.edfs else source
-    facts = {"image": _image_kind(edf, system), **_versions(source, systems[0])}
+    edf = use.edfs[0].file if use.edfs else source  # determines the image and the hook
+    facts = {"image": _image_kind(edf, system), **_versions(source, systems[0]), "hook": None}
     netstack = netstack_of(edf)
     if netstack is not None and system and runtime:
         facts |= hook_facts(systems[0], runtime, netstack)
-    else:
-        facts["hook"] = None
     directives = {part.name: part.text for part in source.of("directive")}
     requested = directives.get("nodes", directives.get("ntasks"))  # otherwise sbatch's command line may request more
     if use.nodes == 1 or requested == "1":
@@ -242,7 +228,7 @@ def _settings(source: CheckedFile, use: _Use) -> Settings | None:
 
 @functools.cache
 def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str, str | None], ...]) -> Settings:
-    """Return the settings for a system, a runtime and known facts. The result is cached across files.
+    """Return the settings for a system, a runtime and known facts.
 
     If several sites have the runtime and no system is given, the network is unknown and no setting applies.
     """
@@ -258,13 +244,13 @@ def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str
 
 @functools.cache
 def _implicit_runtime(system: str) -> str | None:
-    """Return the runtime of a script that names no runtime: the system's Python, or else the user's Python."""
+    """Return the runtime of a script that names none: the Python of the system, or else the user's Python."""
     possible = (*runtimes_of(_system(system)), *all_runtimes())
     return next((runtime.name for runtime in possible if not (runtime.in_script or runtime.container)), None)
 
 
 def _clear_caches() -> None:
-    """Clear the caches of an earlier call, because the user's files may have changed since."""
+    """Clear the caches of an earlier call, because the user may have changed a file since then."""
     for cached in (_system, _recipe, _settings_of, _implicit_runtime, _with_runtime):
         cached.cache_clear()
 
@@ -274,15 +260,11 @@ def _systems(system: str | None, runtime: str | None) -> tuple[System, ...]:
 
 
 def _scheduler(system: str | None, source: CheckedFile) -> Facts:
-    """Return the Slurm version and whether each node runs only one job, if all systems of the file agree."""
+    """Return the Slurm version and whether each node runs only one job, if all possible systems agree."""
     systems = _systems(system, runtime_of(source))
     packages = [candidate.packages["slurm"] for candidate in systems if "slurm" in candidate.packages]
-    versions = {
-        str(external.spec.versions.lowest)
-        for package in packages
-        for external in package.externals
-        if external.spec.versions
-    }
+    specs = [external.spec for package in packages for external in package.externals]
+    versions = {str(spec.versions.lowest) for spec in specs if spec.versions}
     slurm = {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
     is_exclusive = bool(systems) and all(candidate.scheduler.exclusive for candidate in systems)
     return {**slurm, "exclusive": "yes" if is_exclusive else None}
@@ -300,27 +282,23 @@ def _image_kind(source: CheckedFile, system: str | None) -> str | None:
 
 @functools.cache
 def _with_runtime(runtime: str) -> tuple[System, ...]:
-    """Return the systems that have a runtime, without the user's invalid system files."""
     systems = []
     for name in concrete_systems():
-        try:
+        with contextlib.suppress(BadInput):  # an invalid file is reported when the user names its system
             systems.append(load_system(name))
-        except BadInput:
-            continue  # reported when the user names the system
     return tuple(system for system in systems if runtime in system.runtimes)
 
 
 def runtime_of(source: CheckedFile) -> str | None:
-    """Return the runtime that a script uses, or None if the script does not show one."""
+    """Return the runtime that a script uses, or None if the script does not show its runtime."""
     return next((runtime.name for runtime in script_runtimes() if runtime.name in source.kinds), None)
 
 
 def recipe_of(source: CheckedFile) -> str | None:
-    """Return the recipe of the uenv that a script loads, from uenvtool's comment or the image name and tag, or None."""
+    """Return the recipe of a script's uenv, from the comment by `uenvtool job` or the image name and tag, or None."""
     return source.recipe if source.recipe in available(RECIPE) else recipe_of_label(source.uenv)
 
 
 def _versions(source: CheckedFile, system: System) -> Facts:
-    """Return the package versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
     return facts_of(_recipe(name), system, next(iter(system.nodes))) if name else {}

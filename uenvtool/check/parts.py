@@ -24,11 +24,11 @@ OUTER: Final = "\ue000"
 """A private-use Unicode character that replaces a `$` which the batch script expands before a step starts."""
 
 Path = tuple[tuple[str, int, int], ...]
-"""The blocks around a command, outermost first, as the kind of block, its start offset, and the branch number."""
+"""The blocks around a command, outermost first, each with its kind, start offset and branch number."""
 
 
 class Piece(NamedTuple):
-    """A piece of a shell word with its offsets in the text. It is a tuple because a long script has many.
+    """A piece of a shell word with its offsets in the text. It is a tuple, because a long script has many pieces.
 
     kind: plain, single or double (quoted), escape, or open (a substitution).
     """
@@ -44,11 +44,9 @@ class ShellCommand:
 
     words: the pieces of each word.
     spellings: each word as the command receives it, with quotes removed.
-    pipe: whether it reads from a pipe.
-    piped: whether it writes to a pipe.
-    background: whether it ends with `&`.
-    path: the branches, loops and subshells around it.
-    body: its heredoc, of kind `quoted` if the shell does not expand it.
+    pipe, piped: whether the command reads from a pipe, and whether it writes to a pipe.
+    background: whether the command ends with `&`.
+    body: the command's heredoc, of kind `quoted` if the shell does not expand it.
     """
 
     words: list[list[Piece]] = field(default_factory=list)
@@ -70,7 +68,6 @@ class Part:
     offset, end: the range in the file's text.
     argv: the program and arguments of a command.
     step: the offset of the command that starts the enclosing step, or -1 outside a step.
-    path: the branches and loops around the part.
     exported: whether programs see the variable.
     literal: whether the part is in single quotes.
     background, piped: as in ShellCommand.
@@ -92,7 +89,6 @@ class Part:
 
     @property
     def around(self) -> frozenset[str]:
-        """Return the kinds of the blocks around the part."""
         return frozenset(kind for kind, _, _ in self.path)
 
 
@@ -100,7 +96,6 @@ class Part:
 class Hit:
     """A match of a rule in a file.
 
-    offset, end: the range in the file's text.
     detail: an explanation, if the matched text is not enough.
     fix: a fix to show instead of the rule's own.
     edits: the changes that --fix makes, as offset, end and new text.
@@ -125,10 +120,10 @@ class CheckedFile:
     """A parsed batch script or EDF.
 
     shown: the file name for messages.
-    parts: its parts in file order.
-    kinds: `script` or `edf`, `slurm`, and the runtimes that it uses.
-    given: the environment variables that it is started with, as far as they are known.
-    inner: the batch scripts that it writes in order to submit them.
+    parts: the parts in file order.
+    kinds: `script` or `edf`, `slurm`, and the runtimes that the file uses.
+    given: the known environment variables of the shell that starts the script.
+    inner: the batch scripts that the script writes in order to submit them.
     foreign: the scheduler of directives that are not checked, such as PBS.
     template: the first placeholder that another program fills in.
     carriage_returns: the offsets of the CRLF line endings of a script.
@@ -152,7 +147,7 @@ class CheckedFile:
 
     @property
     def uenv(self) -> str:
-        """Return the image name and tag, or the file, of the uenv that its options name or that it copies, or ""."""
+        """Return the uenv that the script names in an option or copies, as image name and tag or as a file, or ""."""
         named = (part.text.partition(",")[0] for part in self.of("directive", "uenv"))
         match = _NAMED.search(self.text)
         return next(named, match[1] or match[2] if match else "")
@@ -165,13 +160,10 @@ class CheckedFile:
 
 
 class Lines:
-    """A converter from an offset in a text to line and column.
-
-    starts: the offset of each line.
-    """
+    """The lines of a text, each with its start offset."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self._lines = text.split("\n")
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def __call__(self, offset: int) -> tuple[int, int]:
@@ -180,10 +172,7 @@ class Lines:
         return line, offset - self.starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """Return the text of a line without its line ending."""
-        start = self.starts[number - 1]
-        end = self._text.find("\n", start)
-        return self._text[start : end if end >= 0 else len(self._text)].removesuffix("\r")
+        return self._lines[number - 1].removesuffix("\r")
 
 
 lines_of = functools.lru_cache(maxsize=4)(Lines)

@@ -1,4 +1,4 @@
-"""The problems in a batch script or EDF, found by applying each rule to the parts of the file."""
+"""Applies the rules to the parts of a batch script or EDF, and returns the problems and their fixes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from uenvtool.knowledge.secrets import HIDDEN
 
 IGNORE = "uenvtool: ignore"
 _MEANT = re.compile(r"[ \t]*#.*(?i:\b(do not|don'?t) (remove|delete|change|unset)\b)")
-"""A comment that asks to keep a line, which may be a site's workaround. A problem there is reported as a hint."""
+"""A comment that asks to keep a line, such as a site's workaround. check reports a problem in this line as a hint."""
 _IGNORED = re.compile(r"uenvtool: ignore[= ]([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
 _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)
 
@@ -30,12 +30,11 @@ _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)
 class Problem:
     """A problem in a file.
 
-    severity: the rule's severity, or HINT if it is uncertain whether the rule applies.
-    line: the script's line.
+    severity: the rule's severity, or HINT if check does not know whether the rule applies.
+    line: the text of the line with the problem.
     width: the number of matched characters in the line.
     fix: a line to paste, or an instruction.
-    detail: an explanation, if the rule's text is not enough.
-    edits: the changes that --fix makes, as offset, end and new text.
+    detail, edits: as in Hit.
     """
 
     rule: Rule
@@ -49,18 +48,17 @@ class Problem:
 
     @property
     def sentence(self) -> str:
-        """Return the rule's text, with the detail if there is one."""
         return f"{self.rule.what}: {self.detail}" if self.detail else self.rule.what
 
     @property
     def named(self) -> str:
-        """Return the detail or the matched text for output that does not show the script; never a secret."""
+        """Return the detail or the matched text, but no secret, for output that does not show the line."""
         start = self.position.column - 1
         matched_text = "" if self.rule.secret or self.rule.missing else self.line[start : start + self.width]
         return self.detail or shorten(matched_text, 60, placeholder=" ...")
 
     def data(self) -> dict[str, object]:
-        """Return the problem as JSON data."""
+        """Return the problem for `--json`."""
         return {
             "file": self.position.file,
             "line": self.position.line,
@@ -101,7 +99,7 @@ def problems_of(context: Context, rules: Iterable[Rule]) -> list[Problem]:
 
 
 def _without_overlaps(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems in file order, with only the first of the overlapping problems of a rule."""
+    """Return the problems in file order, without those that overlap an earlier problem of the same rule."""
     ends: dict[tuple[str, int], int] = {}
     kept = []
     for problem in sorted(problems, key=lambda problem: (problem.position, problem.rule.id)):
@@ -135,7 +133,7 @@ def _problem(rule: Rule, hit: Hit, lines: Lines, context: Context) -> Problem:
 
 
 def secrets(text: str, problems: Iterable[Problem]) -> set[str]:
-    """Return the secrets that the problems mark in a file: the value of `NAME=VALUE`, or the last word."""
+    """Return the secrets in a file: the value of `NAME=VALUE`, or the last word, in the text that a problem marks."""
     lines = lines_of(text)
     marked = [
         lines.line(problem.position.line)[problem.position.column - 1 :][: problem.width]
@@ -147,7 +145,7 @@ def secrets(text: str, problems: Iterable[Problem]) -> set[str]:
 
 
 def hide(hidden: Iterable[str], text: str) -> str:
-    """Return the text with each secret replaced."""
+    """Return the text with each secret replaced by HIDDEN."""
     for secret in hidden:
         text = text.replace(secret, HIDDEN)
     return text
@@ -157,19 +155,16 @@ def without_secrets(text: str, problems: Iterable[Problem]) -> list[Problem]:
     """Return the problems in a file with the file's secrets hidden."""
     problems = list(problems)
     hidden = secrets(text, problems)
-    return [
-        replace(
-            problem,
-            line=hide(hidden, problem.line),
-            fix=hide(hidden, problem.fix),
-            detail=hide(hidden, problem.detail),
-        )
-        for problem in problems
-    ]
+
+    def without(problem: Problem) -> Problem:
+        line, fix, detail = (hide(hidden, shown) for shown in (problem.line, problem.fix, problem.detail))
+        return replace(problem, line=line, fix=fix, detail=detail)
+
+    return [without(problem) for problem in problems]
 
 
 def fixed(text: str, problems: Iterable[Problem]) -> str:
-    """Return a script with the edits of its problems applied. If edits overlap, only the first is applied."""
+    """Return a script with the edits of its problems. Of overlapping edits, only the first is applied."""
     position = 0
     new: list[str] = []
     for start, end, replacement in _applied_edits(problems):
@@ -191,7 +186,7 @@ def with_working_edits(
 ) -> list[Problem]:
     """Return the problems in a file, without the edits that do not remove their problem.
 
-    recheck: a function that returns the problems that some rules find in the edited text.
+    recheck: a function that applies rules to the edited text and returns the problems.
     """
     rules = {problem.rule.id: problem.rule for problem in problems if problem.edits}
     if not rules:
@@ -216,13 +211,8 @@ def with_working_edits(
 
 
 def _edits(rule: Rule, start: int, end: int, text: str) -> tuple[tuple[int, int, str], ...]:
-    if rule.edit is None:
-        return ()
-    edit = rule.edit
-    return tuple(
-        (start + match.start(), start + match.end(), match.expand(edit.replace))
-        for match in edit.find.finditer(text[start:end])
-    )
+    matches = [(match, rule.edit.replace) for match in rule.edit.find.finditer(text[start:end])] if rule.edit else []
+    return tuple((start + match.start(), start + match.end(), match.expand(new)) for match, new in matches)
 
 
 def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) -> str:
@@ -263,7 +253,7 @@ def _hits(rule: Rule, context: Context) -> Iterator[Hit]:
 
 
 def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
-    """Return the hit for a part: the matched text of a line, the first group of a `raw` pattern, or the whole part."""
+    """Return a hit for the match in a line, for the first group of a `raw` pattern, or for the whole part."""
     start, end = part.offset, part.end
     in_line = look.name.search(part.text) if part.kind == "line" else None
     raw = look.raw.search(context.source.text[start:end]) if look.raw else None
@@ -295,16 +285,13 @@ def _matching(look: Look, context: Context) -> Iterator[Part]:
 
 
 def _starts_another_match(part: Part, starts: Sequence[int]) -> bool:
-    """Return whether a command contains another matching command, which is then the one to report.
-
-    starts: the sorted offsets of all matches.
-    """
+    """Return whether a command contains another match, which check reports instead. starts: the offsets of matches."""
     following = bisect.bisect_right(starts, part.offset)
     return part.kind == "command" and following < len(starts) and starts[following] < part.end
 
 
 def _ignored(text: str) -> dict[int, set[str]]:
-    """Return the rules that are disabled on each line by a comment on it, or by a comment line before it."""
+    """Return the rules that are disabled on each line by a comment on the line or a comment line before it."""
     rules_by_line: dict[int, set[str]] = {}
     for number, line in enumerate(text.splitlines(), 1) if IGNORE in text else ():
         comment = _IGNORED.search(line) if IGNORE in line and "#" in line.partition(IGNORE)[0] else None

@@ -38,18 +38,18 @@ _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.M
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
 _VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
-"""Placeholders of template engines. A single variable, or one in a file name, is more likely a mistake of the user."""
+"""Placeholders of template engines. A single variable, or a variable in a file name, is more likely a mistake."""
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
-"""The maximum nesting depth of shells inside shells that is parsed."""
+"""The maximum nesting depth of shells inside shells that the parser follows."""
 
 
 def read_script(text: str, shown: str) -> CheckedFile:
-    """Parse a batch script into its parts, in file order, and the batch scripts that it writes."""
+    """Parse a batch script and the batch scripts that it writes."""
     returns = [match.start() for match in re.finditer("\r\n", text)]
     dropped = [*returns, *([0] if text.startswith(BYTE_ORDER_MARK) else [])]
     offsets = range(len(text)) if not dropped else sorted(set(range(len(text))).difference(dropped))
@@ -108,7 +108,7 @@ def _blanked(text: str, pieces: Sequence[Piece]) -> str:
 def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
     """Yield the #SBATCH lines and their options.
 
-    An option is `late` after the first command, where sbatch stops reading. A line that sbatch treats as a comment is
+    An option after the first command, where sbatch stops reading, is `late`. A line that sbatch treats as a comment is
     `ignored`.
     """
     for line in _DIRECTIVE.finditer(text):
@@ -136,7 +136,7 @@ def _template(parts: Sequence[Part]) -> str:
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:
-    """Return the options in an sbatch command line as pairs of long name and value."""
+    """Return the long name and value of each option in an sbatch command line."""
     return map(_named, _OPTION.finditer(line))
 
 
@@ -152,7 +152,7 @@ def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
 
 
 def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
-    """Yield the parts, with variables marked as exported if the script has `export NAME` or `set -a`."""
+    """Yield the parts, with a variable marked as exported if the script has `export NAME` or `set -a`."""
     names = {word for part in parts if part.kind == "command" and part.name == "export" for word in part.argv[1:]}
     exports_all = any(part.kind == "command" and part.name == "set" and "-a" in part.argv for part in parts)
     for part in parts:
@@ -188,12 +188,10 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         text=text[words[start][0].start : words[-1][-1].end],
         offset=at,
         end=places[-1][1],
-        scope=frame.scope,
         argv=tuple(spellings[start:]),
-        step=frame.step,
-        path=frame.path,
         background=command.background,
         piped=command.piped,
+        **frame._asdict(),
     )
     inside = frame._replace(scope=STEP, step=at) if name in _STEPS else frame
     if name in _DECLARING:
@@ -211,7 +209,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
 
 
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
-    """Return the index of the word after `bash -c` or `bash -lc`, which the shell runs as a script."""
+    """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
         if spellings[i].rpartition("/")[2] in _SHELLS:
             for j in range(i + 1, len(spellings) - 1):
@@ -221,7 +219,7 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
 
 
 def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Frame, depth: int) -> Iterator[Part]:
-    """Yield the parts of a script in a word. They are literal if the whole word is in single quotes."""
+    """Yield the parts of a script in a word, as literal if the whole word is in single quotes."""
     script, places = body(text, word)
     literal = [piece.kind for piece in word] == ["single"]
     moved = [offsets[place] for place in places]
@@ -232,17 +230,8 @@ def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Fra
 
 def _variable(word: str, place: tuple[int, int], frame: Frame, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
-    return Part(
-        kind="variable",
-        name=name.rstrip("+"),
-        text=value,
-        offset=place[0],
-        end=place[1],
-        scope=frame.scope,
-        step=frame.step,
-        path=frame.path,
-        exported=exported,
-    )
+    name, (offset, end) = name.rstrip("+"), place
+    return Part(kind="variable", name=name, text=value, offset=offset, end=end, exported=exported, **frame._asdict())
 
 
 def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
@@ -259,7 +248,7 @@ def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]]
 
 
 def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
-    """Yield the variables that `--env NAME=VALUE` sets for a step."""
+    """Yield the variables of the options `--env NAME=VALUE`."""
     for i, word in enumerate(spellings):
         assignment = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):

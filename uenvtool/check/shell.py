@@ -1,7 +1,7 @@
 """Lexer that splits shell text into commands and words with positions, even if it has placeholders or syntax errors.
 
 shlex returns no positions, and bashlex rejects incomplete scripts. This module recognises only the syntax that `check`
-needs: words, quotes, substitutions, heredocs, pipes, and the branches and loops around a command.
+needs: words, quotes, substitutions, heredocs, pipes, and the branches, loops, functions and subshells around a command.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from uenvtool.check.blocks import Blocks
-from uenvtool.check.parts import OUTER, Piece, ShellCommand
+from uenvtool.check.parts import OUTER, Path, Piece, ShellCommand
 
 _TOKEN = re.compile(
     rf"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
@@ -38,19 +37,28 @@ _OPENING = {'"': ("$(", "${"), "`": ("$(", "${"), "${": ("$(", "${", '"', "`")}
 _OPENING["("] = _OPENING["$("] = ("(", "$(", "${", '"', "`")
 """For each open delimiter, the delimiters that open a nested level inside it."""
 _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
+IF, LOOP, CASE, GROUP, FUNCTION, SUBSHELL, AND = "if", "loop", "case", "group", "function", "subshell", "and"
+_OPENS = {"if": IF, "while": LOOP, "until": LOOP, "for": LOOP, "select": LOOP, "case": CASE}
+_CLOSES = {"fi": (IF,), "done": (LOOP,), "esac": (CASE,), "}": (GROUP, FUNCTION, AND)}
+_DEEPEST = 50
+"""The maximum nesting depth that a path records. Deeper blocks count as part of the last recorded block."""
+_NEXT = frozenset(("then", "elif", "else"))
+_PASSED = frozenset(("!", "time", "do", "exec", "nohup", "command"))
+"""Words that may precede a command in the same block."""
 
 
 def commands(text: str) -> Iterator[ShellCommand]:
     """Yield the commands of a text in order, without comments, redirections and `case` patterns."""
     position = 0
-    blocks = Blocks()
+    blocks = _Blocks()
     command = ShellCommand()
     word: list[Piece] | None = None
     skips = False  # the next word is the file of a redirection
     heredocs: list[tuple[re.Match[str], ShellCommand]] = []
     while position < len(text):
         if word is None and text[position] == "#":
-            position = _line_end(text, position)
+            newline = text.find("\n", position)
+            position = newline if newline >= 0 else len(text)
             continue
         token = _TOKEN.match(text, position)
         if token is None:  # a lone backslash at the very end
@@ -86,14 +94,13 @@ def commands(text: str) -> Iterator[ShellCommand]:
         yield command
 
 
-def _completed(text: str, command: ShellCommand, blocks: Blocks, end: str, offset: int) -> bool:
-    """Set the spellings and path of a command. Return False if no command remains without its keywords."""
+def _completed(text: str, command: ShellCommand, blocks: _Blocks, end: str, offset: int) -> bool:
     command.spellings = [spelling(text, word) for word in command.words]
     return blocks.place(command, end, offset)
 
 
 def _array_or_arithmetic(text: str, start: int, command: ShellCommand, word: list[Piece] | None) -> int:
-    """Return the end offset of the `(...)` in `name=(...)`, or of `((...))`, that begins at `start`, or 0."""
+    """Return the end of the array in `name=(...)` or of the arithmetic `((...))` that begins at `start`, or 0."""
     if text[start] != "(":
         return 0
     if word and text[word[-1].end - 1] == "=":
@@ -132,10 +139,7 @@ def spelling(text: str, word: Sequence[Piece]) -> str:
 
 
 def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
-    """Return the text of a word that is itself a script, and the offset of each of its characters.
-
-    OUTER replaces each `$` that the outer shell expands.
-    """
+    """Return a word as a script, with OUTER for each `$` that the outer shell expands, and each character's offset."""
     parts: list[str] = []
     offsets: list[int] = []
     for piece in word:
@@ -162,11 +166,6 @@ def _unescaped(escape: str) -> str:
     return "" if escape == "\\\n" else escape[1:]
 
 
-def _line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
-
-
 def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str], ShellCommand]]) -> int:
     for mark, command in heredocs:
         ended = re.compile(rf"^\t*{re.escape(mark['mark'])}$", re.MULTILINE).search(text, position)
@@ -174,3 +173,79 @@ def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str],
         position = min(len(text), ended.end() + 1) if ended else len(text)
     heredocs.clear()
     return position
+
+
+class _Blocks:
+    """The stack of open blocks while the commands of a script are read in order."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, int, int]] = []
+        self._chained = 0
+        self._defines = False
+        self._pattern = False  # the words before the next `)` are a pattern of `case`
+
+    def place(self, command: ShellCommand, end: str, offset: int) -> bool:
+        """Remove the keywords from a command and set its path. Return False if no command remains.
+
+        end: the operator or newline at `offset` that ends the command.
+        """
+        is_command = self._keywords(command) and not self._pattern
+        if end == "(" and len(command.words) == 1 and is_command:  # name()
+            self._defines, is_command = True, False
+        command.path = self._path()
+        if end == ")" and self._open and self._open[-1][0] == CASE:
+            self._next_arm()
+            self._pattern = is_command = False
+        elif end == ")" and not self._defines:
+            self._close((SUBSHELL,))
+        elif end == "(" and not self._defines:
+            self._open.append((SUBSHELL, offset, 0))
+        if end in ("&&", "||"):
+            self._chained = offset
+        elif end in ("\n", ";", "&") or end.startswith(";;"):
+            self._chained = 0
+            self._pattern |= end.startswith(";;")
+        return is_command
+
+    def _keywords(self, command: ShellCommand) -> bool:
+        """Open or close a block for each leading keyword, remove the keywords, and return whether a command remains."""
+        keyword_count = 0
+        while keyword_count < len(command.words):
+            word, offset = command.spellings[keyword_count], command.words[keyword_count][0].start
+            if word in _OPENS:
+                self._open.append((_OPENS[word], offset, 0))
+                self._pattern = word == "case"
+                if word in ("for", "select", "case"):
+                    return False
+            elif word in _NEXT:
+                self._next_arm()
+            elif word in _CLOSES:
+                self._pattern = False
+                self._close(_CLOSES[word])
+            elif word == "{":
+                self._open.append((FUNCTION if self._defines else AND if self._chained else GROUP, offset, 0))
+                self._defines = False
+            elif word == "function":
+                self._defines = True
+                keyword_count += 1
+            elif word not in _PASSED:
+                break
+            keyword_count += 1
+        del command.words[:keyword_count], command.spellings[:keyword_count]
+        return bool(command.words)
+
+    def _next_arm(self) -> None:
+        if self._open and self._open[-1][0] in (IF, CASE):
+            kind, block, arm = self._open[-1]
+            self._open[-1] = (kind, block, arm + 1)
+
+    def _close(self, kinds: Sequence[str]) -> None:
+        for i in range(len(self._open) - 1, -1, -1):
+            if self._open[i][0] in kinds:
+                del self._open[i:]
+                return
+
+    def _path(self) -> Path:
+        # the condition of an `if` always runs, so it is not inside the block
+        path = tuple(block for block in self._open[:_DEEPEST] if block[0] != IF or block[2])
+        return (*path, (AND, self._chained, 0)) if self._chained else path

@@ -1,4 +1,4 @@
-"""The problems as text for a terminal, a pipe, or a diff."""
+"""Renders the problems for a terminal or a pipe, and the fixes as a diff."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 
 from uenvtool.check.problems import Problem
 from uenvtool.core.result import Line
-from uenvtool.core.words import wrapped
+from uenvtool.core.words import counted, wrapped
 from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 
 COLOURS = {ERROR: "red", WARNING: "yellow", HINT: "blue"}
 
 
 def report(problems: Sequence[Problem], width: int, *, changes: Sequence[str] = ()) -> Iterator[Line]:
-    """Yield the problems as lines for a terminal, after the diffs in `changes`.
+    """Yield the diffs in `changes`, and then the problems.
 
-    width: the columns of the terminal; 0 for a pipe, with one line per problem.
+    width: the columns of the terminal, or 0 for a pipe, which gets one line per problem.
     """
     for change in filter(None, changes):
         yield from ([(line, "")] for line in [*change.splitlines(), ""])
@@ -60,24 +60,21 @@ def _window(problem: Problem, width: int) -> tuple[str, int, int]:
 def summary(problems: Sequence[Problem], files: int, everything: bool) -> str:
     """Return the number of problems of each severity, and the options that print or fix more of them.
 
-    files: the number of files that were checked.
-    everything: whether hints are printed.
+    files: the number of checked files.
+    everything: whether the report contains hints.
     """
     if not files:
         return "no file was checked"
     count = Counter(problem.severity for problem in problems)
-    shown = [f"{count[level]} {level}{'s' if count[level] > 1 else ''}" for level in LEVELS[:2] if count[level]]
-    where = f"{files} file{'s' if files > 1 else ''}"
-    text = f"{' and '.join(shown)} in {where}" if shown else f"no problems found in {where}"
+    worst = " and ".join(counted(count[level], level) for level in LEVELS[:2] if count[level])
+    text = f"{worst or 'no problems found'} in {counted(files, 'file')}"
     if count[HINT]:
-        hints = f"{count[HINT]} hint{'s' if count[HINT] > 1 else ''}"
-        text += f", {hints}" if everything else f"; --all also prints {hints}"
+        text += f"{',' if everything else '; --all also prints'} {counted(count[HINT], HINT)}"
     fixable = sum(bool(problem.edits) for problem in problems)
-    text += f"; --fix fixes {fixable}" if fixable else ""
-    return text
+    return f"{text}; --fix fixes {fixable}" if fixable else text
 
 
 def difference(name: str, old: str, new: str) -> str:
-    """Return the changes of --fix as a unified diff, or an empty string if nothing changes."""
+    """Return the changes of --fix as a unified diff, or an empty string if there are none."""
     lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"{name} (now)", f"{name} (fixed)", n=1)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -1,86 +1,75 @@
-"""Finders that compare the variables of a batch script or EDF with the tuning.
+"""Finders that compare the variables of a batch script or EDF with the tuning of its system and runtime.
 
-They need Python because names, values and reasons come from the tuning of the system and runtime of the file.
+They need Python because names, values and reasons come from the tuning.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from uenvtool.check.launch import job_shape, launches
+from uenvtool.check.context import Context
 from uenvtool.check.parts import OUTER, CheckedFile, Hit, Part, at
-from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.settings import ConditionalSetting, Settings
 from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, holding
 
-Knowledge = Callable[[], "Settings | None"]
-"""A function that returns the settings for the checked file, or None if the file does not show its runtime.
-
-Every search calls it.
-"""
-Search = Callable[[CheckedFile, Knowledge], Iterator[Hit]]
-"""A function that yields the hits of one rule."""
-LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"}
-"""The names of NCCL's old numeric distance levels (nccl, src/graph/paths.cc, levelsOldToNew).
-
-They are not in the tuning files, because two variables use them.
-"""
+_LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"}
+"""NCCL's names for the old distance numbers, which two variables accept (nccl, src/graph/paths.cc, levelsOldToNew)."""
 
 
-def other_value(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
+def other_value(context: Context) -> Iterator[Hit]:
     """Yield the variables whose value differs from the recommended values."""
-    tuned = knowledge()
-    variables = {variable.name: variable for variable in tuned.tuning.variables} if tuned else {}
-    for part, possible in _tuned_parts(source, knowledge):
+    tuned = context.settings
+    if tuned is None:
+        return
+    variables = {variable.name: variable for variable in tuned.tuning.variables}
+    where = f" on {tuned.system.name}" if len(tuned.systems) == 1 else ""
+    for part, possible in _tuned_parts(context):
         settings = [candidate.setting for candidate in possible]
         values = [setting for setting in settings if setting.policy in (DEFAULT, AT_MOST, REQUIRED)]
         variable = variables.get(_plain(part.name))
         choices, says = (variable.choices, variable.says.values()) if variable else ((), ())
-        text = LEVELS.get(part.text, part.text) if "PHB" in choices else part.text
+        text = _LEVELS.get(part.text, part.text) if "PHB" in choices else part.text
         is_known = any(setting.value is None or setting.accepts(text) for setting in values)
         is_of_a_site = text in map(str, says) and all(setting.is_choice for setting in values)
         if values and not is_known and not is_of_a_site:
             recommended = " or ".join(dict.fromkeys(str(setting.value) for setting in values))
             yield at(
                 part,
-                f"{part.name} is {part.text}, should be {recommended}{_where(tuned)}: {values[0].reason}",
+                f"{part.name} is {part.text}, should be {recommended}{where}: {values[0].reason}",
                 f"{part.name}={values[0].value}",
             )
-    limits = _by_name(tuned) if tuned else {}
-    for part in _given_parts(source, tuned):
+    limits = _by_name(tuned)
+    for part in _given_parts(context):
         for limit in (candidate.setting for candidate in limits.get(part.name, ())):
             if limit.policy == AT_MOST and not limit.accepts(part.text):
                 yield at(part, f"the view sets {part.name}={part.text}, over the limit {limit.value}: {limit.reason}")
 
 
-def _where(tuned: Settings | None) -> str:
-    return f" on {tuned.system.name}" if tuned and len(tuned.systems) == 1 else ""
-
-
-def must_be_unset(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
+def must_be_unset(context: Context) -> Iterator[Hit]:
     """Yield the variables that must not be set on the system."""
-    for part, possible in _tuned_parts(source, knowledge):
+    for part, possible in _tuned_parts(context):
         for candidate in possible:
             if candidate.setting.policy == UNSET and part.text and not candidate.guard:
                 yield at(part, f"{part.name}: {candidate.setting.reason}")
 
 
-def conflicting(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
+def conflicting(context: Context) -> Iterator[Hit]:
     """Yield the variables that conflict with another variable that is set."""
-    names = {_plain(part.name) for part in _set_parts(source)}
-    for part, possible in _tuned_parts(source, knowledge):
+    names = {_plain(part.name) for part in _set_parts(context.source)}
+    for part, possible in _tuned_parts(context):
         for candidate in possible:
             if candidate.setting.policy != UNSET:
                 for other in names.intersection(candidate.setting.conflicts):
                     yield at(part, f"{part.name} and {other}")
 
 
-def unguarded(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
-    """Yield the dangers against which no setting of the file guards, on systems where they can occur."""
-    tuned = knowledge()
+def unguarded(context: Context) -> Iterator[Hit]:
+    """Yield the dangers that can occur on the system and that no setting of the file prevents."""
+    source, tuned = context.source, context.settings
     if tuned is None:
         return
     for guard, left in applicable(tuned.tuning.guards, tuned.known):
@@ -111,14 +100,15 @@ def _runtime_part(source: CheckedFile) -> Part:
     return next(iter(named), Part(kind="line", name="", text="", offset=0, end=1))
 
 
-def needed(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
-    """Yield the values that need a job option or variable that is missing, for any version."""
+def needed(context: Context) -> Iterator[Hit]:
+    """Yield the values that need a job option or variable that is missing, whatever the software versions are."""
+    source, tuned = context.source, context.settings
+    if tuned is None:
+        return
     options = [part.text for part in source.parts if part.kind == "directive" or part.name in ("srun", "| srun")]
     variables = {part.name: part.text for part in source.of("variable")}
-    tuned = knowledge()
-    needs = tuned.tuning.needs if tuned else {}
-    for part in (*_set_parts(source), *_given_parts(source, tuned)):
-        need = needs.get((_plain(part.name), part.text))
+    for part in (*_set_parts(source), *_given_parts(context)):
+        need = tuned.tuning.needs.get((_plain(part.name), part.text))
         given = [*options, variables.get(need.variable, "")] if need else []
         if need and not any(need.contains in text for text in given):
             yield at(part, f"{part.name}={part.text} needs {need.hint}")
@@ -128,36 +118,31 @@ def _given(source: CheckedFile, tuned: Settings) -> dict[str, str]:
     """Return the variables that the view of a published uenv, the EDF's image, or the EDF's hook set."""
     views = {name: known.view_of for name, known in load_sources().items() if known.view_of}
     view = next((name for name, label in views.items() if source.uenv.startswith(label)), "")
-    says = {variable.name: variable.says[view] for variable in tuned.tuning.variables if view in variable.says}
-    return {**{name: value for name, value in says.items() if value is not None}, **_set_by_others(tuned)}
-
-
-def _set_by_others(tuned: Settings) -> dict[str, str]:
     tuning = tuned.tuning
-    held = (setting for setting in holding(tuning.settings, tuned.known) if tuning.set_by(setting))
-    return {setting.name: setting.value for setting in held if setting.value is not None}
+    given = {variable.name: variable.says[view] for variable in tuning.variables if view in variable.says}
+    held = holding(tuning.settings, tuned.known)
+    given |= {setting.name: setting.value for setting in held if tuning.set_by(setting) and setting.value is not None}
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def _given_parts(source: CheckedFile, tuned: Settings | None) -> Iterator[Part]:
+def _given_parts(context: Context) -> Iterator[Part]:
     """Yield the variables of a view, hook or image that the file does not set, at the part that names the image."""
+    source = context.source
     set_names = {_plain(part.name) for part in _set_parts(source)}
-    runtime_part = _runtime_part(source)
-    for name, value in _given(source, tuned).items() if tuned else ():
+    for name, value in _given(source, context.settings).items() if context.settings else ():
         if name not in set_names:
-            yield Part(kind="variable", name=name, text=value, offset=runtime_part.offset, end=runtime_part.end)
+            yield replace(_runtime_part(source), kind="variable", name=name, text=value)
 
 
-def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
-    """Yield the unconditional network settings and required settings that the file does not make."""
-    tuned = knowledge()
-    values = Values(source)
-    shape = job_shape(source, values)
+def missing(context: Context) -> Iterator[Hit]:
+    """Yield the unconditional network settings and the required settings that are missing from the file."""
+    source, tuned, shape = context.source, context.settings, context.shape
     if tuned is None or shape.nodes == shape.gpus == 1:  # one GPU does not use the network
         return
     named = next(source.of("directive", "uenv"), None)
     if any(not runtime.in_script and runtime.name in tuned.system.runtimes for runtime in tuned.runtimes):
-        trained = next(launches(source, values, shape), None)  # by the system's Python, as in jobs written by uenvtool
-        named = (trained.step or trained.part) if trained else None
+        # the system's Python runs the training, as in jobs written by uenvtool
+        named = next((launch.step or launch.part for launch in context.launches), None)
     if named is None:
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
@@ -174,9 +159,9 @@ def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
         yield at(named, ", ".join(lacking), f"source activate/{name}.sh, written by `uenvtool activate --write`")
 
 
-def _tuned_parts(source: CheckedFile, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
-    parts = [part for part in _set_parts(source) if "$" not in part.text and OUTER not in part.text]
-    tuned = knowledge() if parts else None
+def _tuned_parts(context: Context) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
+    parts = [part for part in _set_parts(context.source) if "$" not in part.text and OUTER not in part.text]
+    tuned = context.settings if parts else None
     if tuned is None or len(tuned.runtimes) != 1:
         return
     by_name = _by_name(tuned)

@@ -1,4 +1,4 @@
-"""The shell variables of a batch script that have only one value, and the expansion of words with them."""
+"""Expands words and numbers in a batch script with the variables that have only one value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
 class Values:
     """The variables of a script that have only one value.
 
-    known: the numbers that Slurm sets at run time, by variable.
+    known: the numbers that Slurm will set in the job, by variable.
     """
 
     def __init__(self, source: CheckedFile) -> None:
@@ -43,7 +43,7 @@ class Values:
         return self.number(value, depth + 1) if value is not None else None
 
     def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
-        """Return the words, with each word that is a single variable replaced by the words of its value."""
+        """Return the words. The words of its value replace a word that consists of one variable."""
         expansion: list[str] = []
         for word in words:
             name = _ALL.fullmatch(word.replace(OUTER, "$"))

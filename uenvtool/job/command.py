@@ -13,9 +13,7 @@ from uenvtool.check.launchers import (
     SRUN,
     STARTERS,
     TORCHRUN,
-    known_launchers,
     launcher_named,
-    launcher_of,
     matched,
     option,
     program_name,
@@ -26,7 +24,7 @@ from uenvtool.check.shell import commands, spelling
 from uenvtool.check.values import Values
 from uenvtool.core.errors import Position
 from uenvtool.job.disk import Disk
-from uenvtool.knowledge.launcher import Launcher, Strategy
+from uenvtool.knowledge.launcher import Launcher, Strategy, all_launchers
 
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """Programs that start ranks or submit jobs. The command of a job must not contain them."""
@@ -124,7 +122,7 @@ class Typed:
         if PYTHON_NAME.fullmatch(self.program):
             return ""
         line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "
-        names = (name for known in known_launchers().values() if not known.supports_nodes for name in known.commands)
+        names = (name for known in all_launchers().values() if not known.supports_nodes for name in known.commands)
         return next((name for name in names if line.startswith(f"{name} ")), "")
 
 
@@ -240,8 +238,8 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
     ):
         start += 1
     for i in range(start, len(words)):
-        launcher = launcher_of(words[i:])
-        is_started = i == start or "run" in words[start:i]
+        launcher, _ = matched(words[i:])
+        is_started = i == start or "run" in words[start:i]  # by `uv run`, `conda run`
         if launcher and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
             return i, launcher
         if words[i].endswith(".py") or PYTHON_NAME.fullmatch(program_name(words[i])):
