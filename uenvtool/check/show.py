@@ -75,6 +75,6 @@ def summary(problems: Sequence[Problem], files: int, everything: bool) -> str:
 
 
 def difference(name: str, old: str, new: str) -> str:
-    """Return the changes of --fix as a unified diff, or an empty string if there are none."""
+    """Return the changes of --fix as a unified diff, or an empty string without changes."""
     lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"{name} (now)", f"{name} (fixed)", n=1)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -40,7 +40,7 @@ def memory_disk() -> tuple[int, int] | None:
 
 
 def core_limit() -> int:
-    """Return the maximum size of a core dump in bytes, or -1 if there is no limit."""
+    """Return the maximum size of a core dump in bytes, or -1 if the size is unlimited."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CORE)
     return -1 if soft == resource.RLIM_INFINITY else soft
 

@@ -92,7 +92,7 @@ def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[
 
 
 def under(run: Run, row: Measured) -> float | None:
-    """Return the share by which a row is below the system's figure for its size, or None if there is no figure."""
+    """Return the share by which a row is below the system's figure for its size, or None without a figure."""
     return next((1 - row.busbw / figure.busbw for figure in run.figures if figure.bytes == row.bytes), None)
 
 

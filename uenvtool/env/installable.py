@@ -73,7 +73,7 @@ class Installable:
 
     @property
     def description(self) -> str:
-        """The recipe's description from the header of spack.yaml, or an empty string if there is none."""
+        """The recipe's description from the header of spack.yaml, or an empty string without one."""
         lines = takewhile(lambda line: line.startswith("#"), self.texts[MANIFEST].splitlines())
         _, _, text = "\n".join(line.removeprefix("#").strip() for line in lines).partition("\n\n")
         return " ".join(text.partition(": ")[2].split())

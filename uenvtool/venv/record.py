@@ -124,7 +124,7 @@ def image_note(directory: Path, image: Path) -> dict[str, str]:
 
 
 def read_record(directory: Path) -> OverlayRecord | None:
-    """Return the record of an unpacked overlay, or None if there is no record. Raises BadInput if it is damaged."""
+    """Return the record of an unpacked overlay, or None if it has no record. Raises BadInput if it is damaged."""
     path = directory / RECORD_FOLDER / RECORD
     try:
         return parse_record(read_bytes(path, MAX_BYTES).decode("utf-8"), str(path))
