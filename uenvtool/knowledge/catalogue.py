@@ -12,12 +12,14 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
+from uenvtool.knowledge.fabric import unusable_externals
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import unknown_targets
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
 from uenvtool.knowledge.yamltree import Node, content, read, text
 
@@ -232,7 +234,12 @@ def problems_in(path: Path) -> list[Problem]:
         return list(error.problems)
     if kind is not SYSTEM:
         return []
-    return [*unknown_targets(tree), *(() if location.is_built_in else duplicate_markers(location.name, tree))]
+    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(file.absolute())))
+    return [
+        *excluded,
+        *unknown_targets(tree),
+        *(() if location.is_built_in else duplicate_markers(location.name, tree)),
+    ]
 
 
 def _data(problem: Problem) -> dict[str, Any]:
