@@ -159,7 +159,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     if plan.request.image is None:  # packing compiles the image's bytecode itself
         on_step("compiling bytecode")
         compile_tree(directory / "bin" / "python", site, checked=True, done=compiled)
-    listed = manifest_text(directory)
+    listed = manifest_text(directory, {name: plan.foreign.checksums[name] for name in reused_files})
     texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
     files.fill(directory / RECORD_FOLDER, texts)
     return rows
