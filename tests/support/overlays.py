@@ -35,7 +35,7 @@ def wheel(
     tag: str = "py3-none-any",
     record: str | None = None,
 ) -> Path:
-    """Write a wheel with a module of the same name that contains its version. record: its RECORD, by default correct."""
+    """Write a wheel with a module of the same name that contains its version. record: its RECORD, if not correct."""
     module = name.replace("-", "_")
     contents: dict[str, str | bytes] = {f"{module}/__init__.py": f"__version__ = {version!r}\n"}
     contents.update(files or {})

@@ -201,6 +201,11 @@ def is_overlay(root: str | Path) -> bool:
         return False
 
 
+def names_base(request: VenvRequest, environ: Mapping[str, str]) -> bool:
+    """Return whether a request names a base. Inside the uenv of --uenv, only LABEL tells that the option was given."""
+    return bool(request.base or request.no_base or request.uenv or environ.get(LABEL))
+
+
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
     """Replace this process with the same command inside the uenv of --uenv. Without --uenv, do nothing.
 

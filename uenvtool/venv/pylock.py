@@ -206,6 +206,19 @@ def without_wheel(text: str) -> frozenset[str]:
     return frozenset(canonical(table["name"]) for table in tables)
 
 
+def directories(text: str, *, editable: bool) -> dict[str, str]:
+    """Return the directories that the packages of a lock are built from, by normalized name.
+
+    editable: whether to include the editable packages, which use the directory itself.
+    """
+    tables = ((canonical(table["name"]), table.get("directory", {})) for table in _tables(text))
+    return {
+        name: os.path.normpath(os.path.join(source["path"], source.get("subdirectory", "")))
+        for name, source in tables
+        if "path" in source and (editable or not source.get("editable"))
+    }
+
+
 def unchanged(text: str, previous: str) -> frozenset[str]:
     """Return the normalized names of the packages that are equal in two locks and whose files all have hashes."""
     old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (previous, text))

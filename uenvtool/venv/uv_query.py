@@ -34,6 +34,8 @@ class Question:
         self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
         texts = [requirement.text for requirement in plan.requested.requirements if not requirement.read_by_uv]
         requirers = [self.pins[name] for name in _requirers(plan, replaceable) if name in self.pins]
+        local = (requirement for requirement in plan.requested.requirements if "file:" in requirement.text)
+        self._directories = {requirement.name for requirement in local if requirement.name}
         forced = _requested_as_vendor_build(plan)  # stubs have the release's version, not the vendor's
         fill(
             self.directory,
@@ -53,8 +55,15 @@ class Question:
         fill(self.directory, {"floors.txt": bounds, pylock.LOCK: preferred})
         options: list[str | Path] = ["-c", self.directory / "floors.txt"]
         options += [option for name in sorted(only_binary) for option in ("--only-binary", name)]
-        self.uv.run([*self._arguments(), *options, "--format", pylock.LOCK, "-o", self.directory / pylock.LOCK])
-        return pylock.with_absolute_paths((self.directory / pylock.LOCK).read_text(encoding="utf-8"), self.directory)
+        refreshed = [option for name in sorted(self._directories) for option in ("--refresh-package", name)]
+        output: list[str | Path] = ["--format", pylock.LOCK, "-o", self.directory / pylock.LOCK]
+        self.uv.run([*self._arguments(), *options, *refreshed, *output])
+        text = (self.directory / pylock.LOCK).read_text(encoding="utf-8")
+        more_directories = pylock.directories(text, editable=True).keys() - self._directories
+        if more_directories:  # uv's cache may have the dependencies of an older state
+            self._directories |= more_directories
+            return self.answer(floors, only_binary=only_binary)
+        return pylock.with_absolute_paths(text, self.directory)
 
     def newest(self) -> str:
         """Return a lock of the newest allowed versions of the named packages without dependencies, or "" on failure."""
