@@ -35,6 +35,7 @@ VALID = {
     "path": "",
     "no_base": "--no-base",
     "allow_older": "--allow-older",
+    "keep_base": "--keep-base",
     "update": "--update",
     "dry_run": "--dry-run",
     "verbose": "--verbose",

@@ -40,7 +40,7 @@ def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, st
         return _with(request, names, made_from), f"{request.path} is updated from {shown} with other options"
     if changed_files(record.sources):
         return _with(request, names, made_from), ""
-    same = replace(request, extra=(), group=(), no_install_project=False)
+    same = replace(request, extra=(), group=(), no_install_project=False, keep_base=False)
     return same, f"packed without changes: {shown} has not changed"
 
 
@@ -68,6 +68,7 @@ def _with(request: VenvRequest, names: Sequence[str], previous: Mapping[str, Any
         from_=next((Path(name) for name in names if is_lock(name)), None),
         extra=request.extra or tuple(previous.get("extra", ())),
         group=request.group or tuple(previous.get("group", ())),
+        keep_base=request.keep_base or "--keep-base" in previous.get("options", ()),
         no_install_project=request.no_install_project or "--no-install-project" in previous.get("options", ()),
     )
 

@@ -110,9 +110,10 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
         release = as_release(package.version).partition("+")[0] if is_version(package.version) else None
         if version in (package.version, release):
             left_out.append(name)
-        elif rule:
+        elif rule or plan.request.keep_base:
             left_out.append(name)
-            notes.append(f"the lock has {name} {version}, but the base's {package.version} is used: it is protected")
+            why = "it is protected" if rule else "--keep-base"
+            notes.append(f"the lock has {name} {version}, but the base's {package.version} is used: {why}")
     uv = replace(uv, settings=plan.settings).building_on(base, plan.requested)
     return Installation(uv=uv, plan=plan, lock=pylock.stripped(text, left_out), notes=tuple(notes))
 

@@ -101,7 +101,7 @@ def _only_packs(request: VenvRequest, target: Path, environ: Mapping[str, str]) 
     record = read_record(target)
     if record is None:
         return True  # another tool's environment
-    if request.allow_older or changed_files(record.sources):
+    if request.allow_older or request.keep_base or changed_files(record.sources):
         return False
     if not names_base(request, environ):
         return True
@@ -129,7 +129,7 @@ def _refuse_foreign(request: VenvRequest, target: Path) -> None:
             hint = "choose another name for the overlay"
             raise BadInput(f"'{shown}' is a non-empty directory that is not a virtual environment", hint=hint)
         return
-    changes = request.changes_overlay or request.allow_older or request.base or request.no_base
+    changes = request.changes_overlay or request.allow_older or request.keep_base or request.base or request.no_base
     only_packs = request.squash is not None and not changes
     if not (target / RECORD_FOLDER / RECORD).is_file() and not only_packs:
         pack = f"`uenvtool venv {shown} --squash`"

@@ -13,15 +13,15 @@ from typing import Any
 from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical, grouped
-from uenvtool.venv.base import Base, read_base
-from uenvtool.venv.compat import satisfies
+from uenvtool.venv.base import Base, Distribution, read_base
+from uenvtool.venv.compat import marker_environment, protected, satisfies
 from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
 from uenvtool.venv.projects import PYPROJECT, TOML, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
-from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
+from uenvtool.venv.requirements import UserRequest, UserRequirement, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
 
 NO_RUNTIME = "none"
@@ -36,7 +36,8 @@ class OverlayPlan:
     """The inputs of the resolution: a request with its base, the user's requirements and settings, and the old overlay.
 
     requested: includes the old overlay's requirements. previous: the record of the old overlay. foreign: the packages
-    and files in it that uenvtool did not install. preferred: the versions to keep if possible, by package name.
+    and files in it that uenvtool did not install. preferred: the versions to keep if possible, by package name. kept:
+    the names of the packages that --keep-base leaves to the base.
     """
 
     request: VenvRequest
@@ -47,6 +48,7 @@ class OverlayPlan:
     previous: OverlayRecord | None = None
     foreign: Foreign = field(default_factory=Foreign)
     preferred: Mapping[str, str] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
 
     @property
     def keeps_old(self) -> bool:
@@ -142,7 +144,8 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
         preferred={} if inherited is None or request.update else inherited.versions,
     )
     plan = plan if inherited is None else _with_previous(plan, inherited)
-    return _without_removed(plan, inherited) if request.remove else plan
+    plan = _without_removed(plan, inherited) if request.remove else plan
+    return _keeping_base(plan) if request.keep_base else plan
 
 
 def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
@@ -271,6 +274,37 @@ def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
         requested=replace(requested, requirements=(*kept, *requested.requirements)),
         overrides=tuple(dict.fromkeys(overrides)),
         settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys(built_on_base))),
+    )
+
+
+def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
+    base, environment = plan.base, marker_environment(plan.base)
+    kept: dict[str, str] = {}
+    for requested in plan.requested.requirements:
+        requirement, package, rule = requested.requirement, base.packages.get(requested.name), protected(requested.name)
+        if requirement is None or requested.name in plan.override_names or fits(requested, package, environment):
+            continue
+        if package is not None:
+            kept[requested.name] = f"the base's {package.name} {package.version} is kept instead of {requirement}"
+        elif rule is not None and rule.refuse_missing and "torch" in base.packages:
+            kept[requested.name] = f"{requirement} is not installed, because the base contains this library"
+    requirements = tuple(each for each in plan.requested.requirements if each.name not in kept)
+    notes = (*plan.requested.notes, *kept.values())
+    requested_rest = replace(plan.requested, requirements=requirements, notes=notes)
+    return replace(plan, requested=requested_rest, kept=frozenset(kept))
+
+
+def fits(requested: UserRequirement, package: Distribution | None, environment: dict[str, str]) -> bool:
+    """Return whether a package of the base satisfies a requirement, or the requirement does not apply here."""
+    requirement = requested.requirement
+    if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
+        return True
+    is_of_index = requirement is not None and requested.is_of_index
+    return (
+        requirement is not None
+        and is_of_index
+        and package is not None
+        and satisfies(requirement.specifier, package.version)
     )
 
 
