@@ -95,7 +95,7 @@ def plain_python(environ: Mapping[str, str]) -> FoundBase:
     program = next(filter(None, (shutil.which(name, path=search_path) for name in PYTHONS)), None)
     python = program or getattr(sys, "_base_executable", None) or sys.executable
     if not python:
-        raise BadInput("no Python was found for an overlay", hint="load a uenv, or name a Python with --base PYTHON")
+        raise BadInput("no Python was found for an overlay", hint="load a uenv, or specify a Python with --base PYTHON")
     return _of_python(os.path.abspath(python), PLAIN, environ)
 
 
@@ -222,9 +222,7 @@ def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
         return
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:
-        hint = (
-            "run the command on a machine that has uenv, start it in a container, or name a Python with --base PYTHON"
-        )
+        hint = "run the command on a machine with uenv, start it in a container, or specify a Python with --base PYTHON"
         raise ToolMissing(f"--uenv {image}: the program uenv is not on PATH", hint=hint)
     image = os.path.abspath(image) if os.path.isfile(image) else image
     arguments = ["run", image, f"--view={request.view}", "--"]

@@ -1,4 +1,4 @@
-"""Shows the base, packages, size and settings of a packed or unpacked overlay, and compares both forms."""
+"""Shows the base, packages, size and settings of an overlay, and compares its packed and unpacked copies."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ def outcome(
 ) -> tuple[PackageRow, ...]:
     """Return the new packages, and the base's packages that they or the user require.
 
-    foretold: the versions that a dry run would install. askers_of: the packages that require each of these.
+    foretold: package versions that a dry run would install. askers_of: for each package name, the packages that require
+    the package.
     """
     environment = marker_environment(base)
     pairs = [(requirement.name, requirement.origin) for requirement in request.requirements]

@@ -112,7 +112,7 @@ def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str 
     started with (CPython, Modules/getpath.py). mount: the mount point of the base's uenv, or an empty string. prefix:
     the prefix of the base's Python, which an interpreter at another mount point needs.
     """
-    advice = "make the overlay again on another Python: uenvtool venv PATH --base PYTHON"
+    advice = "recreate the overlay with another Python: uenvtool venv PATH --base PYTHON"
     hint = f"load it first: {load}" if load else advice
     missing = f"uenvtool: the base of this overlay was not found: {interpreter}; {hint}"
     values = {"BASE": interpreter, "MISSING": missing, "MOUNT": mount, "PREFIX": prefix}
