@@ -51,6 +51,7 @@ def warnings(case: Case) -> Iterator[str]:
     if case.disk.environment and case.disk.environment.newer:
         newer = case.disk.environment.newer
         yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
+    yield from case.disk.environment.outdated if case.disk.environment else ()
     yield from on_another_tag(plan, case.published if case.recipe else "")
     if plan.edf:
         yield from _of_edf_image(case)

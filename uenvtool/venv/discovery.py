@@ -161,7 +161,10 @@ def _of_python(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
 
 def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], environ: Mapping[str, str]) -> FoundBase:
     # UENV_VIEW contains the name in the image's metadata, which `uenv start` may not know.
-    image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
+    option = environ.get(LABEL, "")
+    resolved = label(view.image, environ, option)
+    is_complete = resolved.startswith(f"{option}@") or "," in option  # otherwise a later image can make it ambiguous
+    image = (option if is_complete else resolved) or option or view.image or view.uenv
     return FoundBase(
         python=python,
         kind=UENV,
@@ -174,8 +177,11 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
     )
 
 
-def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it."""
+def label(image: str, environ: Mapping[str, str], option: str = "") -> str:
+    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
+
+    option: the value of --uenv. If the image has several names, a name that begins with this value is preferred.
+    """
     digest = _STORED.search(image)
     client = shutil.which("uenv", path=environ.get("PATH"))
     if digest is None or client is None:
@@ -190,7 +196,7 @@ def label(image: str, environ: Mapping[str, str]) -> str:
         ]
     except (NoAnswer, ValueError, KeyError, TypeError):
         return ""  # another version of the client prints another format; the path still works
-    return names[0] if names else ""
+    return next((name for name in names if re.match(rf"{re.escape(option)}(?![^/:@%])", name)), "".join(names[:1]))
 
 
 def is_overlay(root: str | Path) -> bool:
@@ -199,6 +205,11 @@ def is_overlay(root: str | Path) -> bool:
         return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
     except (FileNotFoundError, BadInput):
         return False
+
+
+def names_base(request: VenvRequest, environ: Mapping[str, str]) -> bool:
+    """Return whether a request names a base. Inside the uenv of --uenv, only LABEL tells that the option was given."""
+    return bool(request.base or request.no_base or request.uenv or environ.get(LABEL))
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:

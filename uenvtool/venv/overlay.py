@@ -20,6 +20,8 @@ HERE = "@HERE@"
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"
 """Python reads .pth files sorted by name, and this one must come after the ones of editable installs."""
+OWN = (f"{HOOK}.py", PTH)
+"""The files in an overlay's site-packages that belong to no package."""
 _ENTRY_POINT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(\[.*\])?\s*\Z")
 _COMMAND = re.compile(r"(?!python|activate|pip3\.)[A-Za-z0-9_][\w.+-]*\Z")
 _CHECK = (
