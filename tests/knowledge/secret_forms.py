@@ -1,4 +1,4 @@
-"""60 harmless texts and 60 texts with a secret. Half of each, drawn at random, was set aside until the forms were done."""
+"""60 harmless texts and 60 texts with a secret. A random half of each was set aside until the patterns were done."""
 
 from __future__ import annotations
 
