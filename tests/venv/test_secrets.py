@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Cli, Write
+from tests.conftest import Cli
 from tests.support.overlays import project, unpack, wheel
 from tests.support.web import PackageIndex, index_page, served
 from tests.venv.conftest import record
@@ -124,14 +125,13 @@ def test_a_secret_is_only_where_the_user_has_put_it(
     name, equals, value = where.partition("=")
     if equals:
         monkeypatch.setenv(name, value.format(url=url))
-    sha = subprocess.run(["sha256sum", tmp_path / "web/small-1.0-py3-none-any.whl"], capture_output=True, text=True)
-    for file in FILES:
+    sha = hashlib.sha256((tmp_path / "web/small-1.0-py3-none-any.whl").read_bytes()).hexdigest()
+    for file, text in FILES.items():
         # uv installs the files of an index in a requirement file with the login of netrc.
         if file == where or file.startswith("../") or (file == ".netrc" and where == "../given/i.txt"):
             path = home / file if not file.startswith("../") else work / file
             path.parent.mkdir(parents=True, exist_ok=True)
-            text = FILES[file]
-            path.write_text(text.format(url=url, sha=sha.stdout.split()[0]) if "{url}" in text else text)
+            path.write_text(text.format(url=url, sha=sha) if "{url}" in text else text)
             path.chmod(0o600)
     words = [word.format(url=url, plain=without_logins(url)) for word in PLACES[where]]
 

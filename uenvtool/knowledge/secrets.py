@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.core.words import without_logins
 from uenvtool.knowledge.pattern import MOST_CHARACTERS, Pattern, any_of
-from uenvtool.knowledge.yamltree import read
 
 T = TypeVar("T")
 
@@ -46,8 +45,9 @@ class Form:
 @functools.cache
 def table() -> dict[str, Any]:
     """Return the content of secrets.yaml: tokens, names and forms."""
-    path = Path(__file__).with_suffix(".yaml")
-    content: dict[str, Any] = read(path, path.name).plain()
+    import yaml
+
+    content: dict[str, Any] = yaml.load(Path(__file__).with_suffix(".yaml").read_bytes(), Loader=yaml.CSafeLoader)
     return content
 
 
@@ -81,11 +81,6 @@ def storable(value: T) -> T:
         items = {each.name: storable(getattr(value, each.name)) for each in fields(value) if each.init}
         stored = replace(value, **items)
     return stored if stored != value else value
-
-
-def has_secret(line: str) -> bool:
-    """Return whether a text contains a secret, such as `NAME=VALUE` with a secret name or value."""
-    return any(any(form.places(line)) for form in _forms())
 
 
 @functools.cache
