@@ -32,6 +32,7 @@ from uenvtool.knowledge.lock import (
     without_wrapper,
 )
 from uenvtool.knowledge.place import choose
+from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.version import Version
 
 
@@ -78,6 +79,7 @@ class Outcome:
     def warnings(self) -> list[str]:
         deviating = env_directory.deviations_of_locks(self.directory) if self.lock else ()
         return [
+            *([NOT_WRITTEN] if self.environment.pins != self.environment.given_pins else []),
             *self._vulnerabilities(),
             *(
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uenvtool.core.errors import Position
 from uenvtool.env.compilers import Compiler
 from uenvtool.knowledge.recipe import Addition, Recipe, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions
 
@@ -114,7 +115,12 @@ class Environment:
 
     @property
     def pins(self) -> dict[str, GitPin]:
-        """The pins of the package repositories that the recipe and the system name, by name of the repository."""
+        """The pins of the package repositories that the recipe and the system name, by name, without secrets."""
+        return storable(self.given_pins)
+
+    @property
+    def given_pins(self) -> dict[str, GitPin]:
+        """The pins as the recipe and the system name them."""
         return {**self.recipe.repos, **self.system.repos}
 
     def root_of(self, view: str) -> str:

@@ -75,8 +75,8 @@ def storable(value: T) -> T:
         stored = "".join(map(without_secrets, _PIECE.findall(without_logins(value))))
     elif isinstance(value, Mapping):
         stored = {name: storable(item) for name, item in value.items()}
-    elif isinstance(value, (list, tuple)):
-        stored = type(value)(map(storable, value))
+    elif type(value) in (list, tuple):  # a named tuple, such as Position, has no values of the user
+        stored = type(stored)(map(storable, stored))
     elif is_dataclass(value) and not isinstance(value, type):
         items = {each.name: storable(getattr(value, each.name)) for each in fields(value) if each.init}
         stored = replace(value, **items)
