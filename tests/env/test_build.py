@@ -86,6 +86,14 @@ class TestWithoutSpack:
         assert answer.stdout == "envs/small/clariden-gh200/spack.yaml: 2 root packages; --verbose lists them\n"
         assert "zlib-ng" in cli("build", "small", "--verbose").stdout
 
+    def test_a_spack_that_is_pinned_by_commit_is_cloned_and_checked_out(self, cli: Cli, write: Write) -> None:
+        commit = "0123456789" * 4
+        write("recipes/mine/recipe.yaml", f"extends: small\nspack: {{url: https://host/spack, commit: '{commit}'}}\n")
+
+        answer = cli("build", "mine", "--no-concretize")
+
+        assert f"  git clone https://host/spack ~/spack\n  git -C ~/spack checkout {commit}\n" in answer.stderr
+
     def test_building_twice_changes_nothing_and_force_leaves_what_is_of_others(self, cli: Cli, write: Write) -> None:
         cli("build", "small", "--no-concretize")
         write("envs/small/clariden-gh200/thesis.tex", "years")

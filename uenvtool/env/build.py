@@ -21,6 +21,7 @@ from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repo
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.fabric import unusable_externals
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import (
     LOCK,
@@ -85,6 +86,7 @@ class Outcome:
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
                 for yanked in self.environment.yanked
             ),
+            *(f"{problem.position}: {problem.message}" for problem in unusable_externals(self.environment.system)),
             *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 

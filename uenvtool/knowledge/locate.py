@@ -147,6 +147,21 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
     raise BadInput([replace(problem, hint=f"{problem.hint}; {how_to_add(kind)}") if kind is SYSTEM else problem])
 
 
+def locate_next(kind: Kind, location: Location, origin: Position) -> Location:
+    """Return the file that a file extends if `extends` has the file's own name: the next one in order of precedence.
+
+    Raises BadInput if no directory after the file's own has a file of that name.
+    """
+    file, path = kind.pattern.replace("*", location.name), os.path.abspath(location.path)
+    directories = search_directories(kind)
+    own = next((index for index, (directory, _) in enumerate(directories) if str(directory / file) == path), -1)
+    for directory, logical in directories[own + 1 :]:
+        if os.path.isfile(directory / file):
+            return Location(location.name, directory / file, f"{logical}/{file}")
+    hint = f"extend another {kind.name}, or delete `extends`"
+    raise BadInput(f"`extends: {location.name}` is this file, and there is no built-in file of that name", origin, hint)
+
+
 def how_to_add(kind: Kind) -> str:
     """Return a hint with the command that creates a file of a kind, and the directories for such files."""
     directory = str(config_directory() / kind.directory).replace(os.path.expanduser("~"), "~", 1)

@@ -106,7 +106,7 @@ def _has_cache(environ: Mapping[str, str]) -> bool:
     cache_home = environ.get("XDG_CACHE_HOME") or os.path.join(environ.get("HOME", ""), ".cache")
     cache = Path(cache_home, "uv")
     nearest = next((directory for directory in (cache, *cache.parents) if directory.exists()), cache)
-    return cache.is_absolute() and os.access(nearest, os.W_OK | os.X_OK)
+    return cache.is_absolute() and files.is_writable(nearest)
 
 
 def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> UvSettings:

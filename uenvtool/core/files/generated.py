@@ -65,7 +65,7 @@ def digest(content: str | bytes) -> str:
 
 
 def read_record(folder: Path) -> Record:
-    """Return the record of a directory, which is empty if the file is missing. Raises BadInput if the file is invalid."""
+    """Return the record of a directory, empty if the file is missing. Raises BadInput if the file is invalid."""
     path = folder / RECORD
     try:
         data: Any = json.loads(read_bytes(path, MOST_BYTES))
