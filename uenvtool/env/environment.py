@@ -116,12 +116,13 @@ class Environment:
     @property
     def pins(self) -> dict[str, GitPin]:
         """The pins of the package repositories that the recipe and the system name, by name, without secrets."""
-        return storable(self.given_pins)
+        return storable({**self.recipe.repos, **self.system.repos})
 
     @property
-    def given_pins(self) -> dict[str, GitPin]:
-        """The pins as the recipe and the system name them."""
-        return {**self.recipe.repos, **self.system.repos}
+    def has_secrets(self) -> bool:
+        """Whether the recipe or the system has secrets in the URLs of repositories, which no file of it contains."""
+        pins = (self.recipe.spack, *self.recipe.repos.values(), *self.system.repos.values())
+        return storable(pins) != pins
 
     def root_of(self, view: str) -> str:
         """Return the directory of a view: in the image if the system mounts images, otherwise in the environment."""
