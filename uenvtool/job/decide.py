@@ -44,6 +44,7 @@ from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.recognise import recognised, this_system
 from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runtime
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.settings import Settings, chosen_workarounds, facts_of, hook_facts, recipe_of_label, settings_of
 from uenvtool.knowledge.system import NodeType, System, load_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
@@ -331,4 +332,4 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
 def _again(request: JobRequest, system: str) -> str:
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
     words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
-    return " ".join(map(quoting.bash_line, words))
+    return " ".join(map(quoting.bash_line, storable(words)))
