@@ -1,4 +1,4 @@
-"""Test the steps of jobs with an environment in each runtime: its packages come first, and a missing one is an error."""
+"""Test the steps of jobs with an environment, in each runtime: its packages come first, and it must be mounted."""
 
 from __future__ import annotations
 
