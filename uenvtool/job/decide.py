@@ -276,6 +276,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
         view=f"{environment.name}:venv" if packed else "",
         base_image=environment.image,
         base_view=environment.view,
+        site=environment.site,
     )
 
 

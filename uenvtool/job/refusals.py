@@ -40,7 +40,7 @@ _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NA
 (eth-cscs/uenv, src/uenv/parse.cpp, parse_uenv_description)."""
 _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
 """Shell built-ins that change the current shell and have no effect as a program."""
-_HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
+HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Directories that are part of a container, or that contain no user data."""
 
 
@@ -317,7 +317,7 @@ def _unmounted(case: Case) -> Iterator[Problem]:
     inside = [mount.rpartition(":")[2] for mount in plan.request.mount]
     for word in plan.command.words:
         path = word.rpartition("=")[2]
-        if not path.startswith("/") or _HOST_FOLDERS.match(path) or not disk.exists(path):
+        if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):
             continue
         if plan.edf:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))

@@ -13,7 +13,7 @@ from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.job.disk import EDF
 from uenvtool.job.edf import exports_with_named_edf, job_edf
 from uenvtool.job.limits import CORES, TASKS
-from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
+from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, JobPlan
 from uenvtool.job.shell import (
     aligned,
     bash_words,
@@ -22,7 +22,7 @@ from uenvtool.job.shell import (
     exports_of_start,
     launcher_line,
     mounted_overlay,
-    path_line,
+    overlay_lines,
     sibling,
     template,
 )
@@ -322,7 +322,5 @@ def _inside(plan: JobPlan) -> str:
     known = plan.knowledge
     folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
-    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # the view of a packed overlay sets PATH
-        lines.append(path_line(plan, "  "))
-    lines += [f"  {quoting.sh_inside(line)}\n" for line in exports_with_named_edf(plan)]
+    lines += [f"  {quoting.sh_inside(line)}\n" for line in (*overlay_lines(plan), *exports_with_named_edf(plan))]
     return "".join(lines)
