@@ -185,6 +185,11 @@ def mounted_overlay(plan: JobPlan, image: str) -> str:
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
+def with_target(mount: str) -> str:
+    """Return a mount as `SOURCE:TARGET`. podman creates an empty volume for a mount without a target."""
+    return mount if ":" in mount else f"{mount}:{mount}"
+
+
 def path_line(plan: JobPlan, indent: str = "") -> str:
     """Return the line that puts an overlay's programs first on PATH, or an empty string without an overlay."""
     if plan.overlay is None or plan.unpacks:

@@ -15,7 +15,7 @@ from uenvtool.core.yamltext import scalar
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
-from uenvtool.knowledge.place import unknown_targets
+from uenvtool.knowledge.place import missing_rdma, unknown_targets
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.tuning import load_all
@@ -213,7 +213,8 @@ def problems_in(path: Path) -> list[Problem]:
         return list(error.problems)
     if kind is not SYSTEM:
         return []
-    return [*unknown_targets(tree), *(() if location.is_built_in else duplicate_markers(location.name, tree))]
+    rdma = missing_rdma(load_extended(location, kind).tree)
+    return [*unknown_targets(tree), *rdma, *(() if location.is_built_in else duplicate_markers(location.name, tree))]
 
 
 def _data(problem: Problem) -> dict[str, Any]:
