@@ -208,3 +208,8 @@ def overlay_lines(plan: JobPlan) -> list[str]:
         unset = '"${PYTHONNOUSERSITE-1}" # no packages of ~/.local'
         lines.append(f'[ "${{PYTHONUSERBASE-}}" ] || export PYTHONNOUSERSITE={unset}')
     return lines
+
+
+def with_target(mount: str) -> str:
+    """Return a mount as `SOURCE:TARGET`. podman creates an empty volume for a mount without a target."""
+    return mount if ":" in mount else f"{mount}:{mount}"

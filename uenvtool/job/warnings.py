@@ -16,6 +16,7 @@ from uenvtool.job.plan import ENVIRONMENT, KUBERNETES, SLURM, UENV
 from uenvtool.job.refusals import HOST_FOLDERS, Case
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.load import skipped_file_notes
+from uenvtool.knowledge.place import missing_rdma
 
 _RUNNER = re.compile(r"(?:env .*?)?(?:\S*/)?((?:uv|poetry|pdm|pixi|hatch|pipenv|rye|conda|mamba|micromamba) run) ")
 _DEVICES = re.compile(r"((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=([\d,]*)")
@@ -44,6 +45,9 @@ def warnings(case: Case) -> Iterator[str]:
         )
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
         yield "the pods see only their image; mount the storage of your program with --pvc CLAIM:PATH"
+    if plan.use.scheduler == KUBERNETES and plan.nodes > 1:
+        for problem in missing_rdma(system.tree):
+            yield f"{system.name}: {problem.message}"
     if case.disk.environment and case.disk.environment.newer:
         newer = case.disk.environment.newer
         yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
