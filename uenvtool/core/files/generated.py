@@ -150,8 +150,8 @@ def refuse_foreign(
     """Raise BadInput if a run would replace or remove a file that uenvtool did not write or that was changed since.
 
     contents: the files to write; a file that already has this content is accepted. reserved: names that may be written
-    later. keep: recorded names that the run does not change. tolerated: names of other files that may exist in the directory. force: allow replacing changed files that
-    uenvtool wrote; files of somebody else are never replaced.
+    later. keep: recorded names that the run does not change. tolerated: names of other files that may exist in the
+    directory. force: allow replacing changed files that uenvtool wrote; files of somebody else are never replaced.
     """
     if not folder.is_dir():
         return
