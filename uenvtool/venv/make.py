@@ -232,7 +232,8 @@ def _pack(made: _Made, environ: Mapping[str, str], progress: Progress) -> None:
     if request.image is None or request.dry_run:
         made.notes.append(f"would pack {request.path} into {request.image}")
         return
-    with progress(f"packing {request.path}") as on_step:
+    # The lock of the overlay keeps another run from replacing it during the packing.
+    with files.workplace(target), progress(f"packing {request.path}") as on_step:
         on_step(str(request.image))
         record = read_record(target)
         base = record.base if record else howto.surroundings(environ)
