@@ -15,6 +15,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import opened
+from uenvtool.core.limits import limited
 
 MAX_BYTES = 2_000_000
 """The maximum number of bytes of a file. A larger file is a mistake (a lock or a log) or an attack."""
@@ -91,7 +92,8 @@ def parse(data: bytes, shown: str) -> Node:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(decoded(data, shown))
     try:
-        tree = _Builder(loader, shown).document()
+        with limited(shown):
+            tree = _Builder(loader, shown).document()
     except yaml.YAMLError as error:
         raise _syntax_error(error, shown) from error
     finally:
