@@ -218,6 +218,8 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "mpi-wrong-data",
         "unclear",
         "went-on",
+        "no-end",
+        "earlier-runs",
         *load_finding_file("hang").findings,
     }
 

@@ -89,12 +89,14 @@ class Examination:
     looked_at: the amount of input, such as the number of lines.
     unseen: the skipped checks, each with the reason.
     runs: the network tests in a log.
+    has_end: whether the log shows how the run ended, or may still grow.
     quotes: the log lines that describe the failure in addition to the findings, as pairs of FILE:LINE and text.
     """
 
     findings: tuple[Finding, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     looked_at: str = ""
+    has_end: bool = True
     unseen: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
     quotes: tuple[tuple[str, str], ...] = ()

@@ -80,6 +80,7 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
     parts = [line.partition(": ") for line in examination.unseen]
     skipped = ", ".join(f"{check} ({why})" if why else check for check, _, why in parts)
     nothing = "warnings but no failure found" if examination.quotes else "no problems found"
+    nothing = nothing if examination.has_end else "no failure found, and no end of the run,"
     opening = [] if is_wrong else [f"{nothing} in {what}{amount}"]
     line = "; ".join([*opening, *([f"skipped: {skipped}"] if skipped else [])])
     return [line] if line else []
