@@ -23,7 +23,15 @@ EXPECTED = {
     "03-caught-by-a-library": (["went-on"], "AttributeError", "the run failed first"),
     "04-ignored-import": (["exception"], "cannot be larger than 8 dimensions", "cannot import name"),
     "06-server-stopped": (["cancelled"], "signal=SIGTERM", "no known cause"),
+    "05-pickle-of-a-pipe": (["worker-orphaned"], "the main process", "checkpoint"),
     "07-launcher-was-killed": (["cancelled"], "Terminated", "the rank that is behind"),
+    "08-placement-group": (["vllm-stall"], "VLLM_HOST_IP environment variable", "--enforce-eager"),
+    "l04-device-busy": (["gpu-busy"], "set_device(LOCAL_RANK)", "no known cause"),
+    "l12-ray-placement": (["vllm-stall", "time-limit"], "--cpus-per-task", "Request more time"),
+    "l14-tp-larger": (["parallel-sizes"], "--nnodes", "the code at that place"),
+    "l15-heartbeat": (["rendezvous-lost", "cancelled"], "the node that hosts the rendezvous", "sacct"),
+    "l16-usersite": (["versions-mismatch"], "PYTHONNOUSERSITE=1", "uenvtool venv"),
+    "l19-gpu-job-on-cpu": (["ran-on-cpu", "time-limit"], "running on CPU", "Request more time"),
 }
 JOB = "Job ID: {}\nloading the data\n"
 CANCELLED = "slurmstepd: error: *** JOB {} ON n1 CANCELLED AT 2026-02-11T03:12:40 ***\n"

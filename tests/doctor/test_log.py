@@ -409,7 +409,13 @@ def test_report_has_one_line_per_finding_worst_first(cli: Cli, write: Write) -> 
 
     assert answer.code == 1
     rows = [line.split() for line in answer.stdout.partition("severity")[2].splitlines()[1:]]
-    expected = [["broken", "cxil-map"], ["fix", "Disable"], ["slow", "nccl-tcp"], ["risk", "image-older"]]
+    expected = [
+        ["broken", "cxil-map"],
+        ["fix", "Disable"],
+        ["paste", "export"],
+        ["slow", "nccl-tcp"],
+        ["risk", "image-older"],
+    ]
     assert [row[:2] for row in rows] == expected
 
 

@@ -16,6 +16,8 @@ TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
 LAST_LINES, MOST_AFTER_END = 4, 20
+MOST_ADVICE = 240
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`])")
 MOST_QUOTES, MOST_BEFORE = 4, 2
 MOST_OF = 0.6
 """The share of a line that a shown line must contain for the line to count as already shown."""
@@ -123,6 +125,14 @@ class Tail:
         repeated = (number for number in reversed(range(len(lines))) if kinds[kind_of(lines[number])] > 1)
         number = next((number for number in repeated if len(lines[number].split()) > 1), None)
         return None if number is None else self._quoted(number, lines[number])
+
+    def advice(self, line: int) -> str:
+        """Return the advice that the program printed in a line or in the lines after it, or an empty string."""
+        for text in self._lines_after(-1)[max(line - self.line, 0) :][:LAST_LINES]:
+            for sentence in _SENTENCE_END.split(self.classifier.without_label(text)):
+                if self.classifier.has(sentence, "advice") and not self.classifier.has(sentence, "usual"):
+                    return shortened(without_secrets(sentence), MOST_ADVICE)
+        return ""
 
     def last_line(self) -> tuple[QuotedLine, bool] | None:
         """Return the last line, and whether it shows work that has not ended, or None if the log shows an end."""

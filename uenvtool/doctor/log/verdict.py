@@ -324,6 +324,7 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
         detail = _first_to_fail(sighting)
     elif known.severity == BROKEN:
         detail = detail or seen.classifier.without_label(first.text)
+    advice = first.around.advice(first.order[1]) if first.around and known.severity == BROKEN else ""
     if first.fix:
         known = replace(known, fix=first.fix, command=first.command, workaround=None)
     return Finding(
@@ -331,6 +332,7 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
         detail=detail,
         place=first.place,
         text=first.text,
+        advice=advice,
         count=sighting.count,
         nodes=frozenset() if is_generic else frozenset(sighting.nodes),
         ranks=frozenset() if is_generic else frozenset(sighting.ranks),
