@@ -220,6 +220,8 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "went-on",
         "no-end",
         "earlier-runs",
+        "rank-elsewhere",
+        "ranks-wait-there",
         *load_finding_file("hang").findings,
     }
 
