@@ -88,10 +88,3 @@ def test_the_process_of_a_rank_can_be_named_and_one_that_is_not_there_is_said(
         True,
         True,
     )
-
-
-def test_doctor_shows_where_each_rank_of_the_running_job_waits(world: World, job: str) -> None:
-    answer = world.run(f"uenvtool doctor --job {job} --hang")
-
-    assert answer.returncode == 1, answer.stderr
-    assert "rank 0-7" in answer.stdout or "rank-elsewhere" in answer.stdout, answer.stdout
