@@ -189,7 +189,10 @@ def variables_line(launcher: Launcher, ranks: int | str) -> str:
 
 
 def whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
-    """Return the launcher with all variables and options of the job, for a hint. command: the program to start."""
+    """Return the full launch command, including the job's variables and options, for use in a hint.
+
+    command: the program to start.
+    """
     strategy = f"--{launcher.strategy.option}" if launcher.strategy else ""
     parts = (
         variables_line(launcher, ranks).rstrip(),

@@ -44,6 +44,7 @@ from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.recognise import recognised, this_system
 from uenvtool.knowledge.runtime import JobUse, Runtime, all_runtimes, load_runtime
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.settings import Settings, chosen_workarounds, facts_of, hook_facts, recipe_of_label, settings_of
 from uenvtool.knowledge.system import NodeType, System, load_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
@@ -121,6 +122,8 @@ def _planned(
     overlay = _overlay(request.venv, disk.environment) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
+    if use.variables == "edf" and not edf and image.startswith(PATH_STARTS) and not request.stage:
+        image = disk.whole(image)  # Sarus Suite expands no variable in the path
     extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
     packed = overlay if overlay and overlay.mount else None
     images = (image, packed.image) if packed else (image,)
@@ -275,6 +278,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
         view=f"{environment.name}:venv" if packed else "",
         base_image=environment.image,
         base_view=environment.view,
+        site=environment.site,
     )
 
 
@@ -331,4 +335,4 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
 def _again(request: JobRequest, system: str) -> str:
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
     words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
-    return " ".join(map(quoting.bash_line, words))
+    return " ".join(map(quoting.bash_line, storable(words)))

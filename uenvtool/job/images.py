@@ -62,7 +62,7 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
         hint = "push the image to a registry, and use its name there"
         yield Problem(f"--image {named}: pods run only images from a registry", hint=hint)
     if disk.edf and plan.edf is None:
-        hint = "choose a runtime that reads EDFs with --runtime, such as ce, or name an image"
+        hint = "use --runtime to choose a runtime that reads EDFs, such as ce, or specify an image"
         yield Problem(f"--image {named}: this is an EDF, and {plan.runtime.name} does not read EDFs", hint=hint)
     if plan.edf:
         yield from _of_edf(plan, plan.edf, disk.folder)
@@ -143,6 +143,16 @@ def on_another_tag(plan: JobPlan, published: str) -> Iterator[str]:
         yield (
             f"{plan.overlay.path} was created on {base}, which is another build than {image} (the job runs "
             f"{plan.image}); create the overlay again on {image}"
+        )
+
+
+def on_unknown_recipe(plan: JobPlan) -> Iterator[str]:
+    """Yield a warning if --recipe names a recipe from which the overlay's base may not have been built."""
+    base = plan.overlay.base_image if plan.overlay else ""
+    if plan.overlay and plan.recipe and base and not plan.request.image:
+        yield (
+            f"--recipe {plan.recipe}: the job runs {base}, on which {plan.overlay.path} was created; its variables are "
+            f"correct only if {base} was built from {plan.recipe}"
         )
 
 
