@@ -10,11 +10,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from uenvtool.check.launchers import NONE, SRUN
-from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.options import given
-from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
+from uenvtool.job.command import JobCommand, Typed, again, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import EDF, Disk
 from uenvtool.job.environment import through_its_python
@@ -146,7 +144,7 @@ def _planned(
         binding=node.binding.get(command.launcher) if ranks == node.gpu_count else None,
         local=system.jobs.local,
         recipe=request.recipe or "" if has_recipe else "",
-        again=_again(request, system.name),
+        again=again(request, system.name),
         opens_shell=request.interactive and use.scheduler == SLURM,
         images=images,
         views=_views(request.view, overlay),
@@ -326,9 +324,3 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
         if name:
             return name
     return "job"
-
-
-def _again(request: JobRequest, system: str) -> str:
-    portable = replace(request, system=system, submit=False, dry_run=False, force=False)
-    words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
-    return " ".join(map(quoting.bash_line, words))
