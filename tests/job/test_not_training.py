@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -48,3 +50,184 @@ def test_a_script_with_a_server_runs_once_per_node(cli: Cli, write: Write, scrip
 
     for words in (("bash", "run.sh"), ("bash", "-c", script)):
         assert planned(cli, *UENV, "--", *words)["launcher"] == launcher
+
+
+EVAL = "import torch\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained('x').cuda()\n"
+TO_GPU = (
+    "import torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\nmodel = torch.nn.Linear(2, 2)"
+)
+SAME = "eval.py reads no rank, so each does the whole work; use --nodes 1 --gpus 1, or --launcher none"
+RUNS = {
+    "-- python eval.py": f"8 ranks of `python eval.py` on 2 nodes, 4 GPUs each; {SAME}",
+    "-- torchrun eval.py": f"8 ranks of `torchrun eval.py` on 2 nodes, 4 GPUs each; {SAME}",
+    "-- accelerate launch eval.py": f"4 GPUs each; {SAME}",
+    "-- python -m eval": f"8 ranks of `python -m eval` on 2 nodes, 4 GPUs each; {SAME}",
+    "-- A=1 python -u eval.py --token x": f"8 ranks of `python -u eval.py` on 2 nodes, 4 GPUs each; {SAME}",
+    "-- bash run.sh": f"8 ranks of `bash run.sh` on 2 nodes, 4 GPUs each; {SAME}",
+    "--nodes 1 --gpus 2 -- python eval.py": f"2 ranks of `python eval.py` on 1 node, 2 GPUs; {SAME}",
+    "--launcher none -- python eval.py": "eval.py reads no rank, so each node does the whole work; use --nodes 1",
+    "--array 0-3 -- python eval.py {array}": "4 GPUs each, for each number of the array 0-3; eval.py reads no rank",
+}
+
+
+@pytest.mark.parametrize("words", RUNS)
+def test_a_job_whose_ranks_all_do_the_same_work_is_reported(cli: Cli, write: Write, words: str) -> None:
+    write("eval.py", EVAL)
+    write("run.sh", "python eval.py --split test\n")
+
+    answer = cli("job", *UENV, "-o", "job.sh", *words.split())
+
+    assert answer.code == 0
+    assert RUNS[words] in " ".join(answer.stderr.split())
+    assert answer.stderr.count("python eval.py") <= 1
+
+
+SHARED = {
+    "its own variable": "import os\nimport torch\nrank = int(os.environ['RANK'])\n",
+    "Slurm's variable": "import os\nshard = os.environ.get('SLURM_PROCID', 0)\n",
+    "a module next to it": "import torch\nfrom helper import shard\n",
+    "a package below src": "import below.inner\n",
+    "a relative import of a module": "from pkg import run\n",
+    "torch.distributed": "import torch.distributed as dist\ndist.init_process_group('gloo')\n",
+    "accelerate": "from accelerate import Accelerator\n",
+    "Lightning": "import lightning as L\nL.Trainer()\n",
+    "Trainer of Transformers": "from transformers import Trainer\nTrainer(model).train()\n",
+    "an option": "import argparse\nargparse.ArgumentParser().add_argument('--local-rank')\n",
+    "MPI": "from mpi4py import MPI\n",
+    "a program without imports": "# to do\n",
+    "a program of another Python": "print 'a'\n",
+}
+
+
+@pytest.mark.parametrize("case", SHARED)
+def test_a_program_that_reads_its_rank_is_not_reported(cli: Cli, write: Write, case: str) -> None:
+    write("eval.py", SHARED[case])
+    for name in ("helper.py", "src/below/inner.py", "pkg/own.py"):
+        write(name, "import os\nshard = os.environ['LOCAL_RANK']\n")
+    write("pkg/__init__.py", "from .own import shard\n")
+    write("src/below/__init__.py", "")
+
+    answer = cli("job", *UENV, "-o", "job.sh", "--", "python", "eval.py")
+
+    assert (answer.code, "warning" in answer.stderr) == (0, False), answer.stderr
+    assert "8 ranks of `python eval.py` on 2 nodes, 4 GPUs each\n" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "is_reported"),
+    [
+        (".cuda()", "-- python t.py", True),
+        (".cuda()", "-- torchrun t.py", True),
+        (".to('cuda')", "-- python t.py", True),
+        (".to(torch.device('cuda:0'))", "-- python t.py", True),
+        (".cuda()", "--gpu-per-rank -- python t.py", False),
+        (".cuda()", "--gpus 1 -- python t.py", False),
+        (".cuda(dist.get_rank() % 4)", "-- python t.py", False),
+        (".cuda()\ntorch.cuda.set_device(int(os.environ['LOCAL_RANK']))", "-- python t.py", False),
+        (".to(f'cuda:{rank}')", "-- python t.py", False),
+        (".to('cpu')  # or .cuda()", "-- python t.py", False),
+    ],
+)
+def test_ranks_that_all_use_the_first_gpu_are_reported(
+    cli: Cli, write: Write, line: str, words: str, is_reported: bool
+) -> None:
+    write("t.py", TO_GPU + line + "\n")
+
+    answer = cli("job", *UENV, *words.split())
+
+    said = 't.py:4 uses the first GPU of the node in each of the 4 ranks, so NCCL fails with "Duplicate GPU detected"'
+    assert (said in " ".join(answer.stderr.split())) is is_reported
+
+
+@pytest.mark.parametrize(
+    ("typed", "expanded"),
+    [
+        (("{array}",), ["7"]),
+        (("--shard={array}", "of 100"), ["--shard=7", "of 100"]),
+        (("x {array} $y", ""), ["x 7 $y", ""]),
+        (("{array}{array}", "'{array}'"), ["77", "'7'"]),
+    ],
+)
+def test_an_array_fills_in_its_number(cli: Cli, typed: tuple[str, ...], expanded: list[str]) -> None:
+    for option in (("--array", "0-9%2"), ("--option=--array=0-9%2",)):
+        script = cli("job", *UENV, *option, "--", "prep", *typed).stdout
+
+        line = next(line for line in script.splitlines() if line.startswith("command="))
+        shown = "printf '%s\\0' \"${command[@]}\""
+        ran = subprocess.run(
+            ["bash", "-c", f"{line}\n{shown}"], env={"SLURM_ARRAY_TASK_ID": "7"}, capture_output=True, check=True
+        )
+        assert ran.stdout.decode().split("\0")[:-1] == ["prep", *expanded]
+        assert "#SBATCH --array=0-9%2" in script
+        assert "#SBATCH --output=slurm-%x-%A_%a.log" in script
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--option=--array=0-1", "--", "prep", "$SLURM_ARRAY_TASK_ID"),
+            "write {array} instead of $SLURM_ARRAY_TASK_ID",
+        ),
+        (("--", "prep", "--id=${SLURM_ARRAY_TASK_ID}"), "and add --array 0-9"),
+        (("--", "prep", "$SLURM_JOB_ID"), "no shell expands $SLURM_JOB_ID in an argument; quote the whole command"),
+        (("--", "prep", "{array}"), "{array} stays as it is, because the job is no array; add --array 0-9"),
+        (("--", "bash", "-c", "prep $SLURM_ARRAY_TASK_ID"), ""),
+        (("--", "prep $SLURM_JOB_ID"), ""),
+        (("--array=0-1", "--", "prep", "{array}"), ""),
+    ],
+)
+def test_an_argument_that_nothing_expands_is_reported(cli: Cli, words: tuple[str, ...], said: str) -> None:
+    answer = cli("job", *UENV, *words)
+
+    assert answer.code == 0
+    assert (said in " ".join(answer.stderr.split())) if said else "warning" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("train.py", "'train.py' is not on PATH, so the job cannot start it; use `python train.py`"),
+        ("A=1 train.py", "use `python train.py`"),
+        ("./train.py", "'./train.py' is not executable, so the job cannot start it; use `python ./train.py`"),
+        ("./plain.py", "'./plain.py' has no #! line, so the job cannot start it; use `python ./plain.py`"),
+        ("run.sh", "use `bash run.sh`"),
+        ("tool", "'tool' is not on PATH, so the job cannot start it; use `./tool`"),
+        ("--launcher torchrun -- run.sh", "use `bash run.sh`"),
+        ("--launcher torchrun -- train.py", ""),
+        ("./tool", ""),
+        ("./marked.py", ""),
+        ("python train.py", ""),
+    ],
+)
+def test_a_file_that_cannot_start_is_reported(cli: Cli, write: Write, words: str, said: str) -> None:
+    for name, text in {
+        "train.py": "",
+        "run.sh": "",
+        "plain.py": "",
+        "tool": "#!/bin/sh\n",
+        "marked.py": "#!/bin/sh\n",
+    }.items():
+        path = write(name, text)
+        if name in ("plain.py", "tool", "marked.py"):
+            path.chmod(0o755)
+
+    answer = cli("job", *UENV, *(words if words.startswith("--launcher") else f"-- {words}").split())
+
+    assert answer.code == 0
+    assert (said in " ".join(answer.stderr.split())) if said else "cannot start" not in answer.stderr
+
+
+CE = ("-s", "clariden", "-A", "a", "--runtime", "ce", "--image", "nvcr.io/nvidia/pytorch:25.06-py3")
+
+
+def test_an_edf_that_mounts_the_home_directory_is_reported(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(place))
+    said = f"the container mounts the whole home directory {place}"
+
+    for words in ((), ("--workdir", str(place)), ("--workdir", "/a", "--mount", f"{place}/")):
+        assert said in " ".join(cli("job", *CE, *words, "--", "true").stderr.split())
+    monkeypatch.setenv("HOME", "/users/me")
+    assert said not in " ".join(cli("job", *CE, "--", "true").stderr.split())

@@ -34,7 +34,8 @@ from uenvtool.knowledge.launcher import Launcher, Strategy
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """Programs that start ranks or submit jobs. The command of a job must not contain them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_SHELLS = ("bash", "sh", "zsh", "dash")
+SHELLS = ("bash", "sh", "zsh", "dash")
+"""The shells whose scripts are read."""
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 _MODULE = frozenset(("-m", "--module"))
 _MODULE_OPTION = re.compile(r"-[a-zA-Z]*m|--module")
@@ -261,14 +262,19 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
     return start, ""
 
 
+def is_inline(words: Sequence[str]) -> bool:
+    """Return whether a command is `bash -c SCRIPT` or the same with another shell."""
+    return program_name(words[0]) in SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]) is not None
+
+
 def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
     name = program_name(words[0])
     arguments = [word for word in words[1:] if not word.startswith("-")]
-    if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]):
+    if is_inline(words):
         shown, script = "-c", words[2]
     else:
-        shown = arguments[0] if name in _SHELLS and arguments else words[0]
-        is_script = shown.endswith((".sh", ".bash")) or name in _SHELLS
+        shown = arguments[0] if name in SHELLS and arguments else words[0]
+        is_script = shown.endswith((".sh", ".bash")) or name in SHELLS
         script = disk.text(shown) if is_script else ""
     if not script:
         return

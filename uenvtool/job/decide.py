@@ -33,7 +33,7 @@ from uenvtool.job.plan import (
 from uenvtool.job.refusals import Case, refusals
 from uenvtool.job.request import JobRequest
 from uenvtool.job.shell import sibling
-from uenvtool.job.warnings import warnings
+from uenvtool.job.warnings import run_of, warnings
 from uenvtool.knowledge.checks import load_tuning
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import RuntimeJob
@@ -96,7 +96,7 @@ def decide(
     )
     for problem in refusals(case):
         raise BadInput([problem])
-    plan = _with_settings(plan, system, uarch, case.known)
+    plan = replace(_with_settings(plan, system, uarch, case.known), run=run_of(case))
     return plan, tuple(warnings(replace(case, plan=plan)))
 
 
@@ -156,6 +156,7 @@ def _planned(
         writes_edf=use.variables == "edf" and edf is None,
         mpi=knowledge.mpi if request.nccl_test and extended is None else None,
         edf=edf,
+        array=request.further("array", "a") or request.array,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from uenvtool.check.launchers import NONE
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.job.limits import CORES, TASKS
-from uenvtool.job.plan import JobPlan
+from uenvtool.job.plan import ARRAY, JobPlan
 from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.system import NodeType, System
 
@@ -47,6 +47,8 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     yield Explained(
         "nodes", str(plan.nodes + spare), f"{spare} more than the training needs, see --vet" if spare else ""
     )
+    if request.array:
+        yield Explained("array", request.array, f"one job for each number, which replaces {ARRAY} in the command")
     if plan.time:
         is_cut = not request.time and plan.time != defaults.get("time")
         yield Explained("time", plan.time, "the longest time limit of this partition" if is_cut else "")
@@ -68,7 +70,8 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
             yield Explained(name, filled_where_marked(value, IMAGES=images, VIEWS=plan.views))
     if request.workdir:
         yield Explained("chdir", request.workdir)
-    yield Explained("output", "slurm-%x-%j.log", "all ranks, each line with its task")
+    number = "%A_%a" if plan.array else "%j"
+    yield Explained("output", f"slurm-%x-{number}.log", "all ranks, each line with its task")
 
 
 def _gpus(plan: JobPlan) -> Iterator[Explained]:

@@ -219,8 +219,8 @@ def _of_one_node(case: Case) -> Iterator[Problem]:
         line = again(replace(request, launcher="none"), case.system.name)
         yield Problem(
             f"{typed.alone} starts the processes of a node itself, but {launcher} would start it once for each GPU",
-            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT: "
-            f"`{line}`",
+            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and "
+            f"MASTER_PORT: `{line}`",
         )
 
 

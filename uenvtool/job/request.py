@@ -15,6 +15,7 @@ ON_SLURM, ON_PODS, ON_BOTH = "Slurm", "pods", "Slurm and pods"
 IN_CONTAINERS, IN_EDFS, IN_UENVS = "containers on a node", "an EDF", "a uenv"
 """The kinds of jobs that have an option, as messages name them; `options.py` knows the runtimes of each kind."""
 _COUNT = r"[1-9]\d*"
+_ARRAY = r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?"
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
 
 
@@ -138,6 +139,17 @@ class JobRequest:
             rich_help_panel=SLURM,
         ),
         For(jobs=ON_BOTH, form=r"[^/\n\r\0]+", example="train"),
+    ] = ""
+    array: Annotated[
+        str,
+        Option(
+            "--array",
+            "-a",
+            metavar="NUMBERS",
+            help="Run one job for each number, as in 0-99%8; {array} in the command is the number.",
+            rich_help_panel=SLURM,
+        ),
+        For(jobs=ON_SLURM, batch=True, form=_ARRAY, example="0-99"),
     ] = ""
     workaround: Annotated[
         tuple[str, ...],
