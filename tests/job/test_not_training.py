@@ -231,3 +231,27 @@ def test_an_edf_that_mounts_the_home_directory_is_reported(
         assert said in " ".join(cli("job", *CE, *words, "--", "true").stderr.split())
     monkeypatch.setenv("HOME", "/users/me")
     assert said not in " ".join(cli("job", *CE, "--", "true").stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("image", "options"),
+    [
+        ("/lustre-of-no-machine/p/x.squashfs", ("-s", "clariden")),
+        ("/mnt/lustre-of-no-machine/x.squashfs:/user-environment", ("-s", "clariden")),
+        ("/lustre-of-no-machine/x.sqsh", ("-s", "clariden", "--runtime", "ce")),
+        ("/lustre-of-no-machine/x.sif", ("-s", "olivia")),
+        ("/lustre-of-no-machine/env", ("-s", "isambard-ai", "--runtime", "conda")),
+    ],
+)
+def test_an_image_on_another_machine_is_accepted_with_a_warning(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, image: str, options: tuple[str, ...]
+) -> None:
+    answer = cli("job", *options, "-A", "a", "--image", image, "--", "true")
+
+    assert answer.code == 0
+    assert image.partition(":")[0] in answer.stdout
+    assert f"--image {image}: this machine has no such file system, so the path was not checked" in " ".join(
+        answer.stderr.split()
+    )
+    monkeypatch.setenv("CLUSTER_NAME", "clariden")
+    assert cli("job", *options, "-A", "a", "--image", image, "--", "true").code == (2 if "clariden" in options else 0)

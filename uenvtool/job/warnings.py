@@ -14,7 +14,7 @@ from uenvtool.core.words import counted
 from uenvtool.job.command import SHELLS, is_inline
 from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.environment import starts_without_it
-from uenvtool.job.images import on_another_tag
+from uenvtool.job.images import on_another_machine, on_another_tag
 from uenvtool.job.limits import TASKS
 from uenvtool.job.plan import ARRAY, KUBERNETES, SLURM
 from uenvtool.job.program import read_program
@@ -61,6 +61,7 @@ def warnings(case: Case) -> Iterator[str]:
     if case.disk.environment and case.disk.environment.newer:
         newer = case.disk.environment.newer
         yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
+    yield from on_another_machine(plan, case.disk)
     yield from on_another_tag(plan, case.published if case.recipe else "")
     yield from _of_home(case)
     if plan.edf:
