@@ -255,3 +255,54 @@ def test_an_image_on_another_machine_is_accepted_with_a_warning(
     )
     monkeypatch.setenv("CLUSTER_NAME", "clariden")
     assert cli("job", *options, "-A", "a", "--image", image, "--", "true").code == (2 if "clariden" in options else 0)
+
+
+CPUS = {
+    "lumi": ({"partition": "small", "nodes": "1", "ntasks-per-node": "1", "cpus-per-task": "128"}, ()),
+    "lumi, several nodes": ({"partition": "standard", "nodes": "5"}, ("--nodes", "5")),
+    "lumi, a partition": ({"partition": "largemem"}, ("--partition", "largemem")),
+    "lumi, ranks": ({"ntasks-per-node": "16", "cpus-per-task": "8"}, ("--option", "--ntasks-per-node=16")),
+    "olivia": ({"partition": "small", "cpus-per-task": "256"}, ("--image", "docker://a.b/c:1")),
+    "perlmutter": ({"constraint": "cpu", "cpus-per-task": "256"}, ()),
+}
+
+
+@pytest.mark.parametrize("case", CPUS)
+def test_a_job_without_gpus_runs_on_nodes_without_gpus(cli: Cli, case: str) -> None:
+    options, words = CPUS[case]
+
+    plan = planned(cli, "-s", case.partition(",")[0], "-A", "a", "--gpus", "0", *words, "--", "prep")
+
+    written = plan["options"]
+    assert isinstance(written, dict)
+    assert written.items() >= options.items()
+    assert not [name for name in written if "gpu" in name or name == "mem"]
+    assert plan["launcher"] == "srun"
+
+
+def test_a_system_of_the_user_may_have_nodes_without_gpus(cli: Cli, write: Write) -> None:
+    write(
+        "systems/mine.yaml",
+        "extends: isambard-ai\njobs:\n  partitions:\n    cpus: {gpus: 0, time: '02:00:00', source: mine}\n"
+        "  cpu: {cores: 64, target: zen4, source: mine}\n",
+    )
+    job = ("-s", "mine", "--runtime", "apptainer", "--image", "docker://a.b/c:1", "--gpus", "0")
+
+    assert planned(cli, *job, "--", "prep")["options"].items() >= {"partition": "cpus", "cpus-per-task": "64"}.items()  # type: ignore[attr-defined]
+    write("systems/mine.yaml", "extends: clariden\njobs: {cpu: {cores: 64, partition: normal, source: mine}}\n")
+    answer = cli("job", "-s", "mine", "-A", "a", "--image", "a/v1:v1", "--gpus", "0", "--", "prep")
+    assert (answer.code, "partition 'normal' has GPUs or is not known" in answer.stderr) == (2, True)
+
+
+def test_the_default_qos_and_its_limit_are_next_to_the_time(cli: Cli) -> None:
+    answer = cli("job", "-s", "perlmutter", "-A", "a", "-o", "job.sh", "--", "prep")
+    script = cli("job", "-s", "perlmutter", "-A", "a", "--", "prep").stdout
+    regular = cli("job", "-s", "perlmutter", "-A", "a", "--option", "--qos=regular", "--", "prep").stdout
+
+    assert "00:30:00 in debug, the default QOS (8 nodes, 00:30:00)" in " ".join(answer.stderr.split())
+    assert "#SBATCH --time=00:30:00" in script
+    assert "the default QOS debug allows 8 nodes, 00:30:00; select another with --option --qos=NAME" in script
+    assert "#SBATCH --time=01:00:00\n" in regular
+    assert "limits of a job in the QOS debug, the default: 8 nodes, 00:30:00" in " ".join(
+        cli("explain", "-s", "perlmutter").stderr.split()
+    )

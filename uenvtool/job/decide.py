@@ -17,7 +17,7 @@ from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import EDF, Disk
 from uenvtool.job.environment import through_its_python
 from uenvtool.job.images import REGISTRY
-from uenvtool.job.limits import fitting_time, ranks_and_cores
+from uenvtool.job.limits import fitting_time, limits_of, of_cpus, ranks_and_cores
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -66,7 +66,9 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     if request.node_type and pools and request.node_type not in pools:
         raise BadInput([unknown(f"node type of {system.name}", request.node_type, pools)])
     place = pools.get(request.node_type) or system.partition(request.in_partition)
-    return system, (place.uarch if place else "") or next(iter(system.nodes)), runtime
+    uarch = (place.uarch if place else "") or next(iter(system.nodes))
+    is_without = request.gpus == 0 and runtime.job.scheduler == SLURM and system.nodes[uarch].gpu
+    return of_cpus(request, system, uarch) if is_without else system, uarch, runtime
 
 
 def decide(
@@ -80,6 +82,8 @@ def decide(
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
     refused_launchers = system.jobs.refused if runtime.job.scheduler == SLURM else {}
     usual = next((name for name in runtime.job.launchers if name not in refused_launchers), NONE)
+    if request.gpus == 0 and SRUN in runtime.job.launchers:
+        usual = SRUN  # the environment of a job without GPUs may have no torch
     command = through_its_python(_command(request, runtime, typed, usual), disk)
     plan = _planned(request, system, uarch, runtime, disk, typed, command, published)
     case = Case(
@@ -111,7 +115,7 @@ def _planned(
     published: str,
 ) -> JobPlan:
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
-    defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
+    defaults, limits = system.scheduler.defaults, limits_of(request, system)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
@@ -135,7 +139,7 @@ def _planned(
         tasks=tasks,
         gpus=gpus,
         cores=cores // tasks,
-        time=request.time or fitting_time(defaults.get("time", ""), limit, nodes + (request.spare or 0)),
+        time=request.time or fitting_time(defaults.get("time", ""), limits, nodes + (request.spare or 0)),
         name=request.name or _name_of(request, typed),
         image=image,
         overlay=overlay,

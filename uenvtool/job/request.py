@@ -92,8 +92,8 @@ class JobRequest:
     ] = None
     gpus: Annotated[
         int | None,
-        Option("--gpus", metavar="N", help="GPUs per node; default: all.", rich_help_panel=WHAT),
-        For(form=_COUNT, example="2"),
+        Option("--gpus", metavar="N", help="GPUs per node; default: all; 0: a job without GPUs.", rich_help_panel=WHAT),
+        For(form=r"\d+", example="2"),
     ] = None
     launcher: Annotated[
         Literal["srun", "torchrun", "none"] | None,
@@ -312,6 +312,11 @@ class JobRequest:
         form = rf"(?:#SBATCH )?(?:--{name}[= ]{f'|-{letter} ?' if letter else ''})(\S+)"
         matches = (re.match(form, option) for option in self.option)
         return next((match[1] for match in reversed([*matches]) if match), "")
+
+    @property
+    def qos(self) -> str:
+        """Return the QOS that an additional sbatch option names, or "" if none is given."""
+        return self.further("qos", "q")
 
     @property
     def vets(self) -> bool:

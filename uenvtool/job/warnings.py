@@ -49,8 +49,9 @@ def warnings(case: Case) -> Iterator[str]:
     yield from _of_idle_gpus(case)
     yield from _of_program(case)
     yield from starts_without_it(plan, case.disk)
-    if plan.use.scheduler == SLURM and not plan.gpus:
-        yield f"{system.name} has no GPUs; connect the ranks with torch.distributed.init_process_group('gloo')"
+    if plan.use.scheduler == SLURM and not plan.gpus and (plan.request.gpus is None or plan.nodes * plan.ranks > 1):
+        where = system.name if plan.request.gpus is None else "the job"
+        yield f"{where} has no GPUs; connect the ranks with torch.distributed.init_process_group('gloo')"
     if plan.use.scheduler == SLURM and not plan.cores:
         yield (
             f"the file of {system.name} does not contain the cores of a node; the job requests none and may get one "
@@ -126,6 +127,8 @@ def run_of(case: Case) -> str:
     plan = case.plan
     command, nodes = shorten(_shown(case), 60, placeholder=" ..."), counted(plan.nodes, "node")
     gpus = f", {counted(plan.ranks, 'GPU')}{' each' if plan.nodes > 1 else ''}" if plan.gpus else ""
+    default = case.system.qos("") if plan.use.scheduler == SLURM and not plan.request.qos else None
+    gpus += f", {plan.time} in {default.name}, the default QOS ({default.limits})" if default else ""
     gpus += f", for each number of the array {plan.array}" if plan.array else ""
     if plan.command.launcher == NONE:
         return f"`{command}` runs once on {f'each of {nodes}' if plan.nodes > 1 else nodes}{gpus}"
