@@ -360,7 +360,7 @@ Finder = Callable[[Context], Iterator[Hit]]
 
 
 def _of_tuning(search: Finder) -> Finder:
-    """Return the finder with hits that are only hints if the network is unknown."""
+    """Wrap a finder so that its hits are reported as uncertain if the network is unknown."""
 
     def find(context: Context) -> Iterator[Hit]:
         is_known = context.settings is not None and "fabric" in context.settings.known

@@ -30,6 +30,7 @@ from uenvtool.core.options import given
 from uenvtool.job.disk import Disk
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.launcher import Launcher, Strategy
+from uenvtool.knowledge.secrets import storable
 
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """Programs that start ranks or submit jobs. The command of a job must not contain them."""
@@ -188,7 +189,7 @@ def again(request: JobRequest, system: str) -> str:
     """Return the command line that writes a job on any machine. system: the name of the job's system."""
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
     words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
-    return " ".join(map(quoting.bash_line, words))
+    return " ".join(map(quoting.bash_line, storable(words)))
 
 
 def options_line(launcher: Launcher, ranks: int | str) -> str:
@@ -204,7 +205,10 @@ def variables_line(launcher: Launcher, ranks: int | str) -> str:
 
 
 def whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
-    """Return the launcher with all variables and options of the job, for a hint. command: the program to start."""
+    """Return the full launch command, including the job's variables and options, for use in a hint.
+
+    command: the program to start.
+    """
     strategy = f"--{launcher.strategy.option}" if launcher.strategy else ""
     parts = (
         variables_line(launcher, ranks).rstrip(),

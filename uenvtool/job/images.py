@@ -66,7 +66,7 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
         hint = "push the image to a registry, and use its name there"
         yield Problem(f"--image {named}: pods run only images from a registry", hint=hint)
     if disk.edf and plan.edf is None:
-        hint = "choose a runtime that reads EDFs with --runtime, such as ce, or name an image"
+        hint = "use --runtime to choose a runtime that reads EDFs, such as ce, or specify an image"
         yield Problem(f"--image {named}: this is an EDF, and {plan.runtime.name} does not read EDFs", hint=hint)
     if plan.edf:
         yield from _of_edf(plan, plan.edf, disk.folder)

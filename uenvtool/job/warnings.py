@@ -63,6 +63,7 @@ def warnings(case: Case) -> Iterator[str]:
         newer = case.disk.environment.newer
         yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
     yield from on_another_machine(plan, case.disk)
+    yield from case.disk.environment.outdated if case.disk.environment else ()
     yield from on_another_tag(plan, case.published if case.recipe else "")
     yield from _of_home(case)
     if plan.edf:

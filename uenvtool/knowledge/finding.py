@@ -83,7 +83,7 @@ class LogFact:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FindingFile:
-    """The content of one file: findings by id, facts by name, and lists of words by their meaning."""
+    """The contents of one file: findings by ID, facts by name, and word lists by meaning (for example, error words)."""
 
     name: str = ""
     description: str

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import Kind
-from uenvtool.knowledge.locate import Location, available, locate
+from uenvtool.knowledge.locate import Location, available, locate, locate_next
 from uenvtool.knowledge.schema import check_schema
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
 from uenvtool.knowledge.yamltree import Node, content, parse, read
@@ -116,7 +116,10 @@ def _parents(
         if len(chain) > MAX_CHAIN:
             hint = "extend one of the later files directly"
             raise BadInput(f"the chain of `extends` is longer than {MAX_CHAIN} files", node.position, hint)
-        parent = locate(kind, name, node.position)
+        if name == location.name:
+            parent = locate_next(kind, location, node.position)
+        else:
+            parent = locate(kind, name, node.position)
         real = os.path.realpath(parent.path)
         if real in chain:
             names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -117,10 +118,34 @@ class SystemPackage:
             reason=self.reason or need.reason,
         )
 
+    def unmet(self, external: External) -> Iterator[Spec]:
+        """Yield the requirements that an external does not meet, in the order of `require`.
+
+        Spack assumes the default of each variant that the external does not name, so the external must name the
+        required variants. Of several required values, it needs the first, for example cxi of fabrics=cxi,rxm,tcp.
+        """
+        spec = external.spec
+        for requirement in map(parse_spec, self.require):
+            required, has = requirement.versions, spec.versions
+            is_other_version = required is not None and has is not None and not required.intersects(has)
+            words = requirement.words.items()
+            if is_other_version or any(
+                _values(word)[0] not in _values(spec.words.get(name, "")) for name, word in words
+            ):
+                yield requirement
+
     def allows(self, version: str) -> bool:
         """Return whether a version meets the system's requirements."""
         required = [parse_spec(requirement).versions for requirement in self.require]
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
+
+
+def _values(word: str) -> list[str]:
+    """Return the values of a variant as it is written in a spec: `+x` is true, and `x=a,b` has the values a and b."""
+    _, equals, values = word.partition("=")
+    if equals:
+        return values.strip("='\"").lower().split(",")
+    return ["true" if word.startswith("+") else "false"] if word else []
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

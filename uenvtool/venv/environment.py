@@ -13,7 +13,7 @@ from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
 from uenvtool.image.read import by_name, listing, read_texts, require_image
 from uenvtool.venv.discovery import MAX_CONFIG, PLAIN, RECORD_FOLDER
-from uenvtool.venv.info import image_data, is_older, overlay_of
+from uenvtool.venv.info import image_data, is_older, outdated, overlay_of
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import RECORD_IN_IMAGE, require_record
 
@@ -29,7 +29,8 @@ class Environment:
     imports the packages of that Python. packages: the normalized names of its packages. programs: the names in bin/, if
     another tool made it. name, mount: the uenv name and mount point of its image. kind, platform, image, view,
     in_container: the base in the record of an overlay (FoundBase). base_is_here: whether this base is available. newer:
-    the unpacked overlay, if it has changed since it was packed.
+    the unpacked overlay, if it has changed since it was packed. outdated: a warning for each package whose source has
+    changed since it was built.
     """
 
     is_overlay: bool
@@ -48,6 +49,7 @@ class Environment:
     in_container: bool | None = None
     base_is_here: bool = False
     newer: str = ""
+    outdated: tuple[str, ...] = ()
 
 
 def read_environment(path: Path) -> Environment:
@@ -65,6 +67,7 @@ def read_environment(path: Path) -> Environment:
         name=data.get("name") or "",
         mount=data.get("mount") or "",
         newer=str(overlay) if overlay and is_older(path, overlay) else "",
+        outdated=tuple(outdated(path.absolute(), data)),
     )
 
 

@@ -22,6 +22,7 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.tree import Entry, Tree, walk
+from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import howto
 from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.howto import VIEW
@@ -87,11 +88,14 @@ def _tree(directory: Path, stem: str, mount: str, scratch: Path) -> Tree:
 
 
 def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
-    records = {
-        f"{EXTRA}/{path.name}".encode(): files.read_bytes(path, LARGEST_TEXT)
-        for path in record_paths(directory)
-        if path.is_file() and not path.is_symlink()
-    }
+    records = {}
+    for path in record_paths(directory):
+        if path.is_file() and not path.is_symlink():
+            content = files.read_bytes(path, LARGEST_TEXT)
+            stored = storable(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            records[f"{EXTRA}/{path.name}".encode()] = stored
+            if stored != content:  # older versions recorded logins
+                records[f"{RECORD_FOLDER}/{path.name}".encode()] = stored
     record = read_record(directory)
     base = str(record.base.get("name") or "") if record else ""
     return {

@@ -65,7 +65,7 @@ def digest(content: str | bytes) -> str:
 
 
 def read_record(folder: Path) -> Record:
-    """Return the record of a directory, which is empty if the file is missing. Raises BadInput if the file is invalid."""
+    """Return the record of a directory, empty if the file is missing. Raises BadInput if the file is invalid."""
     path = folder / RECORD
     try:
         data: Any = json.loads(read_bytes(path, MOST_BYTES))
@@ -173,7 +173,7 @@ def refuse_foreign(
         is_output = name in contents or name in reserved
         if name in identical or record.has(name, content) or (is_output and force):
             continue
-        hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
+        hint = "move or delete this file: uenvtool no longer generates it, and does not delete files that you changed"
         if is_output:
             hint = "make the change in the files from which this file is generated, then replace the file with --force"
         raise BadInput(f"{folder / name} has been changed since uenvtool wrote it", hint=hint)

@@ -175,7 +175,7 @@ class _Candidate:
 
     @property
     def precedence(self) -> tuple[bool, tuple[int, int]]:
-        """Return a sort key for the order in the log, in which the findings that the run survived are last."""
+        """Return a sort key: findings in log order, with those that the run survived at the end."""
         return not self.known.ends and self.went_on(MANY), self.order
 
 
