@@ -20,6 +20,8 @@ UENV, CONTAINER, ENVIRONMENT, NO_IMAGE = "uenv", "container", "environment", "no
 IMAGES = (UENV, CONTAINER, ENVIRONMENT)
 ARCHIVES = (".tar.gz", ".tgz")
 """The suffixes of archives that conda-pack creates."""
+ARRAY = "{array}"
+"""The text in a command that the job replaces by the number of an array's task."""
 PATH_STARTS = ("/", ".", "$")
 """The first characters of an image name that is a path."""
 
@@ -73,7 +75,7 @@ class JobPlan:
     each node unpacks the overlay. is_sent: whether each node gets a copy of the environment as an archive. node_folder:
     the directory on each node for copied images and environments. copies: the paths of the image copies in bash syntax.
     edf_file: the path of the EDF. writes_edf: whether uenvtool writes the EDF. mpi: the needs of MPI programs in the
-    image. one_gpu_per_rank: whether each rank sees only its own GPU.
+    image. one_gpu_per_rank: whether each rank sees only its own GPU. run: a sentence about the processes of the job.
     """
 
     request: JobRequest
@@ -113,6 +115,8 @@ class JobPlan:
     by_hook: tuple[Setting, ...] = ()
     directives: tuple[Explained, ...] = ()
     activation: str = ""
+    run: str = ""
+    array: str = ""
 
     @property
     def use(self) -> JobUse:

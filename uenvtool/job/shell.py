@@ -11,7 +11,7 @@ from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.job.command import options_line, variables_line
-from uenvtool.job.plan import UENV, JobPlan
+from uenvtool.job.plan import ARRAY, UENV, JobPlan
 from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
@@ -40,6 +40,15 @@ def sibling(file: str, suffix: str) -> str:
 def bash_words(words: Sequence[str]) -> str:
     """Return arguments as bash source, quoted so that bash expands nothing in them."""
     return " ".join(map(quoting.sh_word, words))
+
+
+def command_words(plan: JobPlan) -> str:
+    """Return the command of a job as bash source. In an array, bash expands ARRAY to the number of the task."""
+    if not plan.array:
+        return bash_words(plan.command.words)
+    words = (word.split(ARRAY) for word in plan.command.words)
+    quoted = ('"$SLURM_ARRAY_TASK_ID"'.join(quoting.sh_word(part) if part else "" for part in parts) for parts in words)
+    return " ".join(text or quoting.sh_word("") for text in quoted)
 
 
 def aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:

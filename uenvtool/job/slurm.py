@@ -17,6 +17,7 @@ from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, JobPlan
 from uenvtool.job.shell import (
     aligned,
     bash_words,
+    command_words,
     exports,
     exports_in_logs,
     exports_of_start,
@@ -88,12 +89,16 @@ def _batch_script(plan: JobPlan) -> str:
 
 def _common(plan: JobPlan) -> dict[str, str]:
     return {
-        "COMMAND": bash_words(plan.command.words),
+        "COMMAND": command_words(plan),
         "AGAIN": quoting.comment(plan.again),
         "MADE_FOR": quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else "",
         "CONTAINER": _modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         "VARIABLES": filled(
-            template("variables.sh"), IN_LOGS=exports_in_logs(plan), ADDRESS=_address(plan), PORT=rendezvous.PORT_OF_JOB
+            template("variables.sh"),
+            NUMBER="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if plan.array else "$SLURM_JOB_ID",
+            IN_LOGS=exports_in_logs(plan),
+            ADDRESS=_address(plan),
+            PORT=rendezvous.PORT_OF_JOB,
         ),
         "SRUN": _srun_options(plan),
         "STEP": _container_step(plan),
