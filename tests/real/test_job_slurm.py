@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shlex
+import subprocess
 import sys
 import tarfile
 import time
@@ -407,3 +408,31 @@ def test_a_job_without_gpus_has_all_cores_and_no_gpu(site: Site, cli: Cli) -> No
         code, output = site.run(site.place / "job.sh")
 
         assert (code, output.count(f"cores {cores} GPUs None")) == (0, count), output
+
+
+def test_another_tools_environment_comes_before_its_base_and_must_exist(site: Site, place: Path) -> None:
+    venv = place / "mine"
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", venv], check=True)
+    (package,) = venv.glob("lib/python3*/site-packages")
+    for folder, name in ((package, "venv"), (place / "base", "base"), (place / "src", "src")):
+        folder.mkdir(exist_ok=True)
+        (folder / "both.py").write_text(f"name = {name!r}\n")
+    (place / "base" / "inbase.py").write_text("name = 'base'\n")
+    config = venv / "pyvenv.cfg"
+    real = config.read_text()
+    config.write_text(re.sub("home = .*", "home = /user-environment/env/default/bin", real))
+    code = "import both, inbase; print('found', both.name, inbase.name)"
+    job = site.job("python", "-c", code, options=("--venv", "mine"))
+    config.write_text(real)
+
+    status, output = site.run(job, env={"PYTHONPATH": str(place / "base")})
+    venv.rename(place / "moved")
+    for log in place.glob("slurm-*.log"):
+        log.unlink()
+    missing, told = site.run(job, env={"PYTHONPATH": str(place / "base")})
+
+    assert status == 0, output
+    assert output.count("found venv base\n") == RANKS
+    assert missing == 1
+    assert f"overlay {venv} not found: " in told
+    assert "found" not in told.replace("not found", "")
