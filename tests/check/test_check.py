@@ -119,6 +119,10 @@ PROBLEMS = {
     "environment-as-option": "#SBATCH --environment=./env.toml\n",
     "triton-home-in-container": "export TRITON_HOME=/dev/shm/\nsrun --environment=e.toml python train.py\n",
     "host-setting-in-container": "export FI_PROVIDER=cxi\nsrun --environment=e.toml python train.py\n",
+    "user-site-of-uenv": (
+        "#SBATCH --uenv=pytorch/v2.9.1:v2\nexport PYTHONNOUSERSITE=1\nsrun python train.py\n"
+    ),
+    "user-site-in-container": "#SBATCH --nodes=2\nsrun apptainer exec --nv x.sif python train.py\n",
     "activation-on-host": "source /opt/venv/bin/activate\nsrun --environment=e.toml python train.py\n",
     "runai-no-roce": "runai submit-dist pytorch --large-shm --workers 1 -- torchrun train.py\n",
     "runai-small-shm": "runai submit --name x -- python train.py\n",

@@ -123,6 +123,8 @@ def _planned(
     overlay = _overlay(request.venv, disk.environment) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
+    if use.variables == "edf" and not edf and image.startswith(PATH_STARTS) and not request.stage:
+        image = disk.whole(image)  # Sarus Suite expands no variable in the path
     extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
     packed = overlay if overlay and overlay.mount else None
     images = (image, packed.image) if packed else (image,)
@@ -278,6 +280,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
         view=f"{environment.name}:venv" if packed else "",
         base_image=environment.image,
         base_view=environment.view,
+        site=environment.site,
     )
 
 

@@ -88,6 +88,11 @@ class Disk:
         """Return the path of the user's home directory."""
         return os.path.expanduser("~")
 
+    def whole(self, path: str) -> str:
+        """Return the absolute path of a file, with the variables of this shell replaced by their values."""
+        expanded = os.path.expandvars(path)
+        return expanded if expanded.startswith("$") else os.path.abspath(expanded)
+
     def exists(self, path: str) -> bool:
         """Return whether a file or directory exists."""
         return os.path.exists(path)

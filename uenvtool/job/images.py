@@ -169,6 +169,16 @@ def on_another_tag(plan: JobPlan, published: str) -> Iterator[str]:
         )
 
 
+def on_unknown_recipe(plan: JobPlan) -> Iterator[str]:
+    """Yield a warning if --recipe names a recipe from which the overlay's base may not have been built."""
+    base = plan.overlay.base_image if plan.overlay else ""
+    if plan.overlay and plan.recipe and base and not plan.request.image:
+        yield (
+            f"--recipe {plan.recipe}: the job runs {base}, on which {plan.overlay.path} was created; its variables are "
+            f"correct only if {base} was built from {plan.recipe}"
+        )
+
+
 def _can_be_same(first: str, second: str) -> bool:
     if first.startswith(PATH_STARTS) or second.startswith(PATH_STARTS):
         return os.path.abspath(first) == os.path.abspath(second)

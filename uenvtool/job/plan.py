@@ -32,7 +32,8 @@ class Overlay:
 
     path: the file of a packed overlay or the directory of an unpacked one. mount: the mount point of a packed overlay,
     or an empty string for an unpacked one. view: the uenv and view of the overlay, as `NAME:VIEW`. base_image,
-    base_view: the uenv on which the overlay was created, if any.
+    base_view: the uenv on which the overlay was created, if any. site: the directory of its packages, relative to the
+    overlay, if another tool made it.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Overlay:
     view: str = ""
     base_image: str = ""
     base_view: str = ""
+    site: str = ""
 
     @property
     def image(self) -> str:
@@ -47,9 +49,14 @@ class Overlay:
         return self.path if self.path.startswith(PATH_STARTS) else f"./{self.path}"
 
     @property
+    def place(self) -> str:
+        """Return the directory of the overlay, as the job sees it."""
+        return self.mount or self.path
+
+    @property
     def programs(self) -> str:
         """Return the directory of the overlay's programs, as the job sees it."""
-        return f"{self.mount or self.path}/bin"
+        return f"{self.place}/bin"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

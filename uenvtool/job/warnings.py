@@ -9,20 +9,21 @@ from itertools import takewhile
 from pathlib import Path, PurePath
 from textwrap import shorten
 
-from uenvtool.check.launchers import NONE, OF_RANK, SRUN, TORCHRUN
-from uenvtool.core.words import counted
+from uenvtool.check.launchers import NONE, OF_RANK, PYTHON_NAME, SRUN, TORCHRUN
+from uenvtool.core.words import counted, is_within
 from uenvtool.job.command import SHELLS, is_inline
 from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.environment import starts_without_it
-from uenvtool.job.images import on_another_machine, on_another_tag
+from uenvtool.job.images import on_another_machine, on_another_tag, on_unknown_recipe
 from uenvtool.job.limits import TASKS
-from uenvtool.job.plan import ARRAY, KUBERNETES, SLURM
+from uenvtool.job.plan import ARRAY, ENVIRONMENT, KUBERNETES, SLURM, UENV
 from uenvtool.job.program import read_program
-from uenvtool.job.refusals import Case
+from uenvtool.job.refusals import HOST_FOLDERS, Case
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.load import skipped_file_notes
+from uenvtool.knowledge.place import missing_rdma
 
-_RUNNER = re.compile(r"(?:env .*?)?((?:uv|poetry|pdm|pixi|hatch|pipenv) run) ")
+_RUNNER = re.compile(r"(?:env .*?)?(?:\S*/)?((?:uv|poetry|pdm|pixi|hatch|pipenv|rye|conda|mamba|micromamba) run) ")
 _DEVICES = re.compile(r"((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=([\d,]*)")
 _OF_SLURM = re.compile(r"\$\{?(?:SLURM_\w+|(?:LOCAL_|NODE_)?RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|NNODES|LOGS)\b\}?")
 """A variable that only the job or its ranks have."""
@@ -38,14 +39,9 @@ def warnings(case: Case) -> Iterator[str]:
     plan, system = case.plan, case.system
     yield from skipped_file_notes(RUNTIME, LAUNCHER)
     yield from _of_missing_program(case)
+    yield from _of_other_python(case)
     yield from _of_start(case)
     yield from _of_words(case)
-    runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
-    if runner and plan.image:
-        yield (
-            f"{runner[1]} starts the Python of its own environment, without the torch of {plan.image}; install the "
-            f"project with `uenvtool venv`, name the overlay with --venv, and leave {runner[1]} out"
-        )
     yield from _of_idle_gpus(case)
     yield from _of_program(case)
     yield from starts_without_it(plan, case.disk)
@@ -59,15 +55,48 @@ def warnings(case: Case) -> Iterator[str]:
         )
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
         yield "the pods see only their image; mount the storage of your program with --pvc CLAIM:PATH"
+    if plan.use.scheduler == KUBERNETES and plan.nodes > 1:
+        for problem in missing_rdma(system.tree):
+            yield f"{system.name}: {problem.message}"
     if case.disk.environment and case.disk.environment.newer:
         newer = case.disk.environment.newer
         yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
     yield from on_another_machine(plan, case.disk)
     yield from case.disk.environment.outdated if case.disk.environment else ()
+    yield from on_unknown_recipe(plan)
     yield from on_another_tag(plan, case.published if case.recipe else "")
     yield from _of_home(case)
     if plan.edf:
         yield from _of_edf_image(case)
+
+
+def _of_other_python(case: Case) -> Iterator[str]:
+    """Yield a warning if the command starts a Python that is neither the overlay's nor the image's."""
+    plan, typed = case.plan, case.typed
+    base = plan.overlay.path if plan.overlay else plan.image
+    runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
+    if runner and base and not {base, base.removeprefix("./")}.intersection(typed.words):
+        yield (
+            f"{runner[1]} starts the Python of its own environment, without the packages of {base}; install the "
+            f"project with `uenvtool venv`, name the overlay with --venv, and leave {runner[1]} out"
+        )
+    word = typed.words[typed.start]
+    is_python = bool(typed.launcher or PYTHON_NAME.fullmatch(os.path.basename(word)))
+    if is_python and base and "/" in word and "$" not in word and _is_other(case, os.path.abspath(word)):
+        name = os.path.basename(word)
+        yield f"{word} is not the {name} of {base} and does not see its packages; write {name} without a path"
+
+
+def _is_other(case: Case, path: str) -> bool:
+    plan = case.plan
+    if plan.overlay:
+        return plan.unpacks or not is_within(path, plan.overlay.place)
+    if plan.use.image == UENV:
+        _, _, mount = plan.image.rpartition(":")  # NAME/VERSION:TAG or IMAGE:/MOUNT
+        return not is_within(path, mount if mount.startswith("/") and mount != plan.image else case.system.mount)
+    if plan.use.image == ENVIRONMENT:
+        return plan.is_sent or not is_within(path, os.path.abspath(plan.image))
+    return case.disk.exists(path) and not HOST_FOLDERS.match(path)  # a path in the container may be the image's Python
 
 
 def _of_idle_gpus(case: Case) -> Iterator[str]:

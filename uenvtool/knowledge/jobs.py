@@ -157,6 +157,22 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Adds:
+    """The options that the options of a runtime add to its command."""
+
+    options: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteFs:
+    """The paths of the host that a runtime mounts by itself, because the site configured it so."""
+
+    paths: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeJob:
     """The requirements of one runtime's jobs on a system."""
 
@@ -169,6 +185,8 @@ class RuntimeJob:
     modules: tuple[str, ...] = ()
     torch: bool = True
     options: tuple[str, ...] = ()
+    adds: Adds | None = None
+    site_fs: SiteFs | None = None
     entry: str = ""
     srun: tuple[str, ...] = ()
     binds: tuple[Bind, ...] = ()

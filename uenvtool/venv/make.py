@@ -264,7 +264,8 @@ def _pack(made: _Made, environ: Mapping[str, str], progress: Progress) -> None:
         made.changes = changes(record.rows(), record.versions, {})
     if request.image is None or request.dry_run:
         return
-    with progress(f"packing {request.path}") as on_step:
+    # The lock of the overlay keeps another run from replacing it during the packing.
+    with files.workplace(target), progress(f"packing {request.path}") as on_step:
         on_step(str(request.image))
         base = record.base if record else howto.surroundings(environ)
         with pack_overlay(target, request, base, made.notes) as (replacement, made.image):
