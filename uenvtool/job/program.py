@@ -49,7 +49,7 @@ class Program:
 
     @property
     def place_of_first_gpu(self) -> str:
-        """Return the line that puts all ranks of a node on its first GPU, as FILE:LINE, or "" if there is none."""
+        """Return the line that puts all ranks of a node on its first GPU, as FILE:LINE, or "" without such a line."""
         packages = {"accelerate", "deepspeed", "lightning", "pytorch_lightning", "horovod", "transformers.Trainer"}
         if not _NCCL.search(self.code) or _SELECTS_GPU.search(self.code) or packages & self.imports:
             return ""
