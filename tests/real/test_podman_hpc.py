@@ -56,10 +56,10 @@ def nodes() -> Iterator[tuple[Slurm, Path]]:
 
 def stop_pause(top: Path) -> None:
     """End the process of podman that keeps its namespaces, which another mount namespace must not join."""
-    for file in (top / "hpc").rglob("pause.pid"):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(file.read_text()), signal.SIGTERM)
-        file.unlink()
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.stat().st_uid == NOBODY and top.name in (process / "mountinfo").read_text():
+                os.kill(int(process.name), signal.SIGTERM)
 
 
 def run(
