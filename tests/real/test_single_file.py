@@ -9,6 +9,7 @@ import sys
 import tempfile
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,11 +64,10 @@ class Bare:
 
 
 @pytest.fixture
-def bare(single_file: Path) -> Bare:
-    home = CACHE / "single-file-home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    return Bare(home, Path(shutil.copy2(single_file, home / "u.pyz")))
+def bare(single_file: Path) -> Iterator[Bare]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="single-file-home-", dir=CACHE, ignore_cleanup_errors=True) as home:
+        yield Bare(Path(home), Path(shutil.copy2(single_file, Path(home) / "u.pyz")))
 
 
 def test_a_link_in_memory_is_not_followed(tmp_path: Path) -> None:

@@ -97,6 +97,14 @@ class Disk:
         """Return whether a file or directory exists."""
         return os.path.exists(path)
 
+    def is_file(self, path: str) -> bool:
+        """Return whether a path is a file."""
+        return os.path.isfile(path)
+
+    def is_program(self, path: str) -> bool:
+        """Return whether a file is executable."""
+        return os.access(path, os.X_OK)
+
     def text(self, path: str) -> str:
         """Return the text of a file, or an empty string if it does not exist. Raises BadInput if it cannot be read."""
         return _text(path) if os.path.isfile(path) else ""

@@ -81,10 +81,10 @@ def edf_text(
 ) -> str:
     """Return the text of an EDF.
 
-    extended: the needs of an image that contains its own network stack. mounts, env: more lines of these tables.
-    workdir: the working directory; default: the directory where srun is called. The EDF mounts the directory, because a
-    container cannot change to a directory that is not mounted. annotations: the user's annotations, which override the
-    annotations of the site. Every mount has a destination, because Sarus Suite requires a destination.
+    extended: the requirements of an image with its own network stack. mounts, env: additional entries for these
+    tables. workdir: the working directory; default: the directory where srun is called. The EDF mounts the directory,
+    because a container cannot change to a directory that is not mounted. annotations: the user's annotations, which
+    override the annotations of the site. Every mount has a destination, because Sarus Suite requires a destination.
     """
     asked = annotations or {}
     site_annotations = extended.annotations if extended else known.annotations

@@ -10,7 +10,7 @@ from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import bash_words, launcher_line, path_line, sibling, template
+from uenvtool.job.shell import bash_words, launcher_line, overlay_lines, sibling, template
 
 SUBMIT = ".submit.sh"
 """The suffix of the script that submits pods."""
@@ -33,7 +33,7 @@ def pod_files(plan: JobPlan) -> dict[str, str]:
         SUBMIT=f"sh {quoting.comment(quoting.sh_word(submit))}",
         ACTIVATION=PurePath(activate).name,
         NO_DEVICE=quoting.sh(_no_device(plan)),
-        INSIDE=path_line(plan),
+        INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)),
         PROGRAM=_pod_program(plan),
     )
     line = filled(

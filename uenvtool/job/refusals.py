@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uenvtool.check.launchers import NONE, PYTHON_NAME, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
-from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
+from uenvtool.job.command import SUBMITTERS, Started, Typed, again, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.environment import misfit
 from uenvtool.job.images import REGISTRY, mount_hint, of_image_file, on_another_image
@@ -42,7 +42,7 @@ _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NA
 _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
 """Shell built-ins that change the current shell and have no effect as a program."""
 _SEPARATORS = re.compile(r"[:,$\n]")  # the end of a path, or a variable, for all runtimes
-_HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
+HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Directories that are part of a container, or that contain no user data."""
 
 
@@ -209,11 +209,23 @@ def _of_words(case: Case) -> Iterator[Problem]:
         yield from _of_user_launcher(case)
     elif typed.inner:
         yield from _of_script(case, typed.inner)
-    elif launcher != NONE and typed.starts_itself:
+    elif launcher != NONE and typed.alone:
+        yield from _of_one_node(case)
+
+
+def _of_one_node(case: Case) -> Iterator[Problem]:
+    """Yield a problem if a server, or a launcher that supports only one node, would start in each task of a job."""
+    typed, request, launcher = case.typed, case.plan.request, case.plan.command.launcher
+    if typed.serves and case.plan.nodes * case.plan.ranks > 1:
+        line = again(replace(request, launcher="none", nodes=1), case.system.name)
+        problem = f"{typed.alone} is a server, but {launcher} would start one for each GPU, all on one port"
+        yield Problem(problem, hint=f"start one server on one node: `{line}`")
+    elif not typed.serves:
+        line = again(replace(request, launcher="none"), case.system.name)
         yield Problem(
-            f"{typed.starts_itself} starts the processes of a node itself, but {launcher} would start it once for each "
-            "GPU",
-            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT",
+            f"{typed.alone} starts the processes of a node itself, but {launcher} would start it once for each GPU",
+            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and "
+            f"MASTER_PORT: `{line}`",
         )
 
 
@@ -260,9 +272,10 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
         if call.name in launchers():
             may_know = has_unknown(call.words) or option(call.words, "config_file") is not None
             reasons.append("" if asked == NONE and may_know else isolation_reason(launchers()[call.name], call.words))
-    if case.plan.nodes > 1 and all(reasons):
-        hint = f"use {whole_line(launchers()[first.name], case.plan.ranks)}, or put {first.name} directly after --"
-        yield Problem(f"{reasons[0]}: each node would train separately", first.place, hint)
+    if case.plan.nodes > 1 and reasons and all(reasons):
+        known = next(call for call in started if call.name in launchers())
+        hint = f"use {whole_line(launchers()[known.name], case.plan.ranks)}, or put {known.name} directly after --"
+        yield Problem(f"{reasons[0]}: each node would train separately", known.place, hint)
 
 
 def _without_torch(case: Case) -> Iterator[Problem]:
@@ -340,7 +353,7 @@ def _unmounted(case: Case) -> Iterator[Problem]:
     seen += [plan.overlay.mount or plan.overlay.path] if plan.overlay else []
     for word in plan.command.words:
         path = word.rpartition("=")[2]
-        if not path.startswith("/") or _HOST_FOLDERS.match(path) or not disk.exists(path):
+        if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):
             continue
         if plan.edf:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))

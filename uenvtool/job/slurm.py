@@ -13,16 +13,17 @@ from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.job.disk import EDF
 from uenvtool.job.edf import exports_with_named_edf, job_edf
 from uenvtool.job.limits import CORES, TASKS
-from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
+from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, JobPlan
 from uenvtool.job.shell import (
     aligned,
     bash_words,
+    command_words,
     exports,
     exports_in_logs,
     exports_of_start,
     launcher_line,
     mounted_overlay,
-    path_line,
+    overlay_lines,
     sibling,
     template,
     with_target,
@@ -88,12 +89,16 @@ def _batch_script(plan: JobPlan) -> str:
 
 def _common(plan: JobPlan) -> dict[str, str]:
     return {
-        "COMMAND": bash_words(plan.command.words),
+        "COMMAND": command_words(plan),
         "AGAIN": quoting.comment(plan.again),
         "MADE_FOR": quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else "",
         "CONTAINER": _modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         "VARIABLES": filled(
-            template("variables.sh"), IN_LOGS=exports_in_logs(plan), ADDRESS=_address(plan), PORT=rendezvous.PORT_OF_JOB
+            template("variables.sh"),
+            NUMBER="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if plan.array else "$SLURM_JOB_ID",
+            IN_LOGS=exports_in_logs(plan),
+            ADDRESS=_address(plan),
+            PORT=rendezvous.PORT_OF_JOB,
         ),
         "SRUN": _srun_options(plan),
         "STEP": _container_step(plan),
@@ -333,7 +338,5 @@ def _inside(plan: JobPlan) -> str:
     known = plan.knowledge
     folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
     lines = [f"  export {name}={':'.join(paths)}${{{name}:+:${name}}}\n" for name, paths in folders.items() if paths]
-    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # the view of a packed overlay sets PATH
-        lines.append(path_line(plan, "  "))
-    lines += [f"  {quoting.sh_inside(line)}\n" for line in exports_with_named_edf(plan)]
+    lines += [f"  {quoting.sh_inside(line)}\n" for line in (*overlay_lines(plan), *exports_with_named_edf(plan))]
     return "".join(lines)

@@ -72,7 +72,7 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """The limits of jobs in a partition. A limit that is 0, empty or None is not known.
+    """The limits of jobs in a partition or QOS. A limit that is 0, empty or None is not known.
 
     gpus: The value 0 means that the nodes have no GPUs.
     """
@@ -111,6 +111,19 @@ class Partition:
             ", ".join(filter(None, (self.time, *of_bins))),
         ]
         return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cpu:
+    """The nodes without GPUs. cores: per node. memory: GB per node. options: replace the options of other jobs."""
+
+    cores: int
+    memory: int = 0
+    target: str = ""
+    partition: str = ""
+    options: tuple[Explained, ...] = ()
+    reason: str = ""
+    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,6 +211,8 @@ class Jobs:
     local: Local | None = None
     large: Large | None = None
     partitions: Mapping[str, Partition] = field(default_factory=dict)
+    qos: Mapping[str, Partition] = field(default_factory=dict)
+    cpu: Cpu | None = None
     runtimes: Mapping[str, RuntimeJob] = field(default_factory=dict)
 
     def of(self, runtime: str) -> RuntimeJob:
