@@ -55,6 +55,33 @@ chmod 666 /media/fuse
 mount --bind /media/fuse /dev/fuse
 """
 """The shell lines that a node runs. TREE: the directory of the runtime's files. /dev/fuse is open to users there."""
+MQUEUE = """
+mkdir -p /media/dev/shm /media/dev/pts /media/dev/mqueue
+for name in null zero full random urandom tty ptmx fuse; do cp -a /dev/$name /media/dev; done
+chmod 666 /media/dev/fuse
+ln -s /proc/self/fd /media/dev/fd
+for name in shm pts; do mount --bind /dev/$name /media/dev/$name; done
+mount -t mqueue mqueue /media/dev/mqueue
+mount --rbind /media/dev /dev
+"""
+"""More shell lines for podman, which binds /dev/mqueue with --ipc=host. Some machines do not have it."""
+PODMAN_HPC_TREE = r"""
+set -e
+mkdir -p etc/containers usr/bin var/lib
+mv usr/lib/podman-hpc/etc/podman_hpc etc/
+mv usr/lib/podman-hpc/bin/fuse-overlayfs-wrap usr/bin/
+engine='[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+printf "$engine" >etc/containers/containers.conf
+printf '[storage]\ndriver = "overlay"\n' >etc/containers/storage.conf
+sed -i 's#"/tmp/{{ uid }}_hpc#"/var/lib/hpc/{{ uid }}#' etc/podman_hpc/podman_hpc.yaml
+mkdir -p -m 777 var/lib/hpc
+cat >usr/bin/podman-hpc <<'EOF'
+#!/bin/sh
+export PYTHONPATH=/usr/lib/podman-hpc SQUASH_DIR=/var/lib/hpc/squash
+exec /usr/bin/python3 -c 'from podman_hpc.podman_hpc import main; main()' "$@"
+EOF
+chmod 755 usr/bin/*
+"""
 ROOT_OF_IMAGE = r"""
 set -e
 mkdir -p root
@@ -102,6 +129,23 @@ def apptainer() -> Path:
     return made_once("apptainer", DOWNLOAD, make) / "tree"
 
 
+def podman_hpc() -> Path:
+    """Return the files of podman-hpc 1.2.2, or skip the test."""
+    need("podman", "runc", "fuse-overlayfs", "inotifywait", "newuidmap", "unshare", "setpriv")
+    if os.geteuid() != 0 or not Path("/dev/fuse").exists():
+        skip_without("podman-hpc, /dev/fuse and root", PODMAN_HPC)
+
+    def make(folder: Path) -> None:
+        site = folder / "tree" / "usr" / "lib" / "podman-hpc"
+        words = ["pip", "install", "--quiet", "--target", site, "podman-hpc==1.2.2"]
+        made = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, check=False)
+        if made.returncode:
+            skip_without("podman-hpc", f"{PODMAN_HPC} ({made.stderr.strip().splitlines()[-1:]})")
+        subprocess.run(["sh", "-c", PODMAN_HPC_TREE], cwd=folder / "tree", check=True)
+
+    return made_once("podman-hpc", PODMAN_HPC_TREE, make) / "tree"
+
+
 def image_root() -> Path:
     """Return the root directory of an image with this machine's bash and /usr/bin/python3."""
     if shutil.which("python3", path="/usr/bin") is None:
@@ -113,10 +157,10 @@ def image_root() -> Path:
     return made_once("image-root", ROOT_OF_IMAGE + sys.version, make) / "root"
 
 
-def laid(tree: Path, work: Path) -> str:
+def laid(tree: Path, work: Path, more: str = "") -> str:
     """Return the command that lays these files over the root. It fails if the kernel refuses an overlay."""
     script = work / "lay.sh"
-    script.write_text(LAY.replace("TREE", str(tree)))
+    script.write_text(LAY.replace("TREE", str(tree)) + more)
     words = ["unshare", "--mount", "--propagation", "private", "sh", script]
     tried = subprocess.run([*words], capture_output=True, text=True, check=False)
     if tried.returncode:
