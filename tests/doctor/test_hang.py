@@ -110,8 +110,8 @@ HANGS: dict[str, tuple[dict[int, list[dict[str, Any]]], dict[str, str], str, str
         {0: [call(1)], 1: [call(1, **PAIR)]},
         {"0": "[0, 1]", "1": "[0, 1]"},
         "ranks-crossed",
-        "rank 1 waits in tensor and did not enter number 1 of default_pg, "
-        "rank 0 waits in default_pg and did not enter number 1 of tensor",
+        "rank 1 waits in tensor and did not enter collective 1 of default_pg, "
+        "rank 0 waits in default_pg and did not enter collective 1 of tensor",
     ),
     "a rank whose recorder no longer has its calls of a group is not behind in it": (
         # The recorder keeps the last 2,000 calls: many in one group push those of the others out. Rank 0 hangs, rank 1
@@ -260,7 +260,7 @@ def test_pickle_with_a_function_is_rejected(cli: Cli, place: Path) -> None:
     answer = cli("doctor", str(folder))
 
     assert not (place / "ran").exists()
-    assert "the dump refers to posix.system" in answer.stdout
+    assert "the dump references posix.system" in answer.stdout
     assert "rank 1 wrote no readable dump" in answer.stdout
 
 

@@ -86,6 +86,14 @@ class TestWithoutSpack:
         assert answer.stdout == "envs/small/clariden-gh200/spack.yaml: 2 root packages; --verbose lists them\n"
         assert "zlib-ng" in cli("build", "small", "--verbose").stdout
 
+    def test_a_spack_that_is_pinned_by_commit_is_cloned_and_checked_out(self, cli: Cli, write: Write) -> None:
+        commit = "0123456789" * 4
+        write("recipes/mine/recipe.yaml", f"extends: small\nspack: {{url: https://host/spack, commit: '{commit}'}}\n")
+
+        answer = cli("build", "mine", "--no-concretize")
+
+        assert f"  git clone https://host/spack ~/spack\n  git -C ~/spack checkout {commit}\n" in answer.stderr
+
     def test_building_twice_changes_nothing_and_force_leaves_what_is_of_others(self, cli: Cli, write: Write) -> None:
         cli("build", "small", "--no-concretize")
         write("envs/small/clariden-gh200/thesis.tex", "years")
@@ -465,3 +473,15 @@ def test_the_committed_environments_are_what_their_inputs_give(
     answer = cli("build", folder.parent.name, "--system", system, "--uarch", uarch, "--check")
 
     assert answer.code == 0, answer.stderr
+
+
+def test_a_cpu_system_of_alps_gets_the_libfabric_of_nodes_without_gpus(write: Write, cli: Cli) -> None:
+    node = "{reason: CPU nodes, target: zen2, os: sles15, cores: 128}"
+    write("systems/mine.yaml", f"extends: alps\ndescription: mine\nnodes: {{zen2: {node}}}\n")
+
+    answer = cli("build", "hello", "--system", "mine", "--no-concretize")
+
+    assert answer.code == 0, answer.stderr
+    manifest = Path("envs/hello/mine-zen2/spack.yaml").read_text()
+    assert "spec: 'libfabric@1.22.0 fabrics=cxi,rxm,tcp,rxd,udp,shm os=sles15 target=zen2'" in manifest
+    assert "cuda" not in manifest

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Cli
+from tests.conftest import ROOT, Cli, Write
 from uenvtool.knowledge.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
 from uenvtool.knowledge.settings import ENVIRONMENTS
 from uenvtool.knowledge.yamltree import parse
@@ -97,3 +97,20 @@ def test_the_wheel_ships_every_folder_that_is_read_from_what_ships(tmp_path: Pat
     for folder in {*(kind.directory for kind in KINDS), ENVIRONMENTS}:
         tracked = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True)
         assert {f"uenvtool/data/{name}" for name in tracked.stdout.splitlines()} - shipped == set(), folder
+
+
+def test_validate_reads_the_files_of_a_directory_and_counts_the_guessed_values(cli: Cli, write: Write) -> None:
+    cli("new", "system", "mine")
+    write("recipes/broken/recipe.yaml", "extends: hello\nsurprise: 1\n")
+    Path("empty").mkdir()
+
+    systems, everything, empty = cli("validate", "systems"), cli("validate", "."), cli("validate", "empty")
+
+    guesses = Path("systems/mine.yaml").read_text().count("# guessed: ")
+    assert guesses
+    assert systems.code == 0
+    assert f"systems/mine.yaml: fine, with {guesses} guessed value" in systems.stderr
+    assert everything.code == 2
+    assert "recipes/broken/recipe.yaml:2:1: unknown key 'surprise'" in everything.stderr
+    assert "systems/mine.yaml: fine" in everything.stderr
+    assert (empty.code, "empty:1:1: no knowledge file in this directory" in empty.stderr) == (2, True)

@@ -38,6 +38,25 @@ def test_torch_can_be_moved_with_everything_that_is_coupled_to_it_and_keeps_what
         assert {pin.package: str(pin.version) for pin, _ in pins} == found
 
 
+def test_a_file_that_extends_its_own_name_extends_the_next_file_of_that_name(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The user's file in the current directory, then the one in ~/.config/uenvtool, then the built-in one."""
+    configuration = tmp_path / "configuration"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(configuration))
+    built_in = load_system("clariden")
+    write(f"{configuration}/uenvtool/systems/clariden.yaml", "extends: clariden\nsite: Configured\n")
+    write("systems/clariden.yaml", "extends: clariden\ndescription: mine\n")
+    write("recipes/pytorch-2.9/recipe.yaml", "extends: pytorch-2.9\nremove: [py-torchaudio]\n")
+
+    system = load_system("clariden")
+
+    assert (system.description, system.site, system.nodes) == ("mine", "Configured", built_in.nodes)
+    packages = {root.spec.package for root in load_recipe("pytorch-2.10").roots}  # extends pytorch-2.9
+    assert "py-torch" in packages
+    assert "py-torchaudio" not in packages
+
+
 def specs_of(name: str) -> dict[str, list[str]]:
     return {group.name: [str(root.spec) for root in group.specs] for group in load_recipe(name).groups}
 

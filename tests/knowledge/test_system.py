@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.conftest import Write
+import pytest
+
+from tests.conftest import Cli, Write
 from uenvtool.knowledge.recognise import recognised
 
 
@@ -28,3 +30,32 @@ def test_a_copy_of_a_system_takes_its_machine_over_under_its_own_name_alone(writ
 
     assert recognised({"CLUSTER_NAME": "clariden"}) == ("clariden", "CLUSTER_NAME=clariden")
     assert recognised({"RUNAI_NUM_OF_GPUS": "4", "OURS": "1"}) == ("aaa", "OURS=1")
+
+
+@pytest.mark.parametrize(
+    ("package", "external", "missing"),
+    [
+        ("libfabric", "libfabric@1.22.0", "fabrics=cxi,rxm,tcp, which slingshot requires"),
+        ("libfabric", "libfabric@1.22.0 +cuda fabrics=tcp", "fabrics=cxi,rxm,tcp, which slingshot requires"),
+        ("libfabric", "libfabric@1.22.0 fabrics=cxi", ""),
+        ("openmpi", "openmpi@5.0.8 fabrics=ucx", "fabrics=ofi, which slingshot requires"),
+        ("openmpi", "openmpi@5.0.8 fabrics=ofi,ucx", ""),
+        ("mpich", "mpich@4.3 device=ch4", "device=ch4 netmod=ofi, which slingshot requires"),
+        ("hdf5", "hdf5@1.14", "@:1.12 +mpi, which mine requires"),
+        ("hdf5", "hdf5@1.12.3", "@:1.12 +mpi, which mine requires"),
+        ("hdf5", "hdf5@1.12.3 ~mpi", "@:1.12 +mpi, which mine requires"),
+        ("hdf5", "hdf5@1.12.3 mpi=true", ""),
+    ],
+)
+def test_an_external_that_spack_would_never_use_is_reported(
+    write: Write, cli: Cli, package: str, external: str, missing: str
+) -> None:
+    required = "['@:1.12 +mpi']" if package == "hdf5" else "[]"
+    text = f"{{externals: [{{spec: '{external}', prefix: /opt}}], require: {required}}}"
+    write("systems/mine.yaml", f"extends: clariden\npackages: {{{package}: {text}}}\n")
+
+    answer = cli("validate", "systems/mine.yaml")
+
+    message = f"{external} does not have {missing}" if missing else "systems/mine.yaml: fine"
+    assert message in answer.stderr
+    assert answer.code == (2 if missing else 0)

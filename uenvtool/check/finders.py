@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
+from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, servers
 from uenvtool.check.launchers import (
+    OF_RANK,
     PYTHON_NAME,
     SRUN,
     STARTERS,
@@ -121,6 +122,15 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
         if not _USES_ALL_GPUS.search(text) and (is_certain or is_only):
             count = "one process" if ranks == 1 else f"{ranks} processes"
             yield replace(at(launch.part, f"{gpus} GPUs but {count} per node"), is_certain=is_certain)
+
+
+def server_per_task(context: Context) -> Iterator[Hit]:
+    """Yield servers, and launchers that support only one node, that srun starts several times on a node."""
+    for launch in servers(context.source, context.values, context.shape):
+        tasks, step = launch.shape.tasks or 1, launch.step or launch.part
+        text = context.source.text[step.offset : step.end]
+        if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
+            yield at(launch.part, f"{tasks} tasks on each node run {launch.program}")
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -352,7 +362,7 @@ Finder = Callable[[Context], Iterator[Hit]]
 
 
 def _of_tuning(search: Finder) -> Finder:
-    """Return the finder with hits that are only hints if the network is unknown."""
+    """Wrap a finder so that its hits are reported as uncertain if the network is unknown."""
 
     def find(context: Context) -> Iterator[Hit]:
         is_known = context.settings is not None and "fabric" in context.settings.known
@@ -363,7 +373,7 @@ def _of_tuning(search: Finder) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
+    idle_gpus, server_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
     issued_tokens,
 )  # fmt: skip

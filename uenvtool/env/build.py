@@ -21,6 +21,7 @@ from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repo
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.fabric import unusable_externals
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import (
     LOCK,
@@ -32,6 +33,7 @@ from uenvtool.knowledge.lock import (
     without_wrapper,
 )
 from uenvtool.knowledge.place import choose
+from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.version import Version
 
 
@@ -78,11 +80,13 @@ class Outcome:
     def warnings(self) -> list[str]:
         deviating = env_directory.deviations_of_locks(self.directory) if self.lock else ()
         return [
+            *([NOT_WRITTEN] if self.environment.has_secrets else []),
             *self._vulnerabilities(),
             *(
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
                 for yanked in self.environment.yanked
             ),
+            *(f"{problem.position}: {problem.message}" for problem in unusable_externals(self.environment.system)),
             *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 
@@ -292,7 +296,8 @@ def _stackinator_recipe(environment: Environment, directory: Path, request: Buil
     newer = f"Stackinator 7 needs Spack 1.2, but the recipe pins {pin.revision}; see docs/stackinator.md"
     is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= Version("1.2"))
     data = {"folder": str(directory), "version": version, "files": paths}
-    return Result(data=data, text="\n".join(paths), warnings=(newer,) if is_old else ())
+    warnings = (*([newer] if is_old else []), *([NOT_WRITTEN] if environment.has_secrets else []))
+    return Result(data=data, text="\n".join(paths), warnings=warnings)
 
 
 def _unchanged(directory: Path) -> Result:

@@ -37,7 +37,7 @@ def edit(request: EditRequest) -> Result:
 def validate(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Recipe, system, tuning or published files, or recipe directories."),
+        typer.Argument(metavar="FILE...", help="Recipes, systems and other files, or directories that contain them."),
     ],
     json_: Json = False,
 ) -> int:

@@ -57,8 +57,10 @@ def spack_is_missing(pin: GitPin, again: str) -> ToolMissing:
 
 def how_to_get(pin: GitPin, again: str) -> str:
     """Return the commands that clone the pinned Spack and then run the command `again` with this Spack."""
-    clone = f"git clone --depth 1 --branch {shlex.quote(pin.revision)} {shlex.quote(pin.url)} ~/spack"
-    return f"{clone}\n{again} --spack ~/spack"
+    url, revision = shlex.quote(pin.url), shlex.quote(pin.revision)
+    branch = "" if revision == pin.commit else f"--depth 1 --branch {revision} "  # --branch accepts no commit
+    checkout = f"git -C ~/spack checkout {revision}\n" if not branch else ""
+    return f"git clone {branch}{url} ~/spack\n{checkout}{again} --spack ~/spack"
 
 
 def repository_directory(name: str, path: Path, pin: GitPin | None = None) -> Path:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
+from uenvtool.core.files import is_writable
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
 from uenvtool.env.install import MIRROR_PREFIX, require_mount, usual_stores
@@ -102,7 +103,7 @@ def _mount(request: ImageRequest) -> str:
 def _store(request: ImageRequest) -> Check:
     directory = Path(os.path.abspath(request.store or usual_stores()))
     nearest = next(path for path in (directory, *directory.parents) if path.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+    if not is_writable(nearest):
         problem = Problem(f"cannot write to the store {directory}", hint="name another directory with --store")
         return Check("store", problem=problem)
     return Check("store", f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free")

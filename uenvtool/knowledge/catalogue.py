@@ -10,19 +10,23 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_known, unknown
 from uenvtool.core.result import Result, Table
-from uenvtool.core.words import listed, wrapped
+from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
+from uenvtool.knowledge.fabric import unusable_externals
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
-from uenvtool.knowledge.load import check_file, is_abstract, load_extended
+from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
-from uenvtool.knowledge.place import unknown_targets
+from uenvtool.knowledge.place import missing_rdma, unknown_targets
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
-from uenvtool.knowledge.yamltree import Node, read, text
+from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
 MOST_NAMES = 3
+GUESSED = "# guessed:"
+"""The beginning of the comments with which `new system` marks the values that it could not detect."""
 FIRST = (RECIPE.title, SYSTEM.title)
 """The kinds that `uenvtool list` shows if no kind is given. All kinds together would fill several screens."""
 
@@ -184,16 +188,32 @@ def _origin(node: Node) -> str:
     return f"{node.position.file}:{node.position.line}"
 
 
-def validate(files: Iterable[Path]) -> Result:
-    """Return the problems in files, or in the recipes of directories. With a problem, the exit code is USAGE."""
-    problems_of = {file: problems_in(file) for file in files}
+def validate(paths: Iterable[Path]) -> Result:
+    """Return the problems in files, or in all files of directories. With a problem, the exit code is USAGE."""
+    problems_of = {file: problems_in(file) for path in paths for file in _files_of(path)}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(
         data=[_data(problem) for problem in problems],
         problems=problems,
-        notes=tuple(f"{file}: fine" for file, file_problems in problems_of.items() if not file_problems),
+        notes=tuple(f"{file}: fine{_guesses(file)}" for file, found in problems_of.items() if not found),
         exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
     )
+
+
+def _files_of(path: Path) -> list[Path]:
+    if not path.is_dir() or recipe_file(path).is_file():
+        return [path]
+    patterns = [pattern for kind in KINDS for pattern in (kind.pattern, f"{kind.directory}/{kind.pattern}")]
+    inside = {file for pattern in patterns for file in path.glob(pattern)}
+    return sorted(file for file in inside if any(kind.holds(file.absolute()) for kind in KINDS)) or [path]
+
+
+def _guesses(path: Path) -> str:
+    if path.is_dir():
+        return ""
+    lines = content(path, shown(path)).decode().splitlines()
+    marked = [str(number) for number, line in enumerate(lines, 1) if line.lstrip().startswith(GUESSED)]
+    return f", with {counted(len(marked), 'guessed value')} (line {listed(marked, MOST_NAMES)})" if marked else ""
 
 
 def problems_in(path: Path) -> list[Problem]:
@@ -201,7 +221,8 @@ def problems_in(path: Path) -> list[Problem]:
     file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
-        return [Problem("file not found", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
+        what = "no knowledge file in this directory" if path.is_dir() else "file not found"
+        return [Problem(what, Position(shown(path)), f"name a file of one of these kinds: {kinds}")]
     try:
         tree = read(file, shown(file))
         kind = kind_of(file, tree)
@@ -213,7 +234,10 @@ def problems_in(path: Path) -> list[Problem]:
         return list(error.problems)
     if kind is not SYSTEM:
         return []
-    return [*unknown_targets(tree), *(() if location.is_built_in else duplicate_markers(location.name, tree))]
+    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(file.absolute())))
+    rdma = missing_rdma(load_extended(location, kind).tree)
+    duplicates = () if location.is_built_in else duplicate_markers(location.name, tree)
+    return [*excluded, *unknown_targets(tree), *rdma, *duplicates]
 
 
 def _data(problem: Problem) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from uenvtool.core.errors import Problem
 from uenvtool.knowledge.bind import Binder
 from uenvtool.knowledge.kinds import FABRIC
 from uenvtool.knowledge.locate import available, locate
-from uenvtool.knowledge.system import SystemPackage
+from uenvtool.knowledge.system import System, SystemPackage
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,3 +37,20 @@ def load_fabric(name: str) -> Fabric:
     fabric = binder.whole(Fabric)
     binder.finish()
     return fabric
+
+
+def unusable_externals(system: System) -> list[Problem]:
+    """Return a problem for each external that Spack would never use, because the fabric or the system excludes it."""
+    needs = load_fabric(system.fabric).needs(None)
+    problems = []
+    for name, package in system.packages.items():
+        need = needs.get(name, SystemPackage(name=name, position=package.position))
+        for external in package.externals:
+            for unmet in package.over(need).unmet(external):
+                owner = system.fabric if unmet.text in need.require else system.name
+                what = f"{external.spec.text} does not have {unmet.text}, which {owner} requires: Spack never uses it"
+                hint = "remove this external, or name an installation that has the required version"
+                if unmet.words:
+                    hint = f"if the installation has it, write `spec: {unmet.over(external.spec).text}`"
+                problems.append(Problem(what, external.position, hint))
+    return problems

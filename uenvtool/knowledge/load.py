@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import Kind
-from uenvtool.knowledge.locate import Location, available, locate
+from uenvtool.knowledge.locate import Location, available, locate, locate_next
 from uenvtool.knowledge.schema import check_schema
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
-from uenvtool.knowledge.yamltree import Node, content, parse, read
+from uenvtool.knowledge.yamltree import Node, content, is_abstract, parse, read
 
 T = TypeVar("T")
 
@@ -38,12 +38,6 @@ class ExtendedTree:
     tree: Node
     chain: tuple[Location, ...]
     removed: frozenset[str] = frozenset()
-
-
-def is_abstract(tree: Node) -> bool:
-    """Return whether other files can extend a file, but no command can use it directly."""
-    abstract = tree.get("abstract")
-    return abstract is not None and abstract.value is True
 
 
 def load_extended(location: Location, kind: Kind) -> ExtendedTree:
@@ -116,7 +110,10 @@ def _parents(
         if len(chain) > MAX_CHAIN:
             hint = "extend one of the later files directly"
             raise BadInput(f"the chain of `extends` is longer than {MAX_CHAIN} files", node.position, hint)
-        parent = locate(kind, name, node.position)
+        if name == location.name:
+            parent = locate_next(kind, location, node.position)
+        else:
+            parent = locate(kind, name, node.position)
         real = os.path.realpath(parent.path)
         if real in chain:
             names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])

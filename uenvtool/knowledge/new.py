@@ -14,6 +14,7 @@ from uenvtool.core.errors import BadInput, ExitCode, Problem
 from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
+from uenvtool.knowledge.catalogue import GUESSED
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.detect import SeenSystem, node_type
 from uenvtool.knowledge.from_stackinator import is_stackinator, lines_of_pin, lines_of_repos, read_stackinator
@@ -170,7 +171,7 @@ def _system_alone(properties: SeenSystem) -> list[str]:
 def _guess(properties: SeenSystem, line: str) -> list[str]:
     name = line.strip().partition(":")[0]
     indent = line[: len(line) - len(line.lstrip())]
-    return [f"{indent}# guessed: {properties.guessed[name]}"] if name in properties.guessed else []
+    return [f"{indent}{GUESSED} {properties.guessed[name]}"] if name in properties.guessed else []
 
 
 def _template(name: str) -> str:

@@ -65,6 +65,12 @@ class Node:
         return self.value
 
 
+def is_abstract(tree: Node) -> bool:
+    """Return whether other files can extend a file, but no command can use it directly."""
+    abstract = tree.get("abstract")
+    return abstract is not None and abstract.value is True
+
+
 def text(node: Node | None, name: str) -> str:
     """Return the text under a name of a mapping, with folded white space. A missing value is an empty string."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -13,6 +15,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
+from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import overlay, pylock
 from uenvtool.venv.base import installed, listing, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
@@ -27,6 +30,7 @@ from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requiremen
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.settings import ALL
+from uenvtool.venv.sources import recorded
 from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
 
 FOUND_BASE_FIELDS = ("kind", "name", "load", "image", "view", "in_container", "root")
@@ -109,9 +113,10 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
         release = as_release(package.version).partition("+")[0] if is_version(package.version) else None
         if version in (package.version, release):
             left_out.append(name)
-        elif rule:
+        elif rule or plan.request.keep_base:
             left_out.append(name)
-            notes.append(f"the lock has {name} {version}, but the base's {package.version} is used: it is protected")
+            why = "it is protected" if rule else "--keep-base"
+            notes.append(f"the lock has {name} {version}, but the base's {package.version} is used: {why}")
     uv = replace(uv, settings=plan.settings).building_on(base, plan.requested)
     return Installation(uv=uv, plan=plan, lock=pylock.stripped(text, left_out), notes=tuple(notes))
 
@@ -145,8 +150,11 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
         files.fill(todo.uv.work, {pylock.LOCK: text})
         arguments: list[str | Path] = ["pip", "install", "--no-deps", "--quiet"]
         arguments += ["--python", directory / "bin" / "python", "--link-mode", plan.settings.link_mode]
+        refreshed = pylock.directories(text, editable=True)  # uv's cache may have an older state
+        arguments += [option for name in refreshed for option in ("--refresh-package", name)]
         todo.uv.run([*arguments, "-r", todo.uv.work / pylock.LOCK])
         (directory / ".lock").unlink(missing_ok=True)  # uv makes it writable for all users
+        _remove_secrets_of_uv(site)
     _refuse_overwritten(directory, original)
     reused_files = [name for package in reused for name in plan.foreign.whole[package]]
     # If the old overlay will be removed, hard links replace copies.
@@ -159,8 +167,9 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     if plan.request.image is None:  # packing compiles the image's bytecode itself
         on_step("compiling bytecode")
         compile_tree(directory / "bin" / "python", site, checked=True, done=compiled)
-    listed = manifest_text(directory)
-    texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows), pylock.LOCK: pylock.signed(todo.lock, plan)}
+    listed = manifest_text(directory, {name: plan.foreign.checksums[name] for name in reused_files})
+    lock = storable(pylock.signed(todo.lock, plan))
+    texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows, todo.lock), pylock.LOCK: lock}
     files.fill(directory / RECORD_FOLDER, texts)
     return rows
 
@@ -174,7 +183,7 @@ def _reusable(plan: OverlayPlan, lock: str, old: Path) -> frozenset[str]:
         return frozenset()
     try:
         text = files.read_bytes(old / RECORD_FOLDER / pylock.LOCK, pylock.MAX_BYTES).decode("utf-8")
-        return (pylock.unchanged(lock, text) & plan.foreign.whole.keys()) - built_otherwise
+        return (pylock.unchanged(storable(lock), text) & plan.foreign.whole.keys()) - built_otherwise
     except (FileNotFoundError, BadInput, ValueError):  # the old overlay's lock is missing or damaged
         return frozenset()
 
@@ -205,7 +214,7 @@ def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
     return rows, notes
 
 
-def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) -> str:
+def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow], lock: str) -> str:
     # For reproducibility, the record contains no date, and no path of this machine except the base's.
     base, found_base = plan.base, plan.base.found_base
     data = {
@@ -222,9 +231,22 @@ def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) ->
         "overrides": plan.overrides,
         "built_on_base": plan.settings.built_on_base,
         "packages": [row.data() for row in rows],
+        "sources": recorded(pylock.directories(lock, editable=False)),
         "made_from": made_from(plan.request, target, plan.previous.made_from if plan.previous else {}),
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(storable(data), indent=2, ensure_ascii=False) + "\n"
+
+
+def _remove_secrets_of_uv(site: Path) -> None:
+    # uv removes the login of a URL, but not a token in its query.
+    for path in site.glob("*.dist-info/direct_url.json"):
+        text = path.read_text(encoding="utf-8")
+        if (stored := storable(text)) != text:
+            record = (path.parent / "RECORD").read_text(encoding="utf-8")
+            digest = base64.urlsafe_b64encode(hashlib.sha256(stored.encode()).digest()).rstrip(b"=").decode()
+            row = rf"\g<1>sha256={digest},{len(stored.encode())}"
+            record = re.sub(r"(?m)^([^,\n]*\.dist-info/direct_url\.json,).*", row, record)
+            files.fill(path.parent, {path.name: stored, "RECORD": record})
 
 
 def _refuse_overwritten(directory: Path, original: Mapping[Path, bytes]) -> None:

@@ -16,6 +16,7 @@ from uenvtool.core.files.generated import read_record as read_record
 from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
 from uenvtool.core.files.generated import write_generated as write_generated
 from uenvtool.core.files.generated import write_siblings as write_siblings
+from uenvtool.core.files.places import is_writable as is_writable
 from uenvtool.core.files.places import scratch_folder as scratch_folder
 from uenvtool.core.files.places import workplace as workplace
 from uenvtool.core.files.reading import fetched as fetched

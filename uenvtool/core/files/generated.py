@@ -143,19 +143,20 @@ def refuse_foreign(
     contents: Mapping[str, str],
     *,
     reserved: Collection[str] = (),
+    keep: Collection[str] = (),
     tolerated: Collection[str] = TOLERATED,
     force: bool,
 ) -> None:
     """Raise BadInput if a run would replace or remove a file that uenvtool did not write or that was changed since.
 
     contents: the files to write; a file that already has this content is accepted. reserved: names that may be written
-    later. tolerated: names of other files that may exist in the directory. force: allow replacing changed files that
-    uenvtool wrote; files of somebody else are never replaced.
+    later. keep: recorded names that the run does not change. tolerated: names of other files that may exist in the
+    directory. force: allow replacing changed files that uenvtool wrote; files of somebody else are never replaced.
     """
     if not folder.is_dir():
         return
     record = read_record(folder)
-    present = dict(_present(folder, {*contents, *reserved, *record.names}))
+    present = dict(_present(folder, {*contents, *reserved, *(record.names - set(keep))}))
     identical = {name for name, content in present.items() if name in contents and content == as_bytes(contents[name])}
     for name in present:
         if name not in record.names and name not in identical:
@@ -173,7 +174,7 @@ def refuse_foreign(
         is_output = name in contents or name in reserved
         if name in identical or record.has(name, content) or (is_output and force):
             continue
-        hint = "move it away: it is no longer generated, and uenvtool does not remove a file with your changes"
+        hint = "move or delete this file: uenvtool no longer generates it, and does not delete files that you changed"
         if is_output:
             hint = "make the change in the files from which this file is generated, then replace the file with --force"
         raise BadInput(f"{folder / name} has been changed since uenvtool wrote it", hint=hint)

@@ -58,6 +58,15 @@ def scratch_folder() -> Iterator[Path]:
         os.close(descriptor)
 
 
+def is_writable(directory: Path) -> bool:
+    """Return whether this user can create directories in a directory. It tries, because root may always write."""
+    try:
+        os.rmdir(tempfile.mkdtemp(prefix=PREFIX, dir=directory))
+    except OSError:
+        return False
+    return True
+
+
 def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))

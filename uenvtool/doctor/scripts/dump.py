@@ -37,7 +37,7 @@ class _DataUnpickler(pickle.Unpickler):
     """An unpickler for lists, dicts, strings and numbers that rejects classes and functions."""
 
     def find_class(self, module: str, name: str) -> Any:
-        raise pickle.UnpicklingError(f"the dump refers to {module}.{name}, which is not data")
+        raise pickle.UnpicklingError(f"the dump references {module}.{name}, which is not a plain data type")
 
 
 def summary(path: str) -> dict[str, Any]:
