@@ -149,7 +149,7 @@ class Tail:
                 if is_last or classifier.has(lines[number], "done"):
                     return None
             if classifier.has(lines[number], "progress"):
-                if not is_open and not classifier.is_open(lines[number]):
+                if number == printed[-1] and not is_open:
                     return None
                 break
         return self._quoted(printed[-1], lines[printed[-1]]), is_open

@@ -85,7 +85,8 @@ def with_end(examination: Examination, seen: Sightings, known: Known) -> Examina
     if not unended:
         return replace(examination, has_end=False)
     added = Finding(known=known.findings[NO_END], detail=f"last: {unended[-1].text}", place=unended[-1].place)
-    return replace(examination, findings=tuple(worst_first([added, *examination.findings])))
+    others = (finding for finding in examination.findings if finding.known.id != UNCLEAR)
+    return replace(examination, findings=tuple(worst_first([added, *others])))
 
 
 def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Examination:
