@@ -208,8 +208,9 @@ def _value_in_place(name: str, tuning: Tuning, place: Settings, owner: str | Non
     held = _held_in(name, place)
     if held is not None:
         setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
-        only = f", {_condition(held, place)}" if _condition(held, place) else ""
-        return f"{place_of(place)}: {value_text(held)}{setter}{only}; source {held.source.name}: {held.reason}"
+        condition = _condition(held, place)
+        only = f"; {condition}" if condition else ""
+        return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}{only}"
     return f"{place_of(place)}: not set{_why_not(name, tuning, place, owner)}"
 
 
