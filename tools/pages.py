@@ -104,15 +104,16 @@ def _settings(name: str, tuning: Tuning) -> Iterator[str]:
     for found in tuning.workarounds.values():
         for setting in found.settings:
             if setting.name == name:
-                yield f"- {_value(setting)} with `--workaround {found.name}`: {_sentence(found.symptom)}"
+                with_workaround = f"{_value(setting)} with `--workaround {found.name}`, which prevents this symptom"
+                yield f"- {with_workaround}: {_sentence(found.symptom)}"
 
 
 def _value(setting: Setting) -> str:
     if setting.removes:
         return "removed"
-    return (
-        "left to the hook of the runtime. If the hook did not set it" if setting.is_expected else f"`{setting.value}`"
-    )
+    if setting.is_expected:
+        return "not set, because the hook of the runtime sets it. uenvtool prints this message if the hook does not"
+    return f"`{setting.value}`"
 
 
 def _sentence(text: str) -> str:

@@ -73,7 +73,7 @@ def test_a_file_that_was_changed_is_replaced_by_force_alone_and_never_removed(pl
     for contents, force, told in (
         ({"a": "new"}, False, "has been changed since"),
         ({"b": "new"}, False, "has been changed since"),
-        ({"b": "new"}, True, "move it away"),
+        ({"b": "new"}, True, "move or delete this file"),
     ):
         with pytest.raises(BadInput, match=told):
             generate(place, contents, force=force)

@@ -473,3 +473,15 @@ def test_the_committed_environments_are_what_their_inputs_give(
     answer = cli("build", folder.parent.name, "--system", system, "--uarch", uarch, "--check")
 
     assert answer.code == 0, answer.stderr
+
+
+def test_a_cpu_system_of_alps_gets_the_libfabric_of_nodes_without_gpus(write: Write, cli: Cli) -> None:
+    node = "{reason: CPU nodes, target: zen2, os: sles15, cores: 128}"
+    write("systems/mine.yaml", f"extends: alps\ndescription: mine\nnodes: {{zen2: {node}}}\n")
+
+    answer = cli("build", "hello", "--system", "mine", "--no-concretize")
+
+    assert answer.code == 0, answer.stderr
+    manifest = Path("envs/hello/mine-zen2/spack.yaml").read_text()
+    assert "spec: 'libfabric@1.22.0 fabrics=cxi,rxm,tcp,rxd,udp,shm os=sles15 target=zen2'" in manifest
+    assert "cuda" not in manifest

@@ -33,8 +33,9 @@ def wheel(
     scripts: Mapping[str, str] | None = None,
     extras: Sequence[str] = (),
     tag: str = "py3-none-any",
+    record: str | None = None,
 ) -> Path:
-    """Write a wheel with a module of the same name that contains its version."""
+    """Write a wheel with a module of the same name that contains its version. record: its RECORD, if not correct."""
     module = name.replace("-", "_")
     contents: dict[str, str | bytes] = {f"{module}/__init__.py": f"__version__ = {version!r}\n"}
     contents.update(files or {})
@@ -47,12 +48,12 @@ def wheel(
         contents[f"{info}/entry_points.txt"] = "[console_scripts]\n" + "".join(
             f"{each} = {target}\n" for each, target in scripts.items()
         )
-    record = []
+    rows = []
     for each, content in contents.items():
         data = content.encode() if isinstance(content, str) else content
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-        record.append(f"{each},sha256={digest},{len(data)}")
-    contents[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
+        rows.append(f"{each},sha256={digest},{len(data)}")
+    contents[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]) if record is None else record
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{module}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:

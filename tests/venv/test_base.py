@@ -208,17 +208,29 @@ def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
 
 
 def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: BaseHere
 ) -> None:
     digest = "a1" * 32
     record = {"name": "stack", "version": "v1", "tag": "rc1", "system": "clariden", "uarch": "gh200", "digest": digest}
-    answer = json.dumps({"records": [record]})
+    answer = json.dumps({"records": [record, {**record, "tag": "rc2"}]})
+    first = "stack/v1:rc1@clariden%gh200"
+    names = {
+        "": first,
+        "stack": first,
+        "stack/v1": first,
+        "stack/v1:rc2": "stack/v1:rc2",
+        "stack/v1:rc1": "stack/v1:rc1",
+    }
     client = program(tmp_path / "uenv", f'[ "$*" = "image ls --json" ] && echo \'{answer}\'')
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
 
     assert label(f"/repo/images/{digest}/store.squashfs", environ) == "stack/v1:rc1@clariden%gh200"
     assert label(f"/repo/images/{'b2' * 32}/store.squashfs", environ) == ""
     assert label("/scratch/stack.squashfs", environ) == ""
+    view = {"UENV_VIEW": f"{here.root.parents[1]}:stack:default"}
+    view["UENV_MOUNT_LIST"] = f"/repo/images/{digest}/store.squashfs:{here.root.parents[1]}"
+    for option, expected in names.items():
+        assert find(None, {**environ, **view, "UENVTOOL_UENV": option}).image == expected
     client.write_text("#!/bin/sh\necho no json\n")
     assert label(f"/repo/images/{digest}/store.squashfs", environ) == ""
 

@@ -28,7 +28,7 @@ def overlay(tmp_path: Path) -> Path:
     (folder / "bin/python").symlink_to("python3")
     install(folder / SITE, wheel(tmp_path / "wheels", "alpha", "1.0"))
     (folder / ".uenvtool").mkdir()
-    (folder / ".uenvtool" / MANIFEST).write_text(manifest_text(folder))
+    (folder / ".uenvtool" / MANIFEST).write_text(manifest_text(folder, {}))
     return folder
 
 
@@ -142,3 +142,46 @@ def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, done:
         "v.previous.squashfs",
         "v.squashfs",
     ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "mine/__init__.py,,\nmine-1.0.dist-info/METADATA,,\nmine-1.0.dist-info/WHEEL,,\nmine-1.0.dist-info/RECORD,,\n",
+        "mine/__init__.py,sha256=AAAA,1\nmine-1.0.dist-info/METADATA,,\nmine-1.0.dist-info/RECORD,,\n",
+        "mine-1.0.dist-info/METADATA,,\nmine-1.0.dist-info/RECORD,,\n",
+        "",
+    ],
+)
+def test_a_wheel_whose_record_is_incomplete_or_wrong_stays_installed(
+    wheels: Path, no_base: None, done: Cli, tmp_path: Path, record: str
+) -> None:
+    wheel(wheels, "alpha", "1.0")
+    path = wheel(tmp_path / "by-hand", "mine", "1.0", files={"mine/data/values.txt": "1\n"}, record=record)
+    done("venv", "v", "--no-base", path)
+
+    again = [done("venv", "v", path), done("venv", "v", "alpha")]
+
+    assert "removed" not in "".join(answer.stdout for answer in again)
+    assert "did not install" not in "".join(answer.stderr for answer in again)
+    (site,) = Path("v").glob("lib/python3*/site-packages")
+    assert (site / "mine/data/values.txt").read_text() == "1\n"
+    assert (site / "mine-1.0.dist-info/METADATA").is_file()
+    (site / "mine/data/values.txt").write_text("2\n")
+    assert "mine/data/values.txt; the old overlay is kept" in done("venv", "v", "alpha").stderr
+
+
+def test_a_patched_file_of_the_same_size_and_with_an_old_date_is_reported(
+    wheels: Path, no_base: None, done: Cli
+) -> None:
+    wheel(wheels, "alpha", "1.0", files={"alpha/core.py": "x = 1\n"})
+    done("venv", "v", "--no-base", "alpha")
+    (file,) = Path("v").glob("lib/python3*/site-packages/alpha/core.py")
+    file.write_text("x = 2\n")
+    os.utime(file, (1, 1))
+    wheel(wheels, "alpha", "2.0")
+
+    answer = done("venv", "v", "alpha==2.0")
+
+    assert "alpha/core.py; the old overlay is kept" in answer.stderr
+    assert next(Path("v.previous").glob("lib/python3*/site-packages/alpha/core.py")).read_text() == "x = 2\n"

@@ -173,10 +173,8 @@ def test_the_newest_that_fits_the_base_is_taken_if_no_version_was_asked_for_and_
         assert inside("v") == {"vision"}
     else:
         assert answer.code == 1
-        assert (
-            "hint: install vision 0.21.0, the newest that fits, with --allow-older; or replace the base's torch"
-            in answer.stderr
-        )
+        assert "vision 0.21.0" not in answer.stderr
+        assert "hint: use a container or another base, which has vision" in answer.stderr
 
 
 def test_an_older_release_that_has_only_its_source_is_gone_back_to_if_that_is_allowed(
@@ -196,3 +194,60 @@ def test_constraints_of_the_user_hold(
     monkeypatch.setenv(variable, str(write("limits.txt", f"metrics<1.6\ntorch=={TORCH}\n")))
 
     assert packages(done("venv", "v", "light", "--json"))["metrics"]["version"] == "1.5"
+
+
+FREEZE = """\
+torch==2.5.1
+triton==3.1.0
+nvidia-cublas-cu12==12.4.5.8
+filelock==4.0
+numpy==1.26.4
+metrics==1.5
+"""
+
+
+def test_pins_of_another_machine_are_installed_around_the_base(
+    here: BaseHere, cli: Cli, done: Cli, write: Write
+) -> None:
+    write("freeze.txt", FREEZE)
+    refused = cli("venv", "v", "-r", "freeze.txt")
+    write("second.txt", FREEZE.partition("nvidia")[2].partition("\n")[2])
+    refused_by_uv = cli("venv", "v", "-r", "second.txt")
+
+    dry = done("venv", "v", "-r", "freeze.txt", "--keep-base", "--dry-run")
+    answer = done("venv", "v", "-r", "freeze.txt", "--keep-base")
+    again = done("venv", "v", "light")
+
+    assert (refused.code, refused_by_uv.code) == (1, 1)
+    for text in (refused.stderr, refused_by_uv.stderr):
+        hint = " ".join(text.partition("hint: ")[2].split())
+        assert hint.startswith("keep the base's ")
+        assert hint.index("--keep-base") < hint.index("--override")
+    for each in (dry, answer):
+        assert f"the base's torch {TORCH} is kept instead of torch==2.5.1" in each.stderr
+        assert "the base's triton 3.2.0 is kept instead of triton==3.1.0" in each.stderr
+        assert "the base's filelock 3.0 is kept instead of filelock==4.0" in each.stderr
+        assert "nvidia-cublas-cu12==12.4.5.8 is not installed" in each.stderr
+        assert "numpy" not in each.stderr
+    assert inside("v") == {"metrics", "light"}
+    assert "light" in again.stdout
+
+
+@pytest.mark.parametrize("words", ["vllm", "vllm==0.33"])
+def test_a_version_that_is_years_older_is_no_hint(
+    here: BaseHere, cli: Cli, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    days = {"0.2.2": "2023-11-19", "0.33": "2026-10-28"}
+    made = {wheel(wheels, "vllm", "0.2.2", requires=("torch",)): days["0.2.2"]}
+    made[wheel(wheels, "vllm", "0.33", requires=("torch>=2.13",))] = days["0.33"]
+    index_page(place / "index", "vllm", made)
+    with served(place / "index", PackageIndex) as url:
+        monkeypatch.delenv("PIP_NO_INDEX")
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+
+        answer = cli("venv", "v", words)
+
+    text = " ".join(answer.stderr.split())
+    assert answer.code == 1
+    assert "0.2.2" not in text
+    assert "hint: use the uenv pytorch/v2.8.0 (vllm 0.11.1" in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -63,6 +64,37 @@ def test_what_is_not_as_it_was_installed_is_installed_again(overlay: Path, wheel
 
     assert of(overlay, "stays/part.py").read_text() == "value = 1\n"
     assert of(overlay, "changes/part.py").read_text() == "value = 3\n"
+
+
+@pytest.mark.parametrize("link_mode", ["copy", "hardlink"])
+@pytest.mark.parametrize(("first", "mode", "expected"), [(0o077, 0o755, 0o644), (0o022, 0o700, 0o600)])
+def test_kept_and_new_files_get_the_permissions_of_the_overlay(
+    first: int,
+    mode: int,
+    expected: int,
+    link_mode: str,
+    no_base: None,
+    wheels: Path,
+    done: Cli,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file that also belongs to uv's cache keeps its permissions there."""
+    monkeypatch.setenv("UV_LINK_MODE", link_mode)
+    wheel(wheels, "alpha", "1.0")
+    wheel(wheels, "beta", "1.0")
+    old = os.umask(first)
+    try:
+        done("venv", "v", "--no-base", "alpha")
+        in_cache = {path: path.stat().st_mode for path in Path.home().rglob("*.py")}
+        Path("v").chmod(mode)
+        done("venv", "v", "beta")
+    finally:
+        os.umask(old)
+
+    files = [path for path in Path("v").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert {path.stat().st_mode & 0o666 for path in files} == {expected}
+    assert all(path.stat().st_mode == mode for path, mode in in_cache.items())
+    assert not list(Path("v").rglob("*.uenvtool-copy"))
 
 
 def test_an_image_whose_overlay_has_gone_keeps_what_it_had(overlay: Path, wheels: Path, done: Cli) -> None:

@@ -126,7 +126,7 @@ def test_an_overlay_on_a_python_that_is_gone_says_how_it_is_made_again(
     assert (ended.returncode, refused.code) == (1, 1)
     for told in (ended.stderr, refused.stderr):
         assert "was not found" in told
-        assert "make the overlay again on another Python: " in told
+        assert "recreate the overlay with another Python: " in told
 
 
 def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, v: Path) -> None:

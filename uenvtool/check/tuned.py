@@ -101,7 +101,7 @@ def _runtime_part(source: CheckedFile) -> Part:
 
 
 def needed(context: Context) -> Iterator[Hit]:
-    """Yield the values that need a job option or variable that is missing, whatever the software versions are."""
+    """Yield the values that need a missing job option or variable, regardless of the software versions."""
     source, tuned = context.source, context.settings
     if tuned is None:
         return

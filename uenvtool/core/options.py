@@ -23,8 +23,10 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperOption
 from typer.models import OptionInfo, ParameterInfo
+
+from uenvtool.core.errors import BadInput
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -105,7 +107,21 @@ def marked_options(request: Request, kind: type[Mark]) -> Iterator[tuple[str, An
             yield option_name(type(request), field.name), value, mark
 
 
-class WithProgram(TyperCommand):
+class WithSingleValues(TyperCommand):
+    """A command that rejects a second value of an option that has one value, instead of using the last one."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raise BadInput if an option with one value is repeated."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in order:
+            is_single = isinstance(parameter, TyperOption) and not (parameter.multiple or parameter.is_flag)
+            if is_single and order.count(parameter) > 1:
+                name = max(parameter.opts, key=len)
+                raise BadInput(f"{name} is given {order.count(parameter)} times", hint=f"give {name} once")
+        return super().parse_args(ctx, args)
+
+
+class WithProgram(WithSingleValues):
     """A command that starts the user's own program, which follows `--` and fills the last argument, `words`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

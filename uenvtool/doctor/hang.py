@@ -82,7 +82,7 @@ def hang_findings(
     ]
     if late and not first and not reasons:
         crossed = [
-            f"{names.of([rank])} waits in {blocked[rank]} and did not enter number {number} of {group.name}"
+            f"{names.of([rank])} waits in {blocked[rank]} and did not enter collective {number} of {group.name}"
             for rank, (group, number) in late.items()
         ]
         reasons.append((CROSSED, listed(crossed, MOST_SHOWN), set(late)))

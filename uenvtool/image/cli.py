@@ -56,12 +56,23 @@ def verify(
 
 
 @image.command()
-def sbom(path: Annotated[Path, typer.Argument(metavar="FILE|LOCK", help="An image, or a spack.lock.")]) -> int:
+def sbom(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE|LOCK...", help="An image, or a spack.lock.")],
+    has: Annotated[
+        str, typer.Option(metavar="SPEC", help="List the files that contain a package, for example openssl@:3.5.0.")
+    ] = "",
+    json_: Json = False,
+) -> int:
     """Print a CycloneDX bill of materials of an image or a lock, with known CVE ids."""
     from uenvtool.core import console
-    from uenvtool.image.sbom import sbom as work
+    from uenvtool.core.errors import BadInput
+    from uenvtool.image import sbom as work
 
-    return console.show(work(path))
+    if has:
+        return console.show(work.holders(has, files), as_json=json_)
+    if len(files) > 1:
+        raise BadInput("several files need --has", hint="run the command once per file, or pass --has SPEC")
+    return console.show(work.sbom(files[0]), as_json=json_)
 
 
 @app.command()

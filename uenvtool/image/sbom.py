@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from uenvtool.core.errors import BadInput
-from uenvtool.core.result import Result
+from uenvtool.core.errors import BadInput, ExitCode
+from uenvtool.core.result import Result, Table
+from uenvtool.core.words import counted
 from uenvtool.image.contents import PYTHON, SPACK, InstalledPackage, read
 from uenvtool.image.read import superblock
 from uenvtool.image.tree import EPOCH
@@ -23,12 +24,15 @@ from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.lock import LOCK, read_lock
 from uenvtool.knowledge.recipe import Vulnerability
-from uenvtool.knowledge.version import Version
+from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
+from uenvtool.knowledge.version import Version, Versions
 
 if TYPE_CHECKING:
     from cyclonedx.model.component import Component
     from cyclonedx.model.dependency import Dependency
     from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
+
+HAS_HINT = "name a package with versions, for example --has openssl@:3.5.0"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +52,38 @@ def sbom(path: Path) -> Result:
 
     Raises BadInput if the file is neither an image nor a lock, ToolMissing if unsquashfs is not installed.
     """
-    text = _render(_of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path))
-    return Result(data=json.loads(text), file=text)
+    data = _data(_bill(path))
+    return Result(data=data, file=f"{json.dumps(data, indent=2)}\n")
+
+
+def holders(spec: str, paths: Sequence[Path]) -> Result:
+    """Return the packages of images and locks that match a spec with versions, with exit code NO if there are none.
+
+    A Python package also matches without the prefix `py-`. Raises the errors of `sbom`, and BadInput for a spec with
+    anything but a name and versions.
+    """
+    try:
+        wanted = parse_spec(spec)
+    except SpecSyntaxError as error:
+        raise BadInput(f"--has {spec!r}: {error}", hint=HAS_HINT) from error
+    if not wanted.package or wanted.words or wanted.edges:
+        raise BadInput(f"--has {spec!r}: not a package with versions", hint=HAS_HINT)
+    rows = [
+        (str(path), package.name, package.version)
+        for path in paths
+        for package in _bill(path).packages
+        if wanted.package in _names(package) and (wanted.versions is None or _is_in(package, wanted.versions))
+    ]
+    return Result(
+        data=[dict(zip(("file", "package", "version"), row, strict=True)) for row in rows],
+        tables=(Table(headings=("file", "package", "version"), rows=rows),) if rows else (),
+        notes=() if rows else (f"{counted(len(paths), 'file')} without {spec}",),
+        exit_code=ExitCode.DONE if rows else ExitCode.NO,
+    )
+
+
+def _bill(path: Path) -> Bill:
+    return _of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path)
 
 
 def _is_lock(path: Path) -> bool:
@@ -94,7 +128,7 @@ def _of_lock(path: Path) -> Bill:
     )
 
 
-def _render(bill: Bill) -> str:
+def _data(bill: Bill) -> dict[str, Any]:
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output.json import JsonV1Dot6
@@ -117,7 +151,10 @@ def _render(bill: Bill) -> str:
         bom.dependencies.add(dependency)
     for cve, affected in _known_vulnerabilities(bill.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
-    return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+    data: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
+    listed = [vulnerability["bom-ref"] for vulnerability in data.get("vulnerabilities", ())]
+    data["compositions"] = [{"aggregate": "incomplete", "vulnerabilities": listed}]  # only those that recipes list
+    return data
 
 
 def _dependencies(
@@ -152,8 +189,15 @@ def _known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnera
 
 
 def _is_affected(package: InstalledPackage, cve: Vulnerability) -> bool:
-    name = f"py-{package.name}" if package.kind == PYTHON else package.name
-    return name == cve.package and cve.versions.contains(Version(package.version.partition("+")[0]))
+    return cve.package == _names(package)[0] and _is_in(package, cve.versions)
+
+
+def _names(package: InstalledPackage) -> tuple[str, ...]:
+    return (f"py-{package.name}", package.name) if package.kind == PYTHON else (package.name,)
+
+
+def _is_in(package: InstalledPackage, versions: Versions) -> bool:
+    return versions.contains(Version(package.version.partition("+")[0]))
 
 
 def _vulnerability(cve: Vulnerability, affected: Sequence[InstalledPackage]) -> BomVulnerability:

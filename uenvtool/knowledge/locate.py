@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.kinds import CONTAINER, FINDINGS, RECIPE, RULES, SYSTEM, TUNING, Kind
-from uenvtool.knowledge.yamltree import content
+from uenvtool.knowledge.yamltree import content, is_abstract, read
 
 SITE = "UENVTOOL_DOCS"
 """The variable with the address of the published documentation. Without it, no address of a page is printed."""
@@ -140,10 +140,12 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
             f"unknown {kind.name} {name!r}", hint=f"to use the file or directory of that name, write ./{name}"
         )
     if kind is RECIPE and origin is None and name in available(CONTAINER):
-        hint = f"run `uenvtool container {name}`, which writes its files and prints the command for a job in it"
+        writes = "which writes the container files and prints the command that runs a job in the container"
+        hint = f"run `uenvtool container {name}`, {writes}"
         raise BadInput(f"{name!r} is a container recipe, not the recipe of a uenv", hint=hint)
     listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
-    problem = unknown(kind.name, name, available(kind), origin, listed_by=listed_by)
+    known = [location.name for location in available(kind).values() if origin or not _is_abstract(location)]
+    problem = unknown(kind.name, name, known, origin, listed_by=listed_by)
     raise BadInput([replace(problem, hint=f"{problem.hint}; {how_to_add(kind)}") if kind is SYSTEM else problem])
 
 
@@ -160,6 +162,13 @@ def locate_next(kind: Kind, location: Location, origin: Position) -> Location:
             return Location(location.name, directory / file, f"{logical}/{file}")
     hint = f"extend another {kind.name}, or delete `extends`"
     raise BadInput(f"`extends: {location.name}` is this file, and there is no built-in file of that name", origin, hint)
+
+
+def _is_abstract(location: Location) -> bool:
+    try:
+        return is_abstract(read(location.path, location.shown))
+    except BadInput:
+        return False  # a broken file of the user, which other commands report
 
 
 def how_to_add(kind: Kind) -> str:
@@ -200,9 +209,9 @@ def _files_in(directory: Path, logical: str, kind: Kind) -> Iterator[Location]:
 
 
 def page_of(name: str, file: str) -> str:
-    """Return the address of the documentation of a variable, rule or finding, or an empty string if it has none.
+    """Return the URL of the documentation of a variable, rule or finding, or an empty string if it has none.
 
-    file: The file that defines it. Entries of the user's files have no page.
+    file: The file that defines it. User-defined entries have no page.
     """
     top = os.environ.get(SITE, "")
     if not _ADDRESS.fullmatch(top):

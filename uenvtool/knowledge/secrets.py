@@ -27,7 +27,7 @@ NOT_WRITTEN = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of secrets in a text. unless: A pattern for whole texts that are not secrets."""
+    """A secret format to redact. unless: A pattern for complete strings that are not secrets."""
 
     pattern: Pattern
     unless: Pattern

@@ -1,4 +1,4 @@
-"""The sources of tuning values, with their dates and addresses."""
+"""The sources of tuning values, with their dates and URLs."""
 
 from __future__ import annotations
 

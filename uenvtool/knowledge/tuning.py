@@ -133,7 +133,7 @@ class Workaround:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WayOut:
-    """Values of variables that together prevent a danger."""
+    """A set of variable values that together avoid a known problem."""
 
     set: Mapping[str, str]
     or_: Mapping[str, Pattern] = field(default_factory=dict)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from uenvtool.core.options import Json, WithProgram, command
+from uenvtool.core.options import Json, WithProgram, WithSingleValues, command
 from uenvtool.core.result import Result
 from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
@@ -31,7 +30,7 @@ def with_empty_values(arguments: list[str]) -> Iterator[str]:
         yield argument if not before_separator or takes_value.get(argument, True) else f"{argument}="
 
 
-class _WithEmptyValues(TyperCommand):
+class _WithEmptyValues(WithSingleValues):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, list(with_empty_values(args)))
 

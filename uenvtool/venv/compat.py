@@ -115,7 +115,8 @@ class Protection:
     """One rule of protected.yaml, which protects the base's packages whose names match `pattern`.
 
     cost: the consequence of replacing the package. refuse_missing: if the base has torch but lacks this package, a
-    requirement of another package cannot install it. harmless: patterns of matching names without a library.
+    requirement of another package cannot install it. harmless: patterns for names that match `pattern` but whose
+    packages contain no library.
     """
 
     pattern: str

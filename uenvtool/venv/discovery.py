@@ -95,7 +95,7 @@ def plain_python(environ: Mapping[str, str]) -> FoundBase:
     program = next(filter(None, (shutil.which(name, path=search_path) for name in PYTHONS)), None)
     python = program or getattr(sys, "_base_executable", None) or sys.executable
     if not python:
-        raise BadInput("no Python was found for an overlay", hint="load a uenv, or name a Python with --base PYTHON")
+        raise BadInput("no Python was found for an overlay", hint="load a uenv, or specify a Python with --base PYTHON")
     return _of_python(os.path.abspath(python), PLAIN, environ)
 
 
@@ -161,7 +161,10 @@ def _of_python(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
 
 def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], environ: Mapping[str, str]) -> FoundBase:
     # UENV_VIEW contains the name in the image's metadata, which `uenv start` may not know.
-    image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
+    option = environ.get(LABEL, "")
+    resolved = label(view.image, environ, option)
+    is_complete = resolved.startswith(f"{option}@") or "," in option  # otherwise a later image can make it ambiguous
+    image = (option if is_complete else resolved) or option or view.image or view.uenv
     return FoundBase(
         python=python,
         kind=UENV,
@@ -174,8 +177,11 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
     )
 
 
-def label(image: str, environ: Mapping[str, str]) -> str:
-    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it."""
+def label(image: str, environ: Mapping[str, str], option: str = "") -> str:
+    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
+
+    option: the value of --uenv. If the image has several names, a name that begins with this value is preferred.
+    """
     digest = _STORED.search(image)
     client = shutil.which("uenv", path=environ.get("PATH"))
     if digest is None or client is None:
@@ -190,7 +196,7 @@ def label(image: str, environ: Mapping[str, str]) -> str:
         ]
     except (NoAnswer, ValueError, KeyError, TypeError):
         return ""  # another version of the client prints another format; the path still works
-    return names[0] if names else ""
+    return next((name for name in names if re.match(rf"{re.escape(option)}(?![^/:@%])", name)), "".join(names[:1]))
 
 
 def is_overlay(root: str | Path) -> bool:
@@ -199,6 +205,11 @@ def is_overlay(root: str | Path) -> bool:
         return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
     except (FileNotFoundError, BadInput):
         return False
+
+
+def names_base(request: VenvRequest, environ: Mapping[str, str]) -> bool:
+    """Return whether a request names a base. Inside the uenv of --uenv, only LABEL tells that the option was given."""
+    return bool(request.base or request.no_base or request.uenv or environ.get(LABEL))
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
@@ -211,9 +222,7 @@ def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
         return
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:
-        hint = (
-            "run the command on a machine that has uenv, start it in a container, or name a Python with --base PYTHON"
-        )
+        hint = "run the command on a machine with uenv, start it in a container, or specify a Python with --base PYTHON"
         raise ToolMissing(f"--uenv {image}: the program uenv is not on PATH", hint=hint)
     image = os.path.abspath(image) if os.path.isfile(image) else image
     arguments = ["run", image, f"--view={request.view}", "--"]

@@ -12,8 +12,9 @@ from typing import Any
 from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
 from uenvtool.image.read import by_name, listing, read_texts, require_image
+from uenvtool.venv.base import site_packages
 from uenvtool.venv.discovery import MAX_CONFIG, PLAIN, RECORD_FOLDER
-from uenvtool.venv.info import image_data, is_older, overlay_of
+from uenvtool.venv.info import image_data, is_older, outdated, overlay_of
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import RECORD_IN_IMAGE, require_record
 
@@ -27,9 +28,10 @@ class Environment:
 
     home, python: the directory and the path of the Python that it was made with. sees_base: whether its Python also
     imports the packages of that Python. packages: the normalized names of its packages. programs: the names in bin/, if
-    another tool made it. name, mount: the uenv name and mount point of its image. kind, platform, image, view,
-    in_container: the base in the record of an overlay (FoundBase). base_is_here: whether this base is available. newer:
-    the unpacked overlay, if it has changed since it was packed.
+    another tool made it. site: the directory of its packages, if another tool made it. name, mount: the uenv name and
+    mount point of its image. kind, platform, image, view, in_container: the base in the record of an overlay
+    (FoundBase). base_is_here: whether this base is available. newer: the unpacked overlay, if it has changed since it
+    was packed. outdated: a warning for each package whose source has changed since it was built.
     """
 
     is_overlay: bool
@@ -38,6 +40,7 @@ class Environment:
     sees_base: bool
     packages: frozenset[str]
     programs: frozenset[str] = frozenset()
+    site: str = ""
     is_packed: bool = False
     name: str = ""
     mount: str = ""
@@ -48,6 +51,7 @@ class Environment:
     in_container: bool | None = None
     base_is_here: bool = False
     newer: str = ""
+    outdated: tuple[str, ...] = ()
 
 
 def read_environment(path: Path) -> Environment:
@@ -65,6 +69,7 @@ def read_environment(path: Path) -> Environment:
         name=data.get("name") or "",
         mount=data.get("mount") or "",
         newer=str(overlay) if overlay and is_older(path, overlay) else "",
+        outdated=tuple(outdated(path.absolute(), data)),
     )
 
 
@@ -109,6 +114,7 @@ def _of_other(text: str, names: Iterable[str]) -> Environment:
         home=home,
         python=settings.get("executable") or settings.get("base-executable") or f"{home}/python{minor}",
         sees_base=settings.get("include-system-site-packages", "").lower() == "true",
+        site=site_packages(minor),
         programs=frozenset(match[1] for match in map(_PROGRAM.fullmatch, names) if match),
         packages=frozenset(canonical(match[1]) for match in map(_PACKAGE.fullmatch, names) if match),
     )

@@ -98,9 +98,11 @@ def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
                 records[f"{RECORD_FOLDER}/{path.name}".encode()] = stored
     record = read_record(directory)
     base = str(record.base.get("name") or "") if record else ""
+    sites = [] if record else sorted(directory.glob("lib/python3*/site-packages"))
+    site = os.fspath(sites[0].relative_to(directory)) if sites else ""
     return {
         **records,
-        ENV.encode(): metadata.env_json(overlay_uenv(name, mount, base=base)).encode(),
+        ENV.encode(): metadata.env_json(overlay_uenv(name, mount, base=base, site=site)).encode(),
         PACKED.encode(): metadata.packed_json(mount, bytecode="unchecked-hash").encode(),
     }
 
@@ -110,11 +112,12 @@ def record_paths(directory: Path) -> list[Path]:
     return [directory / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
-def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
+def overlay_uenv(name: str, mount: str, *, base: str = "", site: str = "") -> Uenv:
     """Return the uenv metadata of an image that has an overlay at its root.
 
     Its only view puts the overlay's commands first on PATH, sets VIRTUAL_ENV, and unsets PYTHONPATH, which would take
-    precedence over all packages. base: the name of the overlay's base.
+    precedence over all packages. base: the name of the overlay's base. site: the directory of the packages of another
+    tool's environment. Its Python finds the base's packages through PYTHONPATH, so the view prepends the directory.
     """
     on_base = f" on {base}" if base else ""
     view = UenvView(
@@ -123,7 +126,7 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
         activate=f"{mount}/bin/activate",
         lists={
             "PATH": [ListUpdate(op="prepend", paths=[f"{mount}/bin"])],
-            "PYTHONPATH": [ListUpdate(op="unset")],
+            "PYTHONPATH": [ListUpdate(op="prepend", paths=[f"{mount}/{site}"]) if site else ListUpdate(op="unset")],
         },
         scalars={"VIRTUAL_ENV": mount, "VIRTUAL_ENV_PROMPT": name},
     )

@@ -1,4 +1,4 @@
-"""Shows the base, packages, size and settings of a packed or unpacked overlay, and compares both forms."""
+"""Shows the base, packages, size and settings of an overlay, and compares its packed and unpacked copies."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from uenvtool.venv.record import (
 )
 from uenvtool.venv.request import default_image
 from uenvtool.venv.requirements import UserRequirement
+from uenvtool.venv.sources import DIRTY
 
 
 def info(path: Path) -> Result:
@@ -90,12 +91,32 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "requested", ", ".join(request["text"] for request in data.get("requests", ()))
     yield "overrides", ", ".join(data.get("overrides", ()))
     yield "built on the base", ", ".join(data.get("built_on_base", ()))
+    for source in data.get("sources", ()):
+        commit = source["commit"].replace(DIRTY, " with uncommitted changes")
+        yield f"source of {source['name']}", source["directory"] + (f", commit {commit}" if commit else "")
     for name in ("mount", "compression"):
         yield name, data.get(name)
     yield "size", size_text(data["bytes"]) + (f" in {data['files']} files" if "files" in data else "")
 
 
+def outdated(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each package of an overlay or image whose source has changed since it was built.
+
+    path: the absolute path of the overlay or image. data: its record as data for --json.
+    """
+    is_packed = not path.is_dir()
+    overlay = (overlay_of(path) or path.with_suffix("")) if is_packed else path
+    image = path if is_packed else image_of(path)
+    command = repack_command(overlay, image) if image else shlex.join(["uenvtool", "venv", shown_path(overlay)])
+    for source in data.get("sources", ()):
+        if source["changed"]:
+            changed = shown_path(Path(os.path.commonpath(map(os.path.dirname, source["changed"]))))
+            again = f"{'pack it again' if image else 'install it again'} with `{command}`"
+            yield f"{source['name']} in {shown_path(path)} is older than {changed}/: {again}"
+
+
 def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
+    yield from outdated(path, data)
     image, overlay = data.get("image"), data.get("overlay")
     if image and image["older"]:
         command = repack_command(path, Path(image["path"]))
@@ -120,6 +141,8 @@ def image_data(path: Path) -> dict[str, Any]:
     for name in ("image", "view"):
         _require_line(str(base.get(name) or ""), f"base.{name}", Position(f"{path}:{RECORD_IN_IMAGE}"))
     _require_line(str(env.get("name", "")), "name", Position(f"{path}:{ENV}"))
+    for text in (source[name] for source in (record.sources if record else ()) for name in ("directory", "commit")):
+        _require_line(text, "sources", Position(f"{path}:{RECORD_IN_IMAGE}"))
     return {
         "path": str(path),
         "bytes": path.stat().st_size,

@@ -13,13 +13,15 @@ from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.projects import FOUND_HERE, MAX_BYTES, PYPROJECT, UV_LOCK, found_here, is_lock
 from uenvtool.venv.record import read_record
 from uenvtool.venv.request import VenvRequest
+from uenvtool.venv.sources import changed_files
 
 
 def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, str]:
     """Return a request with the current directory's requirement files added, and a note about them or an empty string.
 
     Only a request that packs without changes gets files: for a new overlay the first of `found_here`, and for an
-    existing overlay the files that its record names, if they have changed since the overlay was made.
+    existing overlay the files that its record names, if they, the options or the directories of packages have changed
+    since the overlay was made.
     """
     if request.squash is None or request.changes_overlay:
         return request, ""
@@ -27,13 +29,19 @@ def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, st
     if record is None:
         names = [] if (target / CONFIG).is_file() else found_here()[:1]
         return _with(request, names, {}), f"made from {names[0]} in this directory" if names else ""
-    names = list(record.made_from.get("names", ()))
-    if not names or record.made_from["folder"] != _relative_cwd(target) or not all(map(os.path.isfile, names)):
+    made_from = record.made_from
+    names = list(made_from.get("names", ()))
+    if not names or made_from["folder"] != _relative_cwd(target) or not all(map(os.path.isfile, names)):
         return request, ""
     shown = ", ".join(names)
-    if record.made_from["digest"] == _digest(names):
-        return request, f"packed without changes: {shown} has not changed"
-    return _with(request, names, record.made_from), f"{request.path} is updated because {shown} has changed"
+    if made_from["digest"] != _digest(names):
+        return _with(request, names, made_from), f"{request.path} is updated because {shown} has changed"
+    if any(value and value != tuple(made_from.get(name, ())) for name, value in request.of_project.items()):
+        return _with(request, names, made_from), f"{request.path} is updated from {shown} with other options"
+    if changed_files(record.sources):
+        return _with(request, names, made_from), ""
+    same = replace(request, extra=(), group=(), no_install_project=False, keep_base=False)
+    return same, f"packed without changes: {shown} has not changed"
 
 
 def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -49,8 +57,7 @@ def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -
         "names": names,
         "folder": _relative_cwd(target),
         "digest": _digest(names),
-        "extra": list(request.extra),
-        "group": list(request.group),
+        **{name: list(value) for name, value in request.of_project.items()},
     }
 
 
@@ -61,6 +68,8 @@ def _with(request: VenvRequest, names: Sequence[str], previous: Mapping[str, Any
         from_=next((Path(name) for name in names if is_lock(name)), None),
         extra=request.extra or tuple(previous.get("extra", ())),
         group=request.group or tuple(previous.get("group", ())),
+        keep_base=request.keep_base or "--keep-base" in previous.get("options", ()),
+        no_install_project=request.no_install_project or "--no-install-project" in previous.get("options", ()),
     )
 
 

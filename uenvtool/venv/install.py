@@ -30,6 +30,7 @@ from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requiremen
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, resolve
 from uenvtool.venv.settings import ALL
+from uenvtool.venv.sources import recorded
 from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
 
 FOUND_BASE_FIELDS = ("kind", "name", "load", "image", "view", "in_container", "root")
@@ -112,9 +113,10 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
         release = as_release(package.version).partition("+")[0] if is_version(package.version) else None
         if version in (package.version, release):
             left_out.append(name)
-        elif rule:
+        elif rule or plan.request.keep_base:
             left_out.append(name)
-            notes.append(f"the lock has {name} {version}, but the base's {package.version} is used: it is protected")
+            why = "it is protected" if rule else "--keep-base"
+            notes.append(f"the lock has {name} {version}, but the base's {package.version} is used: {why}")
     uv = replace(uv, settings=plan.settings).building_on(base, plan.requested)
     return Installation(uv=uv, plan=plan, lock=pylock.stripped(text, left_out), notes=tuple(notes))
 
@@ -148,6 +150,8 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
         files.fill(todo.uv.work, {pylock.LOCK: text})
         arguments: list[str | Path] = ["pip", "install", "--no-deps", "--quiet"]
         arguments += ["--python", directory / "bin" / "python", "--link-mode", plan.settings.link_mode]
+        refreshed = pylock.directories(text, editable=True)  # uv's cache may have an older state
+        arguments += [option for name in refreshed for option in ("--refresh-package", name)]
         todo.uv.run([*arguments, "-r", todo.uv.work / pylock.LOCK])
         (directory / ".lock").unlink(missing_ok=True)  # uv makes it writable for all users
         _remove_secrets_of_uv(site)
@@ -163,9 +167,9 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     if plan.request.image is None:  # packing compiles the image's bytecode itself
         on_step("compiling bytecode")
         compile_tree(directory / "bin" / "python", site, checked=True, done=compiled)
-    listed = manifest_text(directory)
+    listed = manifest_text(directory, {name: plan.foreign.checksums[name] for name in reused_files})
     lock = storable(pylock.signed(todo.lock, plan))
-    texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows), pylock.LOCK: lock}
+    texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows, todo.lock), pylock.LOCK: lock}
     files.fill(directory / RECORD_FOLDER, texts)
     return rows
 
@@ -210,7 +214,7 @@ def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
     return rows, notes
 
 
-def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) -> str:
+def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow], lock: str) -> str:
     # For reproducibility, the record contains no date, and no path of this machine except the base's.
     base, found_base = plan.base, plan.base.found_base
     data = {
@@ -227,6 +231,7 @@ def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow]) ->
         "overrides": plan.overrides,
         "built_on_base": plan.settings.built_on_base,
         "packages": [row.data() for row in rows],
+        "sources": recorded(pylock.directories(lock, editable=False)),
         "made_from": made_from(plan.request, target, plan.previous.made_from if plan.previous else {}),
     }
     return json.dumps(storable(data), indent=2, ensure_ascii=False) + "\n"

@@ -44,7 +44,7 @@ def _arguments(path: Path, command: Sequence[str], *, from_anywhere: bool = Fals
         loader = loading_command(base, directory)
         if not loader and not is_here:
             load = quoting.sh_again(str(base.get("load") or ""))
-            advice = f"make the overlay again on another Python: `uenvtool venv {path} --base PYTHON`"
+            advice = f"recreate the overlay with another Python: `uenvtool venv {path} --base PYTHON`"
             hint = f"load the base first: {load}" if load else advice
             raise AnswerIsNo(f"{path}: the base was not found: {base.get('python') or base.get('name')}", hint=hint)
     activated = ["bash", "-c", ACTIVATED, directory, *command]

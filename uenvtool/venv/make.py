@@ -14,25 +14,26 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.core.session import STARTED_BY
-from uenvtool.core.words import canonical, size_text
+from uenvtool.core.words import canonical, counted, size_text
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import NOT_WRITTEN, storable
-from uenvtool.venv import howto
+from uenvtool.venv import howto, pylock
 from uenvtool.venv.base import Base, named
-from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER
+from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER, names_base
 from uenvtool.venv.image import pack_overlay, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.inputs import with_files_here
 from uenvtool.venv.install import foretold, from_lock, from_requirements, install, refuse_package_name
-from uenvtool.venv.manifest import is_own
+from uenvtool.venv.manifest import MANIFEST, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.plan import OverlayPlan, planned, refuse_invalid
+from uenvtool.venv.plan import OverlayPlan, base_of, planned, refuse_invalid
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
+from uenvtool.venv.sources import changed_files
 from uenvtool.venv.uv import Uv, find_uv
 
 
@@ -69,11 +70,12 @@ class _Made:
 
 
 def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress, warn: Callable[[str], None]) -> Result:
-    """Make the overlay, and pack it if the request has --squash. After an error, old overlay and image are unchanged.
+    """Make the overlay, and pack it if the request has --squash.
 
-    warn: prints the warnings that are known before the work. Raises BadInput if uenvtool must not write the path or if
-    an input is invalid, AnswerIsNo if the requirements contradict the base, ToolMissing if a program is not installed,
-    and ToolFailed if a program or the machine fails.
+    If an error occurs, the existing overlay and image are unchanged. warn: prints the warnings that are known before
+    the work starts. Raises BadInput if uenvtool must not write the path or if an input is invalid, AnswerIsNo if the
+    requirements contradict the base, ToolMissing if a program is not installed, and ToolFailed if a program or the
+    machine fails.
     """
     target = Path(os.path.abspath(request.path))
     request, note = with_files_here(request, target)
@@ -81,16 +83,33 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress, w
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and fails
         hint = "change to a directory that you may read, and run the command again"
         raise BadInput(f"no permission to enter the current directory, {Path.cwd()}", hint=hint)
-    result = _Made(request=request, target=target, notes=[note] if note else [])
+    result = _Made(request=request, target=target)
     _refuse_foreign(request, target)
     if request.image is not None:
         refuse_foreign(request.image)
         find_programs()  # before any work
-    if request.image is not None and not request.changes_overlay and (target / CONFIG).is_file():
+    only_packs = _only_packs(request, target, environ)
+    result.notes += [note] if note and (only_packs or request.changes_overlay) else []
+    if only_packs:
         _pack(result, environ, progress)
     else:
         _make(result, environ, progress, warn)
     return _result(result, environ.get(STARTED_BY, ""))
+
+
+def _only_packs(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> bool:
+    if request.image is None or request.changes_overlay or not (target / CONFIG).is_file():
+        return False
+    record = read_record(target)
+    if record is None:
+        return True  # another tool's environment
+    if request.allow_older or request.keep_base or changed_files(record.sources):
+        return False
+    if not names_base(request, environ):
+        return True
+    base, recorded = base_of(request, record, target, environ), record.base
+    found_base = {name: getattr(base.found_base, name) for name in ("kind", "image", "view", "python")}
+    return recorded.get("fingerprint") == base.fingerprint() and found_base.items() <= recorded.items()
 
 
 def _refuse_foreign(request: VenvRequest, target: Path) -> None:
@@ -112,7 +131,8 @@ def _refuse_foreign(request: VenvRequest, target: Path) -> None:
             hint = "choose another name for the overlay"
             raise BadInput(f"'{shown}' is a non-empty directory that is not a virtual environment", hint=hint)
         return
-    only_packs = request.squash is not None and not request.changes_overlay
+    changes = request.changes_overlay or request.allow_older or request.keep_base or request.base or request.no_base
+    only_packs = request.squash is not None and not changes
     if not (target / RECORD_FOLDER / RECORD).is_file() and not only_packs:
         pack = f"`uenvtool venv {shown} --squash`"
         hint = f"name another directory: `uenvtool venv myenv ...`, or pack this one with {pack}"
@@ -152,12 +172,16 @@ def _build(made: _Made, plan: OverlayPlan, scratch: Path, work: Path | None, on_
     if not todo.plan.requested.requirements and not plan.previous and (input_files := found_here()):
         command = f"uenvtool venv {shlex.quote(plan.request.path)} {option_of(input_files[0])}"
         made.notes.append(f"{input_files[0]} in this directory was not installed; to install it, run `{command}`")
+    changed = changed_files(plan.previous.sources) if plan.previous else {}
+    built = "would be rebuilt" if plan.request.dry_run else "rebuilt"
+    built_names = pylock.directories(todo.lock, editable=False).keys() & changed.keys()
+    made.notes += [f"{name}: {counted(len(changed[name]), 'file')} changed, {built}" for name in sorted(built_names)]
     if plan.request.dry_run:
         rows, notes = foretold(todo)
         made.notes += notes
     else:
         rows = install(todo, new, made.target, on_step)
-    made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older)
+    made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older, changed)
     made.warnings += warnings(plan.base, rows)
     if work is not None:
         _publish(made, todo.plan, new, on_step)
@@ -228,17 +252,21 @@ def _warn_of_older_image(made: _Made) -> None:
 
 
 def _records(directory: Path) -> list[bytes]:
-    return [path.read_bytes() if path.is_file() else b"" for path in record_paths(directory)]
+    # The manifest has the checksums of a package that was built again.
+    paths = [*record_paths(directory), directory / RECORD_FOLDER / MANIFEST]
+    return [path.read_bytes() if path.is_file() else b"" for path in paths]
 
 
 def _pack(made: _Made, environ: Mapping[str, str], progress: Progress) -> None:
     request, target = made.request, made.target
+    record = read_record(target)
+    if record is not None:
+        made.changes = changes(record.rows(), record.versions, {})
     if request.image is None or request.dry_run:
-        made.notes.append(f"would pack {request.path} into {request.image}")
         return
-    with progress(f"packing {request.path}") as on_step:
+    # The lock of the overlay keeps another run from replacing it during the packing.
+    with files.workplace(target), progress(f"packing {request.path}") as on_step:
         on_step(str(request.image))
-        record = read_record(target)
         base = record.base if record else howto.surroundings(environ)
         with pack_overlay(target, request, base, made.notes) as (replacement, made.image):
             files.publish([replacement])
@@ -256,8 +284,10 @@ def _result(made: _Made, started_by: str) -> Result:
         kinds = ((len(made.changes) - len(shown) - of_base, "unchanged"), (of_base, "from the base"))
         counts = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
         notes.append(f"not listed: {counts} (--verbose lists them)")
-    if request.dry_run:
-        has_torch = made.base is not None and "torch" in made.base.packages
+    if request.dry_run and image is None and request.image is not None:
+        notes.append(f"would pack {request.path} into {request.image}")
+    if request.dry_run and made.base is not None:
+        has_torch = "torch" in made.base.packages
         unseen = "; whether compiled modules fit the base's torch is known only after a real run" if has_torch else ""
         notes.append(f"nothing was installed (--dry-run): this plan is based on wheel metadata{unseen}")
     elif made.base is not None:

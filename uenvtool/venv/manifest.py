@@ -1,8 +1,8 @@
 """Finds the packages and files in an overlay that uenvtool did not install or that have changed since.
 
 A package's RECORD contains the checksums of its files (packaging.python.org, recording installed packages). The
-manifest in PATH/.uenvtool/ contains the checksums of all other files and of each RECORD. Bytecode is ignored because
-Python rewrites it.
+manifest in PATH/.uenvtool/ contains the checksums of the files that no RECORD lists correctly, and of each RECORD.
+Bytecode is ignored because Python rewrites it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from uenvtool.core.files import read_bytes
 from uenvtool.core.words import listed
 from uenvtool.venv.base import installed
 from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.overlay import OWN
 from uenvtool.venv.record import read_record
 
 MANIFEST = "files.json"
+SHA256 = "sha256"
 MAX_BYTES = 50_000_000
 READERS = 8
 """The number of files that are read in parallel; a parallel filesystem answers several reads as fast as one."""
@@ -33,20 +35,20 @@ _CACHE = "__pycache__"
 _AT_TOP = {_CACHE, RECORD_FOLDER, ".lock"}
 """Names that are ignored: bytecode, uenvtool's records, and the lock file that `uv pip` leaves."""
 _SITES = "lib/python3*/site-packages"
-_Row = tuple[str, int]
-"""The checksum of a file in the form of a RECORD, and its size, or -1 if the size is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
     """The packages (name -> version) and the files in an overlay that uenvtool did not install or that have changed.
 
-    whole: the unchanged packages that uenvtool installed, normalized name -> files. Paths are relative to the overlay.
+    whole: the unchanged packages that uenvtool installed and whose RECORD lists all of their files, normalized name ->
+    files. checksums: the checksum of each file. Paths are relative to the overlay.
     """
 
     packages: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] = ()
     whole: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
+    checksums: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def shown(self) -> str:
         """Return the first packages and files for a message, and the number of the others."""
@@ -56,12 +58,16 @@ class Foreign:
         return bool(self.packages or self.names)
 
 
-def manifest_text(directory: Path) -> str:
-    """Return the manifest of a new overlay: a JSON object of file names and checksums."""
+def manifest_text(directory: Path, known: Mapping[str, str]) -> str:
+    """Return the manifest of a new overlay: a JSON object of file names and checksums.
+
+    known: the checksums of files that are already computed, by file name.
+    """
     records = (path for site in directory.glob(_SITES) for path in site.glob("*.dist-info"))
-    recorded = {name for path in records for name, _ in _rows(directory, path)}
-    checksums = {name: _checksum(directory / name) for name in _files(directory) if name not in recorded}
-    return json.dumps(checksums, indent=1, sort_keys=True) + "\n"
+    recorded = {row for path in records for row in _rows(directory, path).items()}
+    checksums = {**_checksums(directory, [name for name in _files(directory) if name not in known]), **known}
+    listed_wrong = {name: checksum for name, checksum in checksums.items() if (name, checksum) not in recorded}
+    return json.dumps(listed_wrong, indent=1, sort_keys=True) + "\n"
 
 
 def is_own(directory: Path) -> bool:
@@ -76,62 +82,74 @@ def is_own(directory: Path) -> bool:
 def foreign(directory: Path, versions: Mapping[str, str]) -> Foreign:
     """Return the packages and files that another tool or the user added to an overlay or changed in it.
 
-    versions: the packages that uenvtool installed. A package's file counts as unchanged if it has its recorded size and
-    is older than the manifest. The result names the manifest if it is missing, as in an overlay unpacked from an image.
+    versions: the packages that uenvtool installed. The content of each file is compared, because a tool that keeps
+    dates and sizes can change it. The result names the manifest if it is missing, as in an overlay unpacked from an
+    image.
     """
-    manifest, written_at = _manifest(directory)
+    manifest = _manifest(directory)
     if not manifest:
         return Foreign(names=(f"possibly any file ({RECORD_FOLDER}/{MANIFEST} is missing or damaged)",))
     packages: dict[str, str] = {}
     foreign_files: set[str] = set()
-    known_files = {name: [(text, -1)] for name, text in manifest.items()}
+    known_files = {name: [text] for name, text in manifest.items()}
     of_package: dict[str, Sequence[str]] = {}
-    for site in directory.glob(_SITES):
+    checksums = _checksums(directory, list(_files(directory)))
+    sites = list(directory.glob(_SITES))
+    for site in sites:
         for name, package in installed(site).items():
             record = os.path.relpath(os.path.join(package.metadata, "RECORD"), directory)
-            rows = dict(_rows(directory, Path(package.metadata)))
-            if versions.get(name) == package.version and manifest.get(record) == _checksum(directory / record):
-                of_package[name] = (record, *rows)
-                for file, row in rows.items():
-                    known_files.setdefault(file, []).append(row)  # if two packages contain a file, the last one wins
+            rows = _rows(directory, Path(package.metadata))
+            if (
+                versions.get(name) == package.version
+                and record in manifest
+                and manifest[record] == checksums.get(record)
+            ):
+                of_package[name] = tuple(dict.fromkeys((record, *rows)))
+                for file, checksum in rows.items():
+                    known_files.setdefault(file, []).append(checksum)  # if two packages contain a file, the last wins
             else:
                 packages[package.name] = package.version
                 foreign_files.update((*rows, record))
-    present = set(_files(directory))
-    known_present = {name: rows for name, rows in known_files.items() if name in present}
-    whole = {name for name, rows in known_present.items() if _is_as_old(f"{directory}/{name}", rows, written_at)}
-    suspects = sorted(known_present.keys() - whole)
-    with ThreadPoolExecutor(READERS) as pool:
-        have_checksum = pool.map(lambda name: _has_checksum(directory / name, known_files[name]), suspects)
-        whole |= {name for name, has_checksum in zip(suspects, have_checksum, strict=True) if has_checksum}
-    unknown = _by_directory(present - whole - foreign_files, {*known_files, *foreign_files})
+    present, known_names = checksums.keys(), known_files.keys() | foreign_files
+    whole = {name for name in present & known_files.keys() if _fits(directory, name, checksums, known_files[name])}
+    unknown = _by_directory(present - whole - foreign_files, known_names)
     unchanged_packages = {
         name: tuple(file for file in files if file in whole)
         for name, files in of_package.items()
         if all(file in whole or _CACHE in file for file in files)
     }
-    return Foreign(packages, tuple(sorted(unknown)), unchanged_packages)
+    if _unlisted(manifest, sites, directory, of_package):
+        unchanged_packages = {}
+    return Foreign(packages, tuple(sorted(unknown)), unchanged_packages, checksums)
 
 
-def _manifest(directory: Path) -> tuple[dict[str, str], int]:
-    path = directory / RECORD_FOLDER / MANIFEST
+def _unlisted(
+    manifest: Collection[str], sites: Collection[Path], directory: Path, of_package: Mapping[str, Sequence[str]]
+) -> set[str]:
+    # uv installs all files of a wheel, including those that its RECORD does not list. Their package is then unknown.
+    listed_files = {file for files in of_package.values() for file in files}
+    own = {f"{site.relative_to(directory)}/{name}" for site in sites for name in OWN}
+    places = tuple(f"{site.relative_to(directory)}/" for site in sites)
+    return {name for name in manifest if name.startswith(places)} - listed_files - own
+
+
+def _manifest(directory: Path) -> dict[str, str]:
     try:
-        checksums = json.loads(read_bytes(path, MAX_BYTES))
-        return {str(name): str(value) for name, value in checksums.items()}, path.stat().st_mtime_ns
+        checksums = json.loads(read_bytes(directory / RECORD_FOLDER / MANIFEST, MAX_BYTES))
+        return {str(name): str(value) for name, value in checksums.items()}
     except (FileNotFoundError, BadInput, ValueError, AttributeError, RecursionError):
-        return {}, 0
+        return {}
 
 
-def _rows(directory: Path, metadata: Path) -> Iterator[tuple[str, _Row]]:
+def _rows(directory: Path, metadata: Path) -> dict[str, str]:
+    """Return the checksums in a RECORD by file name; a file without a checksum has an empty string."""
     try:
         text = read_bytes(metadata / "RECORD", MAX_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, BadInput):
-        return
+        return {}
     site = os.path.relpath(metadata.parent, directory)
-    for row in csv.reader(text.splitlines()):
-        if len(row) > 1 and row[1]:
-            size = int(row[2]) if row[2:] and row[2].isdecimal() else -1
-            yield os.path.normpath(f"{site}/{row[0]}"), (row[1], size)
+    rows = (row for row in csv.reader(text.splitlines()) if row and row[0])
+    return {os.path.normpath(f"{site}/{row[0]}"): "".join(row[1:2]) for row in rows}
 
 
 def _files(directory: Path) -> Iterator[str]:
@@ -156,26 +174,33 @@ def _by_directory(names: Collection[str], known: Collection[str]) -> Iterator[st
             yield reported_name
 
 
-def _is_as_old(path: str, rows: Sequence[_Row], written_at: int) -> bool:
-    status = os.lstat(path)
-    is_old = stat.S_ISREG(status.st_mode) and status.st_mtime_ns < written_at
-    return is_old and any(size == status.st_size for _, size in rows)
+def _fits(directory: Path, name: str, checksums: Mapping[str, str], known: Sequence[str]) -> bool:
+    # A RECORD may contain another kind of checksum than sha256.
+    return checksums[name] in known or any(
+        kind != SHA256 and _checksum(f"{directory}/{name}", kind) == checksum
+        for checksum in known
+        if (kind := checksum.partition("=")[0]) and "=" in checksum
+    )
 
 
-def _has_checksum(path: Path, rows: Sequence[_Row]) -> bool:
-    return any(_checksum(path, checksum.partition("=")[0]) == checksum for checksum, _ in rows)
+def _checksums(directory: Path, names: Sequence[str]) -> dict[str, str]:
+    with ThreadPoolExecutor(READERS) as pool:
+        return dict(zip(names, pool.map(lambda name: _checksum(f"{directory}/{name}"), names), strict=True))
 
 
-def _checksum(path: Path, kind: str = "sha256") -> str:
+def _checksum(path: str, kind: str = SHA256) -> str:
     try:
-        if path.is_symlink():
+        digest = hashlib.new(kind)
+        if stat.S_ISLNK(os.lstat(path).st_mode):
             return f"link:{os.readlink(path)}"
-        digest = hashlib.new(kind or "sha256")
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            if not path.is_file():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return ""
-            for chunk in iter(lambda: stream.read(1 << 20), b""):
+            while chunk := os.read(descriptor, 1 << 20):
                 digest.update(chunk)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError):
         return ""
     return f"{digest.name}={base64.urlsafe_b64encode(digest.digest()).rstrip(b'=').decode()}"

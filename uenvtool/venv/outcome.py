@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,8 @@ def outcome(
 ) -> tuple[PackageRow, ...]:
     """Return the new packages, and the base's packages that they or the user require.
 
-    foretold: the versions that a dry run would install. askers_of: the packages that require each of these.
+    foretold: package versions that a dry run would install. askers_of: for each package name, the packages that require
+    the package.
     """
     environment = marker_environment(base)
     pairs = [(requirement.name, requirement.origin) for requirement in request.requirements]
@@ -49,13 +50,18 @@ def outcome(
 
 
 def changes(
-    rows: Sequence[PackageRow], previous: Mapping[str, str], newest: Mapping[str, str]
+    rows: Sequence[PackageRow], previous: Mapping[str, str], newest: Mapping[str, str], rebuilt: Collection[str] = ()
 ) -> tuple[PackageRow, ...]:
     """Return the rows with the change that a run made to each package, sorted by change as in CHANGES.
 
     previous: the versions in the old overlay. newest: the newest version of each package that got an older one.
+    rebuilt: the packages whose source has changed.
     """
     changed = [_change(row, previous.get(row.name), newest.get(row.name)) for row in rows]
+    changed = [
+        replace(row, change=CHANGED, note="rebuilt") if row.change == SAME and row.name in rebuilt else row
+        for row in changed
+    ]
     of_base = {row.name: row.version for row in rows if row.how == FROM_BASE}
     effective = {row.name for row in rows} - set(of_base)
     for name, version in previous.items():

@@ -20,6 +20,8 @@ HERE = "@HERE@"
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"
 """Python reads .pth files sorted by name, and this one must come after the ones of editable installs."""
+OWN = (f"{HOOK}.py", PTH)
+"""The files in an overlay's site-packages that belong to no package."""
 _ENTRY_POINT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(\[.*\])?\s*\Z")
 _COMMAND = re.compile(r"(?!python|activate|pip3\.)[A-Za-z0-9_][\w.+-]*\Z")
 _CHECK = (
@@ -110,7 +112,7 @@ def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str 
     started with (CPython, Modules/getpath.py). mount: the mount point of the base's uenv, or an empty string. prefix:
     the prefix of the base's Python, which an interpreter at another mount point needs.
     """
-    advice = "make the overlay again on another Python: uenvtool venv PATH --base PYTHON"
+    advice = "recreate the overlay with another Python: uenvtool venv PATH --base PYTHON"
     hint = f"load it first: {load}" if load else advice
     missing = f"uenvtool: the base of this overlay was not found: {interpreter}; {hint}"
     values = {"BASE": interpreter, "MISSING": missing, "MOUNT": mount, "PREFIX": prefix}

@@ -14,15 +14,15 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical, grouped
 from uenvtool.knowledge.secrets import storable
-from uenvtool.venv.base import Base, read_base
-from uenvtool.venv.compat import satisfies
-from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, plain_python
+from uenvtool.venv.base import Base, Distribution, read_base
+from uenvtool.venv.compat import marker_environment, protected, satisfies
+from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
-from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
+from uenvtool.venv.projects import PYPROJECT, TOML, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
-from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
+from uenvtool.venv.requirements import UserRequest, UserRequirement, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
 
 NO_RUNTIME = "none"
@@ -37,7 +37,8 @@ class OverlayPlan:
     """The inputs of the resolution: a request with its base, the user's requirements and settings, and the old overlay.
 
     requested: includes the old overlay's requirements. previous: the record of the old overlay. foreign: the packages
-    and files in it that uenvtool did not install. preferred: the versions to keep if possible, by package name.
+    and files in it that uenvtool did not install. preferred: the versions to keep if possible, by package name. kept:
+    the names of the packages that --keep-base leaves to the base.
     """
 
     request: VenvRequest
@@ -48,6 +49,7 @@ class OverlayPlan:
     previous: OverlayRecord | None = None
     foreign: Foreign = field(default_factory=Foreign)
     preferred: Mapping[str, str] = field(default_factory=dict)
+    kept: frozenset[str] = frozenset()
 
     @property
     def keeps_old(self) -> bool:
@@ -83,16 +85,20 @@ def refuse_invalid(request: VenvRequest) -> None:
     checked_names([name for name in request.no_build_isolation if name], "--no-build-isolation", "flash-attn")
     if request.mount is not None:
         require_mountable(request.mount)
-    if request.from_ and (request.wants_packages or request.remove):
+    if request.from_ and (request.wants_packages or request.remove or request.allow_older):
         raise BadInput(
-            "--from cannot be combined with packages, -r, -e or --remove",
+            "--from cannot be combined with packages, -r, -e, --remove or --allow-older",
             hint="install the lock first, and add packages afterwards: `uenvtool venv PATH PACKAGE`",
         )
-    if request.no_install_project and not request.from_:
-        hint = "add --from LOCK, or remove --no-install-project: a project is otherwise installed only if you name it"
-        raise BadInput("--no-install-project requires --from", hint=hint)
-    if (request.extra or request.group) and not (request.requirements or request.from_):
+    is_of_uv_lock = request.from_ is not None and request.from_.name == UV_LOCK
+    if request.no_install_project and not is_of_uv_lock:
+        hint = "add --from uv.lock, or remove --no-install-project: other locks list the packages to install"
+        raise BadInput("--no-install-project requires --from uv.lock", hint=hint)
+    has_project = is_of_uv_lock or any(file.endswith(TOML) for file in request.requirements)
+    if (request.extra or request.group) and not has_project:
         raise BadInput("--extra and --group require a project", hint="add -r pyproject.toml or --from uv.lock")
+    if request.mount is not None and request.squash is None:
+        raise BadInput("--mount requires --squash", hint="add --squash, because only an image has a mount point")
     if request.view != "default" and not request.uenv:
         raise BadInput("--view requires --uenv", hint="add --uenv IMAGE")
     if request.base is not None and request.no_base:
@@ -108,7 +114,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
     if request.update and previous is None and not (request.wants_packages or request.from_):
         hint = "name the overlay's directory, or its image with --squash"
         raise BadInput(f"--update: overlay not found: '{request.path}'", hint=hint)
-    base = _base(request, previous, target, environ)
+    base = base_of(request, previous, target, environ)
     settings = read_settings(environ, os.path.dirname(os.path.dirname(base.base_executable)))
     has_cache = settings.has_cache and (not request.dry_run or bool(environ.get("UV_CACHE_DIR")))
     settings = replace(settings, project=_project_settings(request), has_cache=has_cache)
@@ -139,7 +145,8 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
         preferred={} if inherited is None or request.update else inherited.versions,
     )
     plan = plan if inherited is None else _with_previous(plan, inherited)
-    return _without_removed(plan, inherited) if request.remove else plan
+    plan = _without_removed(plan, inherited) if request.remove else plan
+    return _keeping_base(plan) if request.keep_base else plan
 
 
 def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
@@ -149,9 +156,13 @@ def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
     return next(filter(None, map(settings_of_project, directories)), {})
 
 
-def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
+def base_of(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
+    """Return the base that a request names, or else the base of the previous overlay or the loaded one.
+
+    Raises BadInput if the named base does not exist, and AnswerIsNo if no base is loaded.
+    """
     recorded_base = previous.base if previous else {}
-    if request.no_base or (recorded_base.get("kind") == PLAIN and request.base is None):
+    if request.no_base or (recorded_base.get("kind") == PLAIN and not names_base(request, environ)):
         return read_base(plain_python(environ), environ)
     recorded_python = str(recorded_base.get("python", ""))
     is_reusable = recorded_base.get("kind") in (NAMED, UENV) and not recorded_python.startswith(f"{target}{os.sep}")
@@ -264,6 +275,37 @@ def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
         requested=replace(requested, requirements=(*kept, *requested.requirements)),
         overrides=tuple(dict.fromkeys(overrides)),
         settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys(built_on_base))),
+    )
+
+
+def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
+    base, environment = plan.base, marker_environment(plan.base)
+    kept: dict[str, str] = {}
+    for requested in plan.requested.requirements:
+        requirement, package, rule = requested.requirement, base.packages.get(requested.name), protected(requested.name)
+        if requirement is None or requested.name in plan.override_names or fits(requested, package, environment):
+            continue
+        if package is not None:
+            kept[requested.name] = f"the base's {package.name} {package.version} is kept instead of {requirement}"
+        elif rule is not None and rule.refuse_missing and "torch" in base.packages:
+            kept[requested.name] = f"{requirement} is not installed, because the base contains this library"
+    requirements = tuple(each for each in plan.requested.requirements if each.name not in kept)
+    notes = (*plan.requested.notes, *kept.values())
+    requested_rest = replace(plan.requested, requirements=requirements, notes=notes)
+    return replace(plan, requested=requested_rest, kept=frozenset(kept))
+
+
+def fits(requested: UserRequirement, package: Distribution | None, environment: dict[str, str]) -> bool:
+    """Return whether a package of the base satisfies a requirement, or the requirement does not apply here."""
+    requirement = requested.requirement
+    if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
+        return True
+    is_of_index = requirement is not None and requested.is_of_index
+    return (
+        requirement is not None
+        and is_of_index
+        and package is not None
+        and satisfies(requirement.specifier, package.version)
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
+from uenvtool.core.limits import limited
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT
@@ -29,6 +30,9 @@ LOCK = "pylock.toml"
 EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'
 LISTS = ("requests", "overrides", "built-on-base")
 MAX_BYTES = 50_000_000
+YEARS_OLDER = datetime.timedelta(days=2 * 365)
+"""How much older than the newest release a compatible one may be if the user requested no version.
+For a base with torch 2.6 (2025-01), torchvision 0.21 is 21 months older than the newest, 0.29.2 (PyPI, 2026-11)."""
 WHEELS, SINGLE = "wheels", ("sdist", "archive")
 """The keys of a package in a pylock.toml that contain files: a list of files, and keys with one file each (PEP 751)."""
 _SHAPE: dict[str, type] = {
@@ -136,7 +140,8 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     position = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
-        document = _document(text)
+        with limited(str(path)):
+            document = _document(text)
     except FileNotFoundError:
         raise BadInput("file not found", position, "name a pylock.toml or uv.lock") from None
     except UnicodeDecodeError as error:
@@ -206,6 +211,19 @@ def without_wheel(text: str) -> frozenset[str]:
     return frozenset(canonical(table["name"]) for table in tables)
 
 
+def directories(text: str, *, editable: bool) -> dict[str, str]:
+    """Return the directories that the packages of a lock are built from, by normalized name.
+
+    editable: whether to include the editable packages, which use the directory itself.
+    """
+    tables = ((canonical(table["name"]), table.get("directory", {})) for table in _tables(text))
+    return {
+        name: os.path.normpath(os.path.join(source["path"], source.get("subdirectory", "")))
+        for name, source in tables
+        if "path" in source and (editable or not source.get("editable"))
+    }
+
+
 def unchanged(text: str, previous: str) -> frozenset[str]:
     """Return the normalized names of the packages that are equal in two locks and whose files all have hashes."""
     old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (previous, text))
@@ -217,6 +235,15 @@ def unchanged(text: str, previous: str) -> frozenset[str]:
 def _is_of_known_content(table: Mapping[str, Any]) -> bool:
     sources = _files_of(table, ("directory", "vcs", *SINGLE))
     return bool(sources) and all(source.get("hashes") for source in sources)
+
+
+def much_older(text: str, newest: str) -> frozenset[str]:
+    """Return the normalized names of the packages that a lock has in versions YEARS_OLDER than those of another lock.
+
+    Packages without upload times are not included.
+    """
+    dates, newest_dates = uploaded(text), uploaded(newest)
+    return frozenset(name for name in dates.keys() & newest_dates if newest_dates[name] - dates[name] >= YEARS_OLDER)
 
 
 def uploaded(text: str) -> dict[str, datetime.datetime]:

@@ -14,6 +14,7 @@ from uenvtool.core.files import read_bytes
 from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
 from uenvtool.knowledge.secrets import storable
+from uenvtool.venv import sources
 from uenvtool.venv.base import listing
 from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
@@ -33,9 +34,13 @@ _SHAPE: dict[str, Any] = {  # a shape is a type, a list of one shape, or a table
     "built_on_base": [str],
     "packages": [{"name": str, "version": str, "how": str, "note": str, "asked_by": [str]}],
     "made_from": {},
+    "sources": [sources.SHAPE],
 }
-_FILES: dict[str, Any] = {"names": [str], "folder": str, "digest": str, "extra": [str], "group": [str]}
-_DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": "", "made_from": {}}
+_FILES: dict[str, Any] = {
+    **{"names": [str], "folder": str, "digest": str},
+    **{"extra": [str], "group": [str], "options": [str]},
+}
+_DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": "", "made_from": {}, "sources": [], "options": []}
 _KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
 
 
@@ -67,7 +72,8 @@ class OverlayRecord:
 
     requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
     torch. packages: the data of each PackageRow. made_from: the requirement files of the current directory that the
-    command named, if any (inputs.py). shown: the path that messages print.
+    command named, if any (inputs.py). sources: the directories that packages were built from (sources.py). shown: the
+    path that messages print.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -76,6 +82,7 @@ class OverlayRecord:
     built_on_base: tuple[str, ...] = ()
     packages: tuple[Mapping[str, Any], ...] = ()
     made_from: Mapping[str, Any] = field(default_factory=dict)
+    sources: tuple[Mapping[str, Any], ...] = ()
     shown: str = field(default="", compare=False)
 
     @property
@@ -83,14 +90,26 @@ class OverlayRecord:
         """Return the packages that were installed: normalized name -> version."""
         return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
+    def rows(self) -> list[PackageRow]:
+        """Return the recorded packages."""
+        fields = ("name", "version", "how", "note")
+        return [
+            PackageRow(asked_by=tuple(row["asked_by"]), **{name: row.get(name, "") for name in fields})
+            for row in self.packages
+        ]
+
     def requirements(self) -> tuple[UserRequirement, ...]:
         """Return the recorded requirements of the user."""
         return tuple(recorded_requirement(request["text"], request["origin"], self.shown) for request in self.requests)
 
     def data(self) -> dict[str, Any]:
-        """Return the record as data for --json."""
+        """Return the record as data for --json. It names the files of `sources` that have changed since the record."""
         data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         del data["shown"]
+        changed = sources.changed_files(self.sources)
+        for source in data["sources"]:
+            del source["files"]
+            source["changed"] = changed.get(source["name"], ())
         return {**data, "base_is_here": _is_here(self.base)}
 
 
@@ -167,7 +186,9 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
         raise BadInput(f"not written by uenvtool: {error}", position, DAMAGED) from error
     except RecursionError:
         raise BadInput("not written by uenvtool: nested too deeply", position, DAMAGED) from None
-    lists = {name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages")}
+    lists = {
+        name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages", "sources")
+    }
     lists["requests"] = storable(lists["requests"])  # older versions recorded logins
     return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 

@@ -73,6 +73,10 @@ class VenvRequest:
             help="Replace a package of the base, even a protected one such as torch: NAME or NAME==VERSION.",
         ),
     ] = ()
+    keep_base: Annotated[
+        bool,
+        Option("--keep-base", help="Keep the base's version of each package that you request in another version."),
+    ] = False
     no_build_isolation: Annotated[
         tuple[str, ...],
         Option(
@@ -120,9 +124,16 @@ class VenvRequest:
 
     @property
     def changes_overlay(self) -> bool:
-        """Return whether the overlay must be built, not only packed."""
+        """Return whether the request changes the packages of an overlay."""
         changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
         return bool(self.wants_packages or changes)
+
+    @property
+    def of_project(self) -> dict[str, tuple[str, ...]]:
+        """Return the options that select parts of a project or lock, as overlay records store them."""
+        switches = {"--no-install-project": self.no_install_project, "--keep-base": self.keep_base}
+        options = tuple(option for option, is_given in switches.items() if is_given)
+        return {"extra": self.extra, "group": self.group, "options": options}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

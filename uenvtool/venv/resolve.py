@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from uenvtool.core.errors import AnswerIsNo, Problem
 from uenvtool.core.words import canonical
 from uenvtool.venv import pylock
-from uenvtool.venv.base import Distribution
-from uenvtool.venv.compat import floor, marker_environment, newer, protected, satisfies
-from uenvtool.venv.plan import OverlayPlan, how_to_load_torch
-from uenvtool.venv.requirements import UserRequirement
+from uenvtool.venv.compat import floor, marker_environment, newer, protected
+from uenvtool.venv.plan import OverlayPlan, fits, how_to_load_torch
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import BuildFailed, NoSolution, Uv
 from uenvtool.venv.uv_query import Question
@@ -21,9 +18,6 @@ from uenvtool.venv.uv_query import Question
 CAPS = frozenset({"<", "<="})
 OPEN_BELOW = CAPS | {"!="}
 """The version operators that set no lower bound."""
-YEARS_OLDER = datetime.timedelta(days=2 * 365)
-"""How much older than the newest release a compatible one may be if the user requested no version.
-For a base with torch 2.6 (2025-01), torchvision 0.21 is 21 months older than the newest, 0.29.2 (PyPI, 2026-11)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +72,7 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
             if not older or not _may_be_older(plan, older.keys(), text, newest):
                 operators = _operators(plan)
                 uncapped = {name: version for name, version in older.items() if not operators[name] & CAPS}
-                raise question.explained(failed, uncapped) from None
+                raise question.explained(failed, uncapped, pylock.much_older(text, newest)) from None
     resolution = _resolution(plan, question, text, versions)
     _refuse_torch(plan, question, resolution)
     _refuse_protected(plan, question, resolution, replaceable)
@@ -127,16 +121,11 @@ def _too_old(text: str, newest: str, oldest_allowed: Mapping[str, str]) -> froze
     )
 
 
-def _may_be_older(plan: OverlayPlan, names: Collection[str], text: str, newest: str) -> bool:
+def _may_be_older(plan: OverlayPlan, names: Set[str], text: str, newest: str) -> bool:
     operators, sources = _operators(plan), pylock.without_wheel(text)
     dates, newest_dates = pylock.uploaded(text), pylock.uploaded(newest)
-    return all(
-        not operators[name]
-        and name not in sources
-        and name in dates
-        and name in newest_dates
-        and newest_dates[name] - dates[name] < YEARS_OLDER
-        for name in names
+    return not names & pylock.much_older(text, newest) and all(
+        not operators[name] and name not in sources and name in dates and name in newest_dates for name in names
     )
 
 
@@ -162,7 +151,7 @@ def _replaceable(plan: OverlayPlan) -> frozenset[str]:
     replaceable = {name for name in plan.override_names if name in plan.base.packages}
     for requirement in plan.requested.requirements:
         package = plan.base.packages.get(requirement.name)
-        if package is None or requirement.name in replaceable or _fits(requirement, package, environment):
+        if package is None or requirement.name in replaceable or fits(requirement, package, environment):
             continue
         rule = protected(requirement.name)
         if rule is None:
@@ -170,17 +159,10 @@ def _replaceable(plan: OverlayPlan) -> frozenset[str]:
             continue
         text = requirement.text if requirement.requirement is None else str(requirement.requirement)
         message = f"{text} is requested, but the base has {package.name} {package.version}, which is protected"
-        hint = f"use the base's version, or replace it with --override {requirement.name}"
+        hint = f"keep the base's version with --keep-base, or replace it with --override {requirement.name}"
         problems.append(Problem(f"{message}: {rule.cost}", requirement.position, hint))
     AnswerIsNo.raise_any(problems)
     return frozenset(replaceable)
-
-
-def _fits(requested: UserRequirement, package: Distribution, environment: dict[str, str]) -> bool:
-    requirement = requested.requirement
-    if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
-        return True
-    return requirement is not None and requested.is_of_index and satisfies(requirement.specifier, package.version)
 
 
 def _refuse_torch(plan: OverlayPlan, question: Question, resolution: Resolution) -> None:

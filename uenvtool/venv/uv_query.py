@@ -6,7 +6,7 @@ import copy
 import io
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from uenvtool.venv import pylock
 from uenvtool.venv.base import Base, Distribution
 from uenvtool.venv.compat import as_release, is_version, marker_environment, protected, requirements, satisfies
 from uenvtool.venv.plan import OverlayPlan
+from uenvtool.venv.requirements import names_of
 from uenvtool.venv.uv import Arguments, BuildFailed, IndexFailed, NoSolution, Uv
 
 WANTED = "wanted.in"
@@ -34,14 +35,22 @@ class Question:
         self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
         texts = [requirement.text for requirement in plan.requested.requirements if not requirement.read_by_uv]
         requirers = [self.pins[name] for name in _requirers(plan, replaceable) if name in self.pins]
-        forced = _requested_as_vendor_build(plan)  # stubs have the release's version, not the vendor's
+        local = (requirement for requirement in plan.requested.requirements if "file:" in requirement.text)
+        self._directories = {requirement.name for requirement in local if requirement.name}
+        # Stubs have the release's version, not the vendor's. uv reads files whose requirements --keep-base drops.
+        forced = _requested_as_vendor_build(plan) | plan.kept
         fill(
             self.directory,
             {
                 # The base's requirers are listed so that uv respects their requirements and names them in errors.
                 WANTED: _lines([*plan.requested.lines, *texts, *plan.overrides, *requirers]),
                 "pins.txt": _lines(pin for name, pin in self.pins.items() if name not in forced),
-                "overrides.txt": _lines(pin for name, pin in self.pins.items() if name in forced),
+                "overrides.txt": _lines(
+                    [
+                        *(pin for name, pin in self.pins.items() if name in forced),
+                        *map(_never, plan.kept - stubs.keys()),
+                    ]
+                ),
                 "constraints.txt": _lines(self._user_constraints()),
             },
         )
@@ -53,8 +62,15 @@ class Question:
         fill(self.directory, {"floors.txt": bounds, pylock.LOCK: preferred})
         options: list[str | Path] = ["-c", self.directory / "floors.txt"]
         options += [option for name in sorted(only_binary) for option in ("--only-binary", name)]
-        self.uv.run([*self._arguments(), *options, "--format", pylock.LOCK, "-o", self.directory / pylock.LOCK])
-        return pylock.with_absolute_paths((self.directory / pylock.LOCK).read_text(encoding="utf-8"), self.directory)
+        refreshed = [option for name in sorted(self._directories) for option in ("--refresh-package", name)]
+        output: list[str | Path] = ["--format", pylock.LOCK, "-o", self.directory / pylock.LOCK]
+        self.uv.run([*self._arguments(), *options, *refreshed, *output])
+        text = (self.directory / pylock.LOCK).read_text(encoding="utf-8")
+        more_directories = pylock.directories(text, editable=True).keys() - self._directories
+        if more_directories:  # uv's cache may have the dependencies of an older state
+            self._directories |= more_directories
+            return self.answer(floors, only_binary=only_binary)
+        return pylock.with_absolute_paths(text, self.directory)
 
     def newest(self) -> str:
         """Return a lock of the newest allowed versions of the named packages without dependencies, or "" on failure."""
@@ -75,15 +91,24 @@ class Question:
         requirers = {re.split(r"[\s\[=@]", package, maxsplit=1)[0]: via for package, _, via in pairs if via}
         return {canonical(name): [requirer.strip() for requirer in via.split(",")] for name, via in requirers.items()}
 
-    def explained(self, error: UenvtoolError, older: Mapping[str, str]) -> UenvtoolError:
-        """Return uv's error with hints for versions that fit. older: the versions that --allow-older would install."""
+    def explained(
+        self, error: UenvtoolError, older: Mapping[str, str], outdated: Collection[str] = ()
+    ) -> UenvtoolError:
+        """Return uv's error with hints for versions that fit.
+
+        older: the versions that --allow-older would install. outdated: the names of those that are too old for a hint.
+        """
         if not isinstance(error, NoSolution):
             return error
         named = {canonical(word) for word in re.findall(r"[A-Za-z0-9][\w.-]*", error.explanation)}
         base_packages = sorted(named & self.pins.keys())
-        versions = ", ".join(f"{name} {version}" for name, version in older.items())
-        hints = [f"install {versions}, the newest that fits, with --allow-older"] if older else []
-        others = self._fitting(named - older.keys()) if base_packages else {}
+        recent = {name: version for name, version in older.items() if name not in outdated}
+        versions = ", ".join(f"{name} {version}" for name, version in recent.items())
+        replaced = self.plan.requested.names & self.base.packages.keys() - self.pins.keys()
+        hints = ["keep the base's packages with --keep-base"] if replaced else []
+        hints += [f"install {versions}, the newest that fits, with --allow-older"] if recent else []
+        others, too_old = self._fitting(named - older.keys()) if base_packages else ({}, frozenset[str]())
+        hints += [_elsewhere(name) for name in sorted({*too_old, *(older.keys() & outdated)})]
         versions = ", ".join(f"{name}=={version}" for name, version in others.items())
         hints += [f"request {versions}, the newest that fits the base"] if others else []
         if not hints:
@@ -95,23 +120,25 @@ class Question:
         of_base = ", ".join(f"{package.name} {package.version}" for package in packages)
         return NoSolution(error.explanation, note=of_base and f"  the base has {of_base}", hint="; ".join(hints))
 
-    def _fitting(self, names: set[str]) -> dict[str, str]:
+    def _fitting(self, names: set[str]) -> tuple[dict[str, str], frozenset[str]]:
+        """Return the versions that fit the base, and the names of the packages that fit only in an outdated version."""
         from packaging.specifiers import SpecifierSet
 
         candidates = names - self.base.packages.keys()
         requested = [requirement for requirement in self.plan.requested.requirements if requirement.name in candidates]
         requested = [requirement for requirement in requested if requirement.operators and requirement.is_of_index]
         if not requested:
-            return {}
+            return {}, frozenset()
         unbound = [copy.copy(requirement.requirement) for requirement in requested]
         for requirement in filter(None, unbound):
             requirement.specifier = SpecifierSet()
         fill(self.directory, {"unbound.txt": _lines(map(str, unbound))})
         options: list[str | Path] = ["--overrides", self.directory / "unbound.txt", "--only-binary", ":all:"]
-        versions = pylock.versions_of(self._tried(self.uv.run, "pylock.fitting.toml", *options))
-        return {
-            requirement.name: versions[requirement.name] for requirement in requested if requirement.name in versions
-        }
+        text = self._tried(self.uv.run, "pylock.fitting.toml", *options)
+        versions = pylock.versions_of(text)
+        outdated = pylock.much_older(text, self.newest()) & {requirement.name for requirement in requested}
+        fitting = [requirement.name for requirement in requested if requirement.name in versions.keys() - outdated]
+        return {name: versions[name] for name in fitting}, outdated
 
     def _tried(self, run: Callable[[Arguments], str], name: str, *options: str | Path) -> str:
         path = self.directory / name
@@ -135,6 +162,30 @@ class Question:
             is_met = package is not None and specifier is not None and satisfies(specifier, package.version)
             if not is_met and not constraint.read_by_uv:
                 yield constraint.text
+
+
+def _never(name: str) -> str:
+    return f"{name} ; python_version < '0'"
+
+
+def _elsewhere(name: str) -> str:
+    """Return a hint that names the published uenvs and the container recipes that have a package."""
+    from uenvtool.knowledge.container import load_container
+    from uenvtool.knowledge.kinds import CONTAINER, PUBLISHED
+    from uenvtool.knowledge.locate import available
+    from uenvtool.knowledge.published import load_published
+    from uenvtool.knowledge.recipe import read_recipe
+
+    has = [
+        f"the uenv {read_recipe(recipe_name).deployment.label} ({row.name} {row.version})"
+        for recipe_name in available(PUBLISHED, user_files=False)
+        for row in load_published(recipe_name).rows
+        if row.kind == "python" and canonical(row.name) == name
+    ]
+    containers = [load_container(container_name) for container_name in available(CONTAINER, user_files=False)]
+    has += [f"the container {container.recipe}" for container in containers if name in names_of(container.pip)]
+    where = f"use {' or '.join(dict.fromkeys(has))}" if has else "use a container or another base"
+    return f"{where}, which has {name}: the newest {name} that fits this base is more than two years old"
 
 
 def _lines(texts: Iterable[str]) -> str:

@@ -85,17 +85,26 @@ def _keep_rights(new: Path, old: Path) -> None:
 
 def _share(path: str, rights: os.stat_result) -> None:
     status = os.lstat(path)
-    if stat.S_ISLNK(status.st_mode) or (status.st_nlink > 1 and not stat.S_ISDIR(status.st_mode)):
-        return  # a file that has several names may also belong to a cache
-    with contextlib.suppress(PermissionError):  # the user is not a member of the group
-        if status.st_gid != rights.st_gid:
-            os.chown(path, -1, rights.st_gid)
+    if stat.S_ISLNK(status.st_mode):
+        return
     owner = status.st_mode >> 6 & 0o7
     mode = owner << 6 | (owner << 3 & rights.st_mode) | (owner & rights.st_mode)
     if stat.S_ISDIR(status.st_mode):
         mode |= (status.st_mode | rights.st_mode) & stat.S_ISGID
-    if stat.S_IMODE(status.st_mode) != mode:
-        os.chmod(path, mode)
+    may_change_group = os.geteuid() == 0 or rights.st_gid in os.getgroups()
+    has_group = status.st_gid == rights.st_gid or not may_change_group
+    if stat.S_IMODE(status.st_mode) == mode and has_group:
+        return
+    if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):  # the file also belongs to the old directory or a cache
+        import shutil
+
+        copy = f"{path}.uenvtool-copy"
+        shutil.copy2(path, copy)
+        os.replace(copy, path)
+    if not has_group:
+        with contextlib.suppress(PermissionError):
+            os.chown(path, -1, rights.st_gid)
+    os.chmod(path, mode)
 
 
 def _move_back(source: Path, target: Path, inode: int) -> None:

@@ -58,7 +58,7 @@ def order() -> None:
     existing = [directory for directory in base if os.path.isdir(directory)]
     if len(existing) < len(base) and (not recorded_listing or listing(base) != recorded_listing):
         missing = next(directory for directory in base if directory not in existing)
-        remake = f"make the overlay again on another Python: {command_to_make_again('--base PYTHON')}"
+        remake = f"recreate the overlay with another Python: {command_to_make_again('--base PYTHON')}"
         advice = f"load it first: {load}" if load else remake
         exit_unless_allowed(f"the base of this overlay was not found: {missing}; {advice}")
     elif recorded_listing and not mount and listing(base) != recorded_listing:
