@@ -17,7 +17,10 @@ from tests.support.programs import program
 def environment(place: Path, uv: str, *words: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
     """Run tools/environment.py with stand-ins, and return its result and the calls of uv and pip."""
     calls = place / "calls"
-    program(place / "venv/bin/uv", f'echo "uv in $PWD: $*" >>{calls}\necho " + package==1" >&2\n{uv}')
+    program(
+        place / "venv/bin/uv",
+        f'echo "uv in $PWD: $* (from $UV_DEFAULT_INDEX $UV_FIND_LINKS)" >>{calls}\necho " + package==1" >&2\n{uv}',
+    )
     program(place / "venv/bin/python", f'echo "python $*" >>{calls}')
     home = {"HOME": str(place / "home"), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, ROOT / "tools/environment.py", *words]
@@ -35,8 +38,8 @@ def test_uv_gets_what_pip_is_configured_with_and_no_configuration_of_a_folder_ab
 
     (call,) = calls
     assert call.startswith(f"uv in /: pip install --python {place}/venv/bin/python ")
-    assert "--constraint /limits.txt --default-index https://here.example/simple " in call
-    assert call.endswith(f"--find-links {place} --editable /clone[dev]")
+    assert "--constraint /limits.txt --editable" in call
+    assert call.endswith(f"--editable /clone[dev] (from https://here.example/simple {place})")
     assert ran.returncode == 0, ran.stderr
     assert [line.partition(" s  ")[2] for line in ran.stdout.splitlines()] == [
         "install the packages with uv",
@@ -47,7 +50,7 @@ def test_uv_gets_what_pip_is_configured_with_and_no_configuration_of_a_folder_ab
 def test_a_folder_of_wheels_is_the_only_source(place: Path) -> None:
     _, (call,) = environment(place, "exit 0", "--wheels", "wheels", "venv", "uenvtool")
 
-    assert call.endswith(f"--no-index --find-links {place}/wheels uenvtool")
+    assert call.endswith(f"--no-index --find-links {place}/wheels uenvtool (from  )")
 
 
 def test_pip_tries_where_uv_fails(place: Path) -> None:

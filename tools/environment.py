@@ -62,7 +62,7 @@ def placed(uv: Path, python: Path, source: list[str], words: list[str]) -> bool:
     limits = [word for path in settings.constraints for word in ("--constraint", path)]
     command = [uv, "pip", "install", "--python", python, "--reinstall-package", "uenvtool", *limits]
     command += source or settings.arguments
-    environ = dict(settings.environment)
+    environ = {**settings.environment, **({} if source else settings.urls)}
     running = subprocess.Popen(  # in /, because uv reads a uv.toml in any parent directory, whoever wrote it
         [*map(str, command), *words], env=environ, cwd="/", stderr=subprocess.PIPE, text=True
     )

@@ -41,7 +41,9 @@ def comparisons(place: Place) -> Iterator[Comparison]:
 def _one_more(place: Place, base: Path, packages: list[str]) -> list[Way]:
     uv, hand, made = os.fspath(find_uv_bin()), place.folder / "hand", place.folder / "made"
     python, cache = hand / "bin/python", ("--cache-dir", place.folder / "cache")
-    places = list(read_settings(os.environ).arguments)
+    settings = read_settings(os.environ)
+    os.environ.update(settings.urls)
+    places = list(settings.arguments)
     install: list[str | Path] = [uv, "pip", "install", "--link-mode=copy", "--compile-bytecode", "--python", python]
     install += [*cache, *places]
     for path in (hand, made):
@@ -78,7 +80,9 @@ def _ways(place: Place, base: Path, packages: list[str]) -> tuple[Way, Way, Way,
         return lambda: work() or {"MB": image.stat().st_size / 1e6}
 
     start = place.run(uv, "venv", "--relocatable", "--system-site-packages", "--python", base, hand)
-    places = list(read_settings(os.environ).arguments)
+    settings = read_settings(os.environ)
+    os.environ.update(settings.urls)
+    places = list(settings.arguments)
     options: list[str | Path] = ["--link-mode=copy", "--compile-bytecode", "--python", python, *places]
     by_uv = together(start, place.run(uv, "pip", "install", *options, *packages))
     by_pip = together(start, place.run(sys.executable, "-m", "pip", "--python", python, "install", "-q", *packages))
