@@ -667,7 +667,7 @@ DETAILS = [
     ("*** STEP 5.0 ON n1 CANCELLED AT 2026-11-22 ***", "the run failed first, with: *** STEP"),
     ("n1:5:6 [0] x.cc:1 NCCL WARN Odd thing", "the run on n1 failed first, with: NCCL WARN Odd thing"),
     ("RuntimeError: CUDA error: odd thing", "the run failed first, with: RuntimeError: CUDA error: odd thing"),
-    ("run.sh: line 7: srum: command not found", "the run failed first, with: line 7: srum: command not found"),
+    ("run.sh: line 7: srum: command not found", "srum: command not found"),
     (
         "Abort(1091) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\n"
         "MPIR_Init_thread(171).......: \n"
