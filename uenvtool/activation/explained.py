@@ -80,9 +80,9 @@ def explained_variable(
 ) -> Explained:
     """Return the description of a variable.
 
-    variables: the variable in each file that describes it.
-    owner: the owner of the place's versions in a sentence, by default the recipe.
-    is_brief: whether the text is the short description.
+    variables: one entry for each file that describes the variable.
+    owner: what the text names as the source of the software versions, by default the recipe.
+    is_brief: whether the text contains only the short description.
     """
     value = _value_in_place(name, tuning, place, owner) if place else None
     workarounds = (setting for workaround in tuning.workarounds.values() for setting in workaround.settings)

@@ -78,7 +78,7 @@ def dotenv(name: str, text: str) -> str:
 
 
 def docker(name: str, text: str) -> str:
-    """Return the value of a variable in an ENV line of a Dockerfile. Raises BadInput if it contains a line break."""
+    """Return a variable's value, quoted for a Dockerfile's ENV line. Raises BadInput if it contains a line break."""
     if "\n" in text or "\r" in text:
         raise BadInput(f"a Dockerfile's ENV cannot contain the value of {name}: {text!r}", hint="set it in a script")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")

@@ -138,7 +138,7 @@ def _checked(program: Path, found_by: str) -> Spack:
     match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)
     if completed.code != 0 or not match:
         hint = "install Python and git, which Spack needs, or name another Spack with --spack"
-        raise ToolFailed(f"{program} does not run: {completed.reason}", hint=hint)
+        raise ToolFailed(f"cannot run {program}: {completed.reason}", hint=hint)
     if Version(match[1]) < OLDEST:
         raise ToolFailed(
             f"{program} is Spack {match[1]}, but {OLDEST} or newer is required",

@@ -96,7 +96,7 @@ def parse_resolved_lock(text: str, environment: Environment, part: str, spack: S
         named = ", ".join(strays[:5])
         raise ToolFailed(
             f"Spack {spack.version} resolved {named} for another machine than {environment.architecture}",
-            hint="report this error with the recipe: the packages' requirements must name the architecture",
+            hint="report this as a uenvtool bug with the recipe: the generated requirements must set the architecture",
         )
     require_installable(lock, f"the lock from Spack {spack.version}")
     if not part:

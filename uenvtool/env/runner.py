@@ -105,8 +105,9 @@ def user_cache() -> Path:
 def index_cache(machine: str, pins: Mapping[str, GitPin]) -> str:
     """Return the directory of Spack's package indexes. machine: `platform.machine()` on the nodes.
 
-    uenvtool keeps one directory per machine name, because 69 packages choose their sources by machine name, and per
-    pinned revision of Spack's packages. Spack itself distinguishes indexes only by repository name and file times.
+    uenvtool keeps one directory per machine name and per pinned revision of Spack's packages. The machine name matters
+    because 69 packages choose their sources by it. Spack itself distinguishes indexes only by repository name and file
+    times.
     """
     state = pins["builtin"].revision[:12].replace("/", "-") if "builtin" in pins else "unpinned"
     return str(user_cache() / f"cache-{machine}-{state}")

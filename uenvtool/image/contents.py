@@ -262,7 +262,10 @@ def _spack_packages(contents: Contents) -> Iterator[InstalledPackage]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the total size of the files below each prefix. Files with one prefix are adjacent, so few are parsed."""
+    """Return the total size of the files below each prefix.
+
+    Files with the same prefix are adjacent, so a file's prefix is computed only if it differs from the previous one.
+    """
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
     prefix, inside = "", "\0"

@@ -182,7 +182,7 @@ def _names_of_python_packages() -> frozenset[str]:
 
 
 def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
-    """Return the tuning files of those names as one, after all checks. Raises BadInput with all problems.
+    """Load, check and merge the named tuning files. Raises BadInput with all problems.
 
     trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those files.
     """

@@ -146,7 +146,7 @@ def supports_target(name: str) -> bool:
 
 
 def unknown_targets(tree: Node) -> list[Problem]:
-    """Return a problem for each CPU target in the tree of a system that archspec does not know."""
+    """Return a problem for each CPU target in a system's YAML tree that is unknown to archspec."""
     import archspec.cpu
 
     targets = [target for _, node in children(tree, "nodes") if (target := node.get("target"))]

@@ -105,7 +105,7 @@ class Settings:
 
     @property
     def by_hook(self) -> tuple[Setting, ...]:
-        """Return the settings that a container hook applies in the first runtime, so that nothing else needs to."""
+        """Return the settings that a container hook already applies in the preferred runtime, so uenvtool does not."""
         held = holding(self.tuning.settings, self.facts_of_first())
         return tuple(setting for setting in held if self.tuning.set_by(setting) == THE_HOOK)
 

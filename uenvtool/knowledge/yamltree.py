@@ -112,7 +112,7 @@ def content(path: Path, shown: str) -> bytes:
 
 
 def decoded(data: bytes, shown: str) -> str:
-    """Return bytes as text. Raises BadInput if they are too many, not UTF-8, or begin with a byte order mark."""
+    """Decode UTF-8 bytes. Raises BadInput if they are too long, are not UTF-8, or begin with a byte order mark."""
     if len(data) > MAX_BYTES:
         raise BadInput(
             f"the file is larger than {MAX_BYTES // 1_000_000} MB",

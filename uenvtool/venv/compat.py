@@ -166,7 +166,10 @@ def _conflict(
 
 
 def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest) -> list[Problem]:
-    """Return a problem for each requirement that fails with `new` over the base and does not fail on the base alone."""
+    """Return a problem for each requirement that is not met once `new` is installed on top of the base.
+
+    Requirements that the base alone already violates are not reported.
+    """
     environment = marker_environment(base)
     kept = [package for name, package in sorted(base.packages.items()) if name not in new]
     failing_already = {key for key, _ in _of_packages(kept, base, {}, environment)}

@@ -122,7 +122,7 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
     """Return the installation of the user's requirements, resolved on the base.
 
     Raises AnswerIsNo if the requirements contradict the base, would replace a protected package, or resolve to files
-    without the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
+    that do not match the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
     """
     uv = uv.building_on(plan.base, plan.requested)
     resolution = resolve(uv, plan)
