@@ -122,7 +122,7 @@ class Component:
 
 
 def load_component(name: str, origin: Position | None = None) -> Component:
-    """Return the component of that name or path. Raises BadInput, at `origin` if the file does not exist."""
+    """Return the component with this name or path. Raises BadInput, at `origin` if the file does not exist."""
     location = locate(COMPONENT, name, origin)
     binder = Binder.of(location, COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}

@@ -94,7 +94,7 @@ class Container:
 
 
 def load_container(name: str, origin: Position | None = None) -> Container:
-    """Return the container recipe of that name or path. Raises BadInput, at `origin` if the file does not exist."""
+    """Return the container recipe with this name or path. Raises BadInput, at `origin` if the file does not exist."""
     return _bound(Binder.of(locate(CONTAINER, name, origin), CONTAINER))
 
 

@@ -139,7 +139,7 @@ def this_operating_system() -> str:
 
 
 def supports_target(name: str) -> bool:
-    """Return whether this machine's CPU can run programs that were built for a target of archspec."""
+    """Return whether this machine's CPU can run programs built for an archspec target."""
     import archspec.cpu
 
     return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])

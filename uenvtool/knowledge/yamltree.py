@@ -45,7 +45,7 @@ class Node:
         return node
 
     def each(self) -> list[Node]:
-        """Return the values of a list. A value that is not a list is returned as a list of one."""
+        """Return the items of a list, or any other value as a list with one item."""
         return self.value if isinstance(self.value, list) else [self]
 
     def at(self, path: tuple[str | int, ...]) -> Node:
@@ -56,7 +56,7 @@ class Node:
         return node
 
     def plain(self) -> Any:
-        """Return the same values without positions."""
+        """Return the values of the tree without positions."""
         if isinstance(self.value, dict):
             return {name: child.plain() for name, child in self.value.items()}
         if isinstance(self.value, list):
