@@ -1,4 +1,4 @@
-"""Small text functions: sizes, counts and lists in sentences, line wrapping, package names, paths and grouping."""
+"""Text helpers: sizes, counts and lists in sentences, line wrapping, package names, paths and grouping."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def canonical(name: str) -> str:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is the directory or is below it, comparing only the texts; False if `folder` is empty."""
+    """Return whether a path is `folder` or below it. Compares only the texts. Returns False if `folder` is empty."""
     return bool(folder) and f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
