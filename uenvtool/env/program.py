@@ -66,8 +66,8 @@ def how_to_get(pin: GitPin, again: str) -> str:
 def repository_directory(name: str, path: Path, pin: GitPin | None = None) -> Path:
     """Return the directory of a package repository: `path`, or a directory inside the checkout at `path`.
 
-    pin: the repository's pin in the recipe or system, which may contain the paths of the directory in a checkout.
-    Raises BadInput if no directory has a repo.yaml, or if Spack would ignore the repository.
+    pin: the repository's pin in the recipe or system. It may list where the directory is inside a checkout. Raises
+    BadInput if no directory has a repo.yaml, or if Spack would ignore the repository.
     """
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
     candidates = (path, *(path / relative for relative in inside))
