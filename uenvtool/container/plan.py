@@ -63,7 +63,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerPlan:
-    """The plan of an image. runtimes: of the system. below: the plan of the base image, if uenvtool builds it."""
+    """The plan of an image. runtimes: the system's runtimes. below: the base image's plan, if uenvtool builds it."""
 
     container: Container
     system: System
@@ -79,7 +79,7 @@ class ContainerPlan:
 
     @property
     def foundation(self) -> Container:
-        """The recipe with an external base image: this recipe, or the lowest recipe that it builds on."""
+        """The recipe with the external base image: this recipe, or the lowest one in its chain of bases."""
         return self.below.foundation if self.below else self.container
 
     @property
