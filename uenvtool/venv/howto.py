@@ -52,7 +52,7 @@ def shown(ways: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 
 def surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the current container or host as the base of an environment that has no record of uenvtool."""
+    """Describe the current container or host as the base of an environment that uenvtool did not record."""
     is_inside = in_container(environ)
     return {"in_container": is_inside, "image": container_name(environ) if is_inside else ""}
 

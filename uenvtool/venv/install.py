@@ -37,7 +37,7 @@ RESERVED = (RECORD_FOLDER, "meta")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """A plan with the pylock.toml to install, and the resolution that gave the lock, empty for a lock of the user."""
+    """A plan with the pylock.toml to install and its resolution, which is empty if the user provided the lock."""
 
     uv: Uv
     plan: OverlayPlan
@@ -70,7 +70,7 @@ def refuse_package_name(plan: OverlayPlan) -> None:
 
 
 def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
-    """Return the installation of a user's lock, without the packages of the base and with the lock's requirements."""
+    """Return the installation of a user's lock: its requirements, and its packages that the base does not provide."""
     base, notes = plan.base, []
     is_of_project = path.name == UV_LOCK
     lock_path = pylock.exported(uv, plan, path) if is_of_project else path
