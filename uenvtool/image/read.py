@@ -103,7 +103,7 @@ def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
 
 @contextlib.contextmanager
 def damage_reported(image: Path) -> Iterator[None]:
-    """Raise BadInput with the path of the image if unsquashfs fails inside the block."""
+    """Raise BadInput with the image's path if unsquashfs fails inside the block."""
     try:
         yield
     except ToolFailed as error:

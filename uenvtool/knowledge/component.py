@@ -34,7 +34,7 @@ class Patch:
 class Release:
     """The sources of one version: an archive at `url` or a commit of `git`. The other address is empty.
 
-    url, git: The addresses, which the component file gives once for all versions. `${version}` is filled in.
+    url, git: The addresses, with `${version}` filled in. The component file gives them once for all versions.
     """
 
     version: Key
@@ -55,7 +55,7 @@ class Release:
 
     @property
     def checksum(self) -> str:
-        """Return the checksum or commit of the sources, or an empty string if the file records neither."""
+        """Return the checksum or commit of the sources, or an empty string if the file has neither."""
         return self.commit if self.git else self.sha256
 
 

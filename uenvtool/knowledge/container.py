@@ -72,7 +72,7 @@ class NodeTest:
 class Container:
     """A container recipe. Exactly one of `base` and `from_` is set.
 
-    recipe: The name of the recipe, from which the name of the image can differ.
+    recipe: The name of the recipe. The image can have another name.
     """
 
     recipe: str
@@ -99,7 +99,7 @@ def load_container(name: str, origin: Position | None = None) -> Container:
 
 
 def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
-    """Return the container recipe with these values, which no file contains. Raises BadInput with all problems.
+    """Return a container recipe made from values instead of a file. Raises BadInput with all problems.
 
     shown: The name of the recipe in messages.
     """

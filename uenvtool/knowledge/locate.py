@@ -151,7 +151,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
 def locate_next(kind: Kind, location: Location, origin: Position) -> Location:
     """Return the file that a file extends if `extends` has the file's own name: the next one in order of precedence.
 
-    Raises BadInput if no directory after the file's own has a file of that name.
+    Raises BadInput if no later directory contains a file with this name.
     """
     file, path = kind.pattern.replace("*", location.name), os.path.abspath(location.path)
     directories = search_directories(kind)

@@ -221,7 +221,7 @@ class Tuning:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return all settings except those of workarounds, in the order of the files. Settings of sets come last."""
+        """Return all settings except those in workarounds, in file order. Settings in sets come last."""
         of_sets = [setting for tuning_set in self.sets.values() for setting in tuning_set.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
@@ -270,7 +270,7 @@ def read_tuning(names: Iterable[str]) -> Tuning:
 
 
 def described_elsewhere(tuning: Tuning) -> Iterator[TunedVariable]:
-    """Yield the variables that only files outside this tuning describe."""
+    """Yield the variables that are described only in files outside this tuning."""
     names = {SOURCES, *(location.name for location in tuning.chain)}
     for name, location in available(TUNING).items():
         if name not in names:
