@@ -13,6 +13,7 @@
 #   [olivia]       Sigma2 documentation, multi-node PyTorch on Olivia, 2026-05
 #   [sigma2]       Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 #   [docs-2026]    CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
+#   [python-site]  Python documentation, command line and environment, 2026-11
 # shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154
 
 ue_settings() {
@@ -62,6 +63,9 @@ ue_settings() {
   if [[ -n $ue_overlay ]]; then
     ue_remove PYTHONPATH \
       'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
+  fi
+  if [[ -n $ue_overlay && -z ${PYTHONUSERBASE+x} ]]; then
+    ue_default PYTHONNOUSERSITE 1 # packages in ~/.local take precedence over those of the base [python-site]
   fi
 }
 
@@ -122,6 +126,10 @@ ue_library() {
   [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))
   eval "ue_$1=$ue_is"
 }
+if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+  printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
+  exit 2
+fi
 case $- in *x*) set +x && ue_options='set -x;' ;; *) ue_options='' ;; esac # keep this script out of a trace
 ue_undo='' ue_back='' ue_kept='' ue_old='' ue_again='' ue_say='' ue_line='' ue_names='' ue_pass='' ue_other=''
 ! typeset -f uenvtool_deactivate >/dev/null || { uenvtool_deactivate carry && ue_again=1; } # sourced before

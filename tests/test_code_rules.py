@@ -90,7 +90,7 @@ KNOWS = {
     "check": {"core", "knowledge"},
     "job": {"core", "knowledge", "activation", "venv", "check"},
     "container": {"core", "knowledge", "activation", "job", "venv"},
-    "doctor": {"core", "knowledge", "activation", "venv", "check"},
+    "doctor": {"core", "knowledge", "activation", "venv", "check", "job"},
 }
 """The packages that each package may import from."""
 
@@ -107,7 +107,12 @@ def test_a_package_imports_only_allowed_packages(package: str) -> None:
     assert forbidden == set()
 
 
-DOCTOR_IMPORTS = {"uenvtool.activation.activate", "uenvtool.check.submission", "uenvtool.venv.health"}
+DOCTOR_IMPORTS = {
+    "uenvtool.activation.activate",
+    "uenvtool.check.submission",
+    "uenvtool.job.attach",
+    "uenvtool.venv.health",
+}
 """The modules that doctor imports from packages other than core and knowledge, one per package."""
 
 

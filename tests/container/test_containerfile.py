@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from tests.support.needs import skip_without
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
+from uenvtool.knowledge.secrets import NOT_WRITTEN
 
 ALPS6 = "ngc-pytorch-26.02-alps6"
 
@@ -129,3 +131,28 @@ def test_hadolint_finds_nothing_wrong() -> None:
     found = subprocess.run([program, *ignored, *files], capture_output=True, text=True, check=False)
 
     assert (len(files), found.stdout + found.stderr) == (len(list((ROOT / "recipes").glob("*/container.yaml"))), "")
+
+
+@pytest.mark.parametrize("how", ["options", "recipe"])
+def test_no_file_contains_a_login_of_a_url(how: str, cli: Cli, write: Write, place: Path) -> None:
+    base, pip, index = "nvcr.io/x/y:1", "small @ git+https://joe:Zq7xK9mP2v@h/a.git", "https://joe:Zq7xK9mP2v@h/simple"
+    if how == "recipe":
+        values = {
+            "description": f"from {index}",
+            "base": {"image": "nvcr.io/x/y", "tag": "1"},
+            "pip": [pip],
+            "index": [index],
+        }
+        write("given/mine/container.yaml", json.dumps(values))
+        words = ["given/mine/container.yaml"]
+    else:
+        words = ["--from", base, "--pip", pip, "--index", index]
+
+    answers = [cli("container", "-s", "clariden", *words, *more) for more in (["--dry-run"], [], ["--check"])]
+
+    assert [answer.code for answer in answers] == [0] * 3, answers
+    assert [answer.stderr.count(NOT_WRITTEN) for answer in answers[:2]] == [1, 1]
+    texts = [path.read_text() for path in (place / "containers").rglob("*") if path.is_file()]
+    texts += [answer.stdout + answer.stderr for answer in answers]
+    assert [text for text in texts if "Zq7xK9mP2v" in text or "joe" in text] == []
+    assert any('"--index=https://h/simple"' in text and "git+https://h/a.git" in text for text in texts)

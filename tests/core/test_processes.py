@@ -207,7 +207,7 @@ def test_ctrl_c_gives_no_traceback_while_the_tool_loads(place: Path) -> None:
 AT_WORK = """
 import sys
 from uenvtool.core import console, processes
-sys.argv = ["/opt/bin/uenvtool", "venv", "my env", "six"]
+sys.argv = ["/opt/bin/uenvtool", "venv", "my env", "six @ https://joe:pw@h.example/six.whl"]
 with console.progress("overlay my env") as on_step:
     on_step("resolving")
     on_step("installing")
@@ -223,7 +223,7 @@ def test_of_interrupted_work_it_says_how_far_it_came_and_what_goes_on_with_it(st
     assert done.stderr.splitlines()[-3:] == [
         "interrupted: overlay my env: installing",
         "hint: no file is incomplete; to continue, run:",
-        f"  {before}uenvtool venv 'my env' six",
+        f"  {before}uenvtool venv 'my env' 'six @ https://h.example/six.whl'",
     ]
 
 

@@ -18,6 +18,7 @@ FIRES = {
 HEALTHY = {path.stem: path.read_text(encoding="utf-8") for path in sorted((LOGS / "healthy").glob("*.txt"))}
 ALSO = {
     "nccl-arm": {"watchdog-timeout"},
+    "nccl-registered-hang": {"time-limit", "watchdog-timeout"},
     "nccl-network-not-found": {"nccl-tcp"},
     "nccl-nonblocking": {"watchdog-timeout"},
 }

@@ -218,6 +218,10 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "mpi-wrong-data",
         "unclear",
         "went-on",
+        "no-end",
+        "earlier-runs",
+        "rank-elsewhere",
+        "ranks-wait-there",
         *load_finding_file("hang").findings,
     }
 

@@ -277,7 +277,7 @@ def test_expanding_dump_has_a_small_summary(place: Path) -> None:
     waits = [call(0, text, is_p2p=True, input_sizes=[[1] * 1000] * 1000)] * 5000
     (place / "dump_2").write_bytes(pickle.dumps({"entries": waits, "pg_config": {}}, protocol=2))
 
-    words = [sys.executable, "-I", READER, *(place / f"dump_{rank}" for rank in range(3))]
+    words = [sys.executable, "-I", READER, "60", *(place / f"dump_{rank}" for rank in range(3))]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     rows = [json.loads(line) for line in printed.splitlines()]
 

@@ -200,13 +200,13 @@ def test_workaround_of_a_network_is_given_only_if_it_is_used() -> None:
 def test_broken_findings_are_in_order_of_occurrence() -> None:
     limit = "slurmstepd: error: *** JOB 5 ON n1 CANCELLED AT 2026-11-22T10:00:00 DUE TO TIME LIMIT ***\n"
 
-    seen = read("cxil_map: write error\n" + STEPS * 9 + FIRES["omp-default"][0] + WATCHDOG.format(0) + limit)
+    seen = read("cxil_map: write error\n" + STEPS + FIRES["image-older"][0] + WATCHDOG.format(0) + limit)
 
     assert [found.known.id for found in seen.findings] == [
+        "cxil-map",
         "watchdog-timeout",
         "time-limit",
-        "cxil-map",
-        "omp-default",
+        "image-older",
     ]
 
 
@@ -409,19 +409,27 @@ def test_report_has_one_line_per_finding_worst_first(cli: Cli, write: Write) -> 
 
     assert answer.code == 1
     rows = [line.split() for line in answer.stdout.partition("severity")[2].splitlines()[1:]]
-    expected = [["broken", "cxil-map"], ["fix", "Disable"], ["slow", "nccl-tcp"], ["risk", "image-older"]]
+    expected = [
+        ["broken", "cxil-map"],
+        ["fix", "Disable"],
+        ["paste", "export"],
+        ["slow", "nccl-tcp"],
+        ["risk", "image-older"],
+    ]
     assert [row[:2] for row in rows] == expected
 
 
 def test_long_report_fits_a_screen(cli: Cli, write: Write) -> None:
-    write("job.out", "\n".join(log for logs in FIRES.values() for log in logs))
+    names = [f"{name}.out" for name in FIRES]
+    for name, logs in FIRES.items():
+        write(f"{name}.out", "\n".join(logs))
 
-    answer = cli("doctor", "--log", "job.out")
+    answer = cli("doctor", *names)
 
     assert len((answer.stdout + answer.stderr).splitlines()) <= 30
     assert "more findings; --verbose prints all" in answer.stderr
-    assert "[omp-default]" in cli("doctor", "--log", "job.out", "--verbose").stdout
-    fix = cli("doctor", "--log", "job.out", "--fix").stdout
+    assert "[omp-default]" in cli("doctor", *names, "--verbose").stdout
+    fix = cli("doctor", *names, "--fix").stdout
     assert "export FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD='0'" in fix
     subprocess.run(["bash", "-n", "-c", fix], check=True)
 
@@ -449,8 +457,9 @@ def test_exit_code_is_0_for_notes(cli: Cli, write: Write) -> None:
 
 
 def test_healthy_log_shows_facts_and_no_problems(cli: Cli, write: Write) -> None:
-    write("job.out", HEALTHY["slingshot-four-nodes"])
-    lines = len(HEALTHY["slingshot-four-nodes"].splitlines())
+    log = HEALTHY["slingshot-four-nodes"] + "training finished\n"
+    write("job.out", log)
+    lines = len(log.splitlines())
 
     fresh = cli("doctor", "--log", "job.out")
     os.utime("job.out", (0, 0))

@@ -24,6 +24,7 @@ from uenvtool.image.build import install_options
 from uenvtool.image.request import ImageRequest
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.lock import Lock, Package
+from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.system import load_system
 
 PINS = """\
@@ -406,3 +407,17 @@ def test_a_difference_from_the_published_table_has_the_reason_that_holds_on_the_
     found = compared(planned("pytorch-2.9", system, uarch), Lock((), tuple(packages), "1.1.0"))
 
     assert {match.row.package: match.reason for match in found}.get(package, "") == said
+
+
+@pytest.mark.parametrize("form", ["spack", "stackinator"])
+def test_no_file_of_an_environment_contains_a_login_of_a_url(form: str, cli: Cli, write: Write, place: Path) -> None:
+    text = SMALL.replace("https://", "https://joe:Zq7xK9mP2v@")
+    write("recipes/mine/recipe.yaml", f"{text}compiler: gcc@13.3.0\n")
+
+    answer = cli("build", "mine", "-s", "clariden", "--no-concretize", "--format", form, "-o", "out")
+
+    assert answer.code == 0, answer.stderr
+    assert NOT_WRITTEN in answer.stderr
+    texts = [answer.stdout, answer.stderr, *(path.read_text() for path in (place / "out").rglob("*") if path.is_file())]
+    assert [text for text in texts if "Zq7xK9mP2v" in text or "joe" in text] == []
+    assert any("https://github.com/spack/spack-packages.git" in text for text in texts)

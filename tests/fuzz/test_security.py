@@ -45,7 +45,7 @@ def test_programs_are_those_of_path_and_never_those_of_the_current_folder(
     for name in names:
         noting(place / name, log)
     noting(place / "onpath" / "spack", log)
-    monkeypatch.setenv("PATH", f"{place}/onpath:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f":.:{place}/onpath:{os.environ['PATH']}:")
     write("image.squashfs", "hsqs")
 
     for words in (
@@ -304,12 +304,19 @@ TESTED_BY = {
     "venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
     15: "fuzz/test_security.py::test_programs_are_those_of_path_and_never_those_of_the_current_folder "
     "knowledge/test_place.py::test_nothing_of_the_current_folder_runs "
-    "cli/test_surroundings.py::test_packages_of_the_current_folder_do_not_stand_before_the_tools_own",
+    "cli/test_surroundings.py::test_packages_of_the_current_folder_do_not_stand_before_the_tools_own "
+    "core/test_names_and_modes.py::test_path_has_no_entry_of_the_current_directory "
+    "test_an_empty_path_becomes_the_default",
     16: "doctor/test_log.py::test_dense_log_is_fast_and_skipped_parts_are_listed "
-    "doctor/test_job.py::test_scontrol_output_is_bounded",
+    "doctor/test_job.py::test_scontrol_output_is_bounded "
+    "core/test_limits.py::test_a_reader_that_takes_too_long_is_stopped_and_names_the_file "
+    "test_a_hostile_dump_is_named_and_the_other_dumps_are_read",
     17: "doctor/test_log.py::test_tokens_in_a_log_are_hidden "
     "test_secrets_are_removed_before_a_line_is_shortened "
-    "test_refusals.py::test_refused",
+    "test_refusals.py::test_refused "
+    "knowledge/test_secrets.py::test_of_the_measured_forms_at_most_two_in_a_hundred_are_wrong "
+    "container/test_containerfile.py::test_no_file_contains_a_login_of_a_url "
+    "venv/test_secrets.py::test_a_secret_is_only_where_the_user_has_put_it",
     18: "fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file "
     "test_commands_that_write_alone_start_no_program",
     19: "fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",

@@ -252,7 +252,7 @@ LINES = {
     ),
     "a label without a file is none": ({}, (*UENV[:-2], "--image", "mine/1:v1"), ["#SBATCH --uenv=mine/1:v1\n"], []),
     "a file below a folder like a registry": (
-        {"images.d/x.sqsh": ""}, (*CE[:-1], "images.d/x.sqsh"), ['image = "${PWD}/images.d/x.sqsh"\n'], []
+        {"images.d/x.sqsh": ""}, (*CE[:-1], "images.d/x.sqsh"), ['/images.d/x.sqsh"\n'], []
     ),
     "a venv of the uenv's Python, whose torchrun is the base's": (
         {"mine/pyvenv.cfg": VENV}, (*UENV, "--venv", "mine", "--launcher", "torchrun"),
@@ -560,7 +560,8 @@ class TestApptainer:
         assert argv[9:12] == [f"{place}/image.sif", "bash", "-c"]
         assert argv[13:] == ["rank", "printf", "<%s>", "a b", "$(id)", "it's"]
         assert output.endswith("<a b><$(id)><it's>")  # what bash -c in the container makes of it
-        assert "export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64:" in argv[12]
+        libraries = "/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64"
+        assert f"export LD_LIBRARY_PATH={libraries}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" in argv[12]
 
     def test_the_sif_that_build_sh_makes_is_what_the_job_starts(self, cli: Cli, place: Path) -> None:
         self.write_system(place)
@@ -722,6 +723,12 @@ TOLD = [
     ("-- python train.py", "# mp.spawn(run, nprocs=8)\n", ""),
     ("-- python other.py", "", "file not found: 'other.py'"),
     ("-- uv run train.py", "", "uv run starts the Python of its own environment"),
+    ("-- conda run -n mine python train.py", "", "conda run starts the Python of its own environment"),
+    ("-- /opt/bin/micromamba run -p /a python train.py", "", "micromamba run starts the Python of its own"),
+    ("-- /usr/bin/python3 train.py", "", "/usr/bin/python3 is not the python3 of pytorch/v2.6.0:v1"),
+    ("-- mine/bin/python -u train.py", "", "mine/bin/python is not the python of pytorch/v2.6.0:v1"),
+    ("-- /opt/bin/torchrun train.py", "", "/opt/bin/torchrun is not the torchrun of pytorch/v2.6.0:v1"),
+    ("-- /user-environment/env/default/bin/python train.py", "", ""),
     ("-- python -m pkg.train", "", "-m pkg.train: pkg was not found here"),
     ("--workdir /a/w -- python other.py", "", "the job looks for it in /a/w"),
 ]

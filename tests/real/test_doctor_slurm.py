@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,28 @@ def test_a_job_without_output_is_looked_at_as_far_as_it_goes_and_an_unknown_one_
     assert (code, report["findings"]) == (0, [])
     assert [line.partition(":")[0] for line in report["unseen"]] == ["output", "environment"]
     assert doctor(slurm, environ, place, "999999") == (2, None)
+
+
+HANGS = """\
+#!/bin/bash
+#SBATCH --nodes=2 --ntasks-per-node=2
+srun bash -c 'if [ "$SLURM_PROCID" = 3 ]; then read -r _ < <(sleep 90); else while true; do sleep 90; done; fi'
+"""
+
+
+def test_hang_shows_where_each_rank_of_a_running_job_waits(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
+    (place / "hangs.sh").write_text(HANGS)
+    job = slurm.run("sbatch", "--parsable", "hangs.sh", env=environ, cwd=place).stdout.strip()
+    env = {name: environ[name] for name in ("PATH", "UENVTOOL_ROOT")}
+    until = time.monotonic() + 60
+    while True:
+        ran = slurm.run("uenvtool", "doctor", "--json", "--job", job, "--hang", env=env, cwd=place)
+        if ran.returncode == 1 and ran.stdout:
+            ranks = json.loads(ran.stdout)["findings"][0]["ranks"]
+            if json.loads(ran.stdout)["findings"][0]["id"] == "rank-elsewhere" or time.monotonic() > until:
+                break
+        assert time.monotonic() < until, ran.stderr
+        time.sleep(1)
+    slurm.run("scancel", job)
+
+    assert ranks == "3", ran.stdout

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shlex
+import subprocess
 import sys
 import tarfile
 import time
@@ -358,3 +359,80 @@ def test_a_script_of_a_page_or_of_windows_is_refused_and_taken_when_it_is_mended
     assert message in before.stderr
     assert found.code == 0, found.stdout
     assert after.returncode == 0, after.stderr
+
+
+def test_an_array_fills_in_its_number_in_each_job(site: Site) -> None:
+    tell = "import os, sys; print('number', sys.argv[1], os.environ['LOGS'])"
+    options = ("--array", "0-3%2", "--nodes", "1", "--gpus", "1", "--name", "prep")
+    path = site.job(sys.executable, "-c", tell, "--shard={array}", options=options)
+
+    code, output = site.run(path)
+
+    numbers = sorted(re.findall(r"number --shard=(\d) logs/prep-\d+_(\d)\n", output))
+    assert code == 0, output
+    assert numbers == [(str(number), str(number)) for number in range(4)]
+    assert len(list(site.place.glob("slurm-prep-*_?.log"))) == 4
+
+
+def test_a_server_starts_once_and_a_script_with_one_once_per_node(site: Site) -> None:
+    folder = program(site.place / "bin" / "vllm", 'echo "serving $* on $SLURMD_NODENAME"').parent
+    path = {"PATH": f"{folder}:/usr/bin:/bin"}
+    (site.place / "serve.sh").write_text("vllm serve M\n")
+    refused = site.cli("job", "-s", "clariden", "-A", "a", "--image", "mine/v1.0:v1", "--", "vllm", "serve", "M")
+    assert (refused.code, "--nodes 1 --launcher none" in refused.stderr) == (2, True)
+
+    code, output = site.run(site.job("vllm", "serve", "M", options=("--nodes", "1", "--launcher", "none")), env=path)
+    assert (code, output.count("serving serve M on")) == (0, 1), output
+    code, output = site.run(site.job("bash", "serve.sh", options=("--name", "several", "--force")), env=path)
+    assert (code, output.count("serving serve M on n1\n"), output.count("serving serve M on n2\n")) == (0, 2, 1), output
+
+
+def test_a_job_without_gpus_has_all_cores_and_no_gpu(site: Site, cli: Cli) -> None:
+    system = (
+        "extends: isambard-ai\njobs:\n  partitions: {all: {gpus: 0, source: here}}\n  cpu: {cores: 288, source: here}\n"
+    )
+    (site.place / "systems").mkdir()
+    (site.place / "systems" / "cpus.yaml").write_text(system)
+    tell = (
+        "import os; print('cores', os.environ['SLURM_CPUS_PER_TASK'], 'GPUs', os.environ.get('CUDA_VISIBLE_DEVICES'))"
+    )
+    words = ("job", "-s", "cpus", "--runtime", "modules", "--gpus", "0", "--time", "9", "-o", "job.sh")
+    for more, cores, count in (((), 288, 1), (("--option", "--ntasks-per-node=4"), 72, 4)):
+        for log in site.place.glob("slurm-*.log"):
+            log.unlink()
+        written = cli(*words, "--force", *more, "--", sys.executable, "-c", tell)
+        assert written.code == 0, written.stderr
+        text = (site.place / "job.sh").read_text()
+        (site.place / "job.sh").write_text(re.sub(r"(?m)^module .*\n", "", text))
+
+        code, output = site.run(site.place / "job.sh")
+
+        assert (code, output.count(f"cores {cores} GPUs None")) == (0, count), output
+
+
+def test_another_tools_environment_comes_before_its_base_and_must_exist(site: Site, place: Path) -> None:
+    venv = place / "mine"
+    subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", venv], check=True)
+    (package,) = venv.glob("lib/python3*/site-packages")
+    for folder, name in ((package, "venv"), (place / "base", "base"), (place / "src", "src")):
+        folder.mkdir(exist_ok=True)
+        (folder / "both.py").write_text(f"name = {name!r}\n")
+    (place / "base" / "inbase.py").write_text("name = 'base'\n")
+    config = venv / "pyvenv.cfg"
+    real = config.read_text()
+    config.write_text(re.sub("home = .*", "home = /user-environment/env/default/bin", real))
+    code = "import both, inbase; print('found', both.name, inbase.name)"
+    job = site.job("python", "-c", code, options=("--venv", "mine"))
+    config.write_text(real)
+
+    status, output = site.run(job, env={"PYTHONPATH": str(place / "base")})
+    venv.rename(place / "moved")
+    for log in place.glob("slurm-*.log"):
+        log.unlink()
+    missing, told = site.run(job, env={"PYTHONPATH": str(place / "base")})
+
+    assert status == 0, output
+    assert output.count("found venv base\n") == RANKS
+    assert missing == 1
+    assert f"overlay {venv} not found: " in told
+    assert "found" not in told.replace("not found", "")

@@ -79,9 +79,10 @@ PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:8 State
 
 @dataclass(frozen=True)
 class Slurm:
-    """A running Slurm, which its commands find through SLURM_CONF."""
+    """A running Slurm, which its commands find through SLURM_CONF. user: the user ID that runs them."""
 
     conf: Path
+    user: int = 0
 
     def run(
         self, *command: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: int = 60
@@ -93,7 +94,10 @@ class Slurm:
             "HOME": str(self.conf.parent),
             **(env or {}),
         }
-        return subprocess.run(command, env=bare, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+        own = {"user": self.user, "group": self.user, "extra_groups": []} if self.user else {}
+        return subprocess.run(  # type: ignore[call-overload, no-any-return]
+            command, env=bare, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, **own
+        )
 
     def submit(
         self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: int = 150
@@ -120,11 +124,13 @@ class Slurm:
 
 
 @contextmanager
-def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = False) -> Iterator[Slurm]:
+def running_slurm(
+    folder: Path, plugin: Path | None = None, accounting: bool = False, lay: str = ":"
+) -> Iterator[Slurm]:
     """Start a Slurm with its own munge, and stop both at the end. Skip the test if this is not possible.
 
     plugin: a SPANK plugin that its commands and nodes load. accounting: use a database, which stores the scripts and
-    environments of jobs.
+    environments of jobs. lay: a shell command that each daemon runs first, in its own mount namespace.
     """
     programs = ("slurmctld", "slurmd", "munged", "srun")
     if os.geteuid() != 0 or not all(shutil.which(name) for name in programs):
@@ -136,7 +142,7 @@ def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = F
         Path(spool).chmod(0o755)  # it contains the job's script, which the user reads
         munge = Path(spool) / "munge"
         conf = _configured(folder, Path(spool), munge, plugin)
-        with _started(Slurm(conf), munge, accounting) as slurm:
+        with _started(Slurm(conf), munge, accounting, lay) as slurm:
             yield slurm
 
 
@@ -149,7 +155,7 @@ def _alone() -> Iterator[None]:
 
 
 @contextmanager
-def _started(slurm: Slurm, munge: Path, accounting: bool) -> Iterator[Slurm]:
+def _started(slurm: Slurm, munge: Path, accounting: bool, lay: str) -> Iterator[Slurm]:
     folder = slurm.conf.parent
     started = [_munge(munge)]
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
@@ -157,7 +163,7 @@ def _started(slurm: Slurm, munge: Path, accounting: bool) -> Iterator[Slurm]:
         started += _database(slurm, munge, environment)
     hosts = folder / "hosts"
     hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {' '.join(NODES)}\n")
-    own = 'mount --bind "$0" /etc/hosts && mount -t tmpfs disk /mnt && mkdir -p /mnt/bb/root && exec "$@"'
+    own = f'{lay} && mount --bind "$0" /etc/hosts && mount -t tmpfs disk /mnt && mkdir -p /mnt/bb/root && exec "$@"'
     inside = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", own]
     try:
         for command in (["slurmctld"], *(["slurmd", "-N", name] for name in NODES)):

@@ -56,7 +56,7 @@ def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
     assert found == {
         "Engine": f'image = "{edf_image}"\nmounts = ["/s/my.squashfs:/user-tools:sqsh"]\n'
         "# srun --environment=./FILE.toml /user-tools/bin/python script.py",
-        "Apptainer": f"apptainer exec --nv -B /s/my.squashfs:/user-tools:image-src=/ {source} "
+        "Apptainer": f"apptainer exec --nv -B /s/my.squashfs:/user-tools:image-src=/,ro {source} "
         "/user-tools/bin/python script.py",
         "Singularity": f"singularity exec -B /s/my.squashfs:/user-tools:image-src=/ {source} "
         "/user-tools/bin/python script.py",
@@ -90,7 +90,7 @@ def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None
     found = {**lines(path, {"kind": "uenv"}), **lines(path, {**CONTAINER, "image": "/s/pytorch.sif"})}
 
     assert shlex.split(found["shell"]["text"])[2] == path
-    assert shlex.split(found["Apptainer"]["text"])[4] == f"{path}:/user-tools:image-src=/"
+    assert shlex.split(found["Apptainer"]["text"])[4] == f"{path}:/user-tools:image-src=/,ro"
     assert loads(found["Engine"]["text"])["mounts"] == [f"{path}:/user-tools:sqsh"]
     assert bool(found["shell"]["caveat"]) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
 

@@ -5,42 +5,44 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conftest import Write
-from uenvtool.venv.settings import read_settings, with_options
+from uenvtool.venv.settings import UvSettings, read_settings, with_options
 
 
-def arguments(environ: dict[str, str]) -> list[str]:
-    return list(read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ}).arguments)
+def settings(environ: dict[str, str]) -> UvSettings:
+    return read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ})
 
 
-def test_variables_of_pip_become_options_of_uv() -> None:
-    found = arguments(
+def test_variables_of_pip_become_options_and_variables_of_uv() -> None:
+    found = settings(
         {
             "PIP_INDEX_URL": "https://one/simple",
             "PIP_EXTRA_INDEX_URL": "https://two/simple https://three/simple",
-            "PIP_FIND_LINKS": "/usr",
+            "PIP_FIND_LINKS": "/usr /etc",
             "PIP_TRUSTED_HOST": "one",
             "PIP_PRE": "1",
         }
     )
 
-    assert found == [
-        *("--default-index", "https://one/simple"),
-        *("--extra-index-url", "https://two/simple", "--extra-index-url", "https://three/simple"),
-        *("--find-links", "/usr"),
+    assert found.urls == {
+        "UV_DEFAULT_INDEX": "https://one/simple",
+        "UV_EXTRA_INDEX_URL": "https://two/simple https://three/simple",
+        "UV_FIND_LINKS": "/usr,/etc",
+    }
+    assert found.arguments == (
         *("--allow-insecure-host", "one"),
         *("--index-strategy", "unsafe-best-match"),
         *("--prerelease", "allow"),
-    ]
+    )
 
 
 def test_a_second_index_in_pips_file_and_in_the_requirements_are_one_strategy() -> None:
-    user = read_settings({"PIP_EXTRA_INDEX_URL": "https://site/simple", "XDG_CONFIG_DIRS": "/nonexistent"})
+    user = settings({"PIP_EXTRA_INDEX_URL": "https://site/simple"})
 
-    both = with_options(user, {"--extra-index-url": ["https://wheels/cu117"]}).arguments
+    both = with_options(user, {"--extra-index-url": ["https://wheels/cu117"]})
 
-    assert both.count("--extra-index-url") == 1  # that of the file is read by uv
-    assert both.count("--index-strategy") == 1
-    assert "--prerelease" not in both
+    assert both.urls == {"UV_EXTRA_INDEX_URL": "https://site/simple"}  # uv reads the one in the file
+    assert both.arguments.count("--index-strategy") == 1
+    assert "--prerelease" not in both.arguments
     assert with_options(user, {"--pre": [""]}).arguments[-2:] == ("--prerelease", "allow")
 
 
@@ -64,12 +66,13 @@ def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write
 
     found = read_settings(environ, str(tmp_path / "prefix"))
 
-    assert found.arguments == (
-        *("--default-index", "https://named/simple"),
-        *("--extra-index-url", "https://variable/simple"),
-        *("--find-links", "/usr", "--find-links", "/etc"),
-        *("--index-strategy", "unsafe-best-match"),
-    )
+    assert found.arguments == ("--index-strategy", "unsafe-best-match")
+    assert found.urls == {
+        "UV_DEFAULT_INDEX": "https://named/simple",
+        "UV_EXTRA_INDEX_URL": "https://variable/simple",
+        "UV_FIND_LINKS": "/usr,/etc",
+    }
+    assert "UV_DEFAULT_INDEX" not in with_options(found, {"--index-url": ["https://file/simple"]}).urls
     assert found.environment["ALL_PROXY"] == "http://proxy:3128"
     assert found.environment["SSL_CERT_FILE"] == "/certs.pem"
 
@@ -79,7 +82,7 @@ def test_what_uv_was_told_goes_before_what_pip_was_told() -> None:
 
     found = read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ})
 
-    assert "https://pip/simple" not in found.arguments
+    assert found.urls == {}
     assert found.environment["UV_DEFAULT_INDEX"] == "https://uv/simple"
     assert "UV_SYSTEM_PYTHON" not in found.environment
 
@@ -87,4 +90,4 @@ def test_what_uv_was_told_goes_before_what_pip_was_told() -> None:
 def test_a_percent_sign_in_a_password_is_kept(write: Write) -> None:
     path = write("pip.conf", "[global]\nindex-url = https://me:a%%40b%2F@host/simple\n")
 
-    assert "https://me:a%%40b%2F@host/simple" in arguments({"PIP_CONFIG_FILE": str(path)})
+    assert settings({"PIP_CONFIG_FILE": str(path)}).urls == {"UV_DEFAULT_INDEX": "https://me:a%%40b%2F@host/simple"}

@@ -12,11 +12,13 @@ from uenvtool.activation.request import ActivateRequest
 from uenvtool.activation.script import render_script
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
+from uenvtool.knowledge.system import load_system
 
 DIRECTORY = Path("activate")
 """The default directory of the committed scripts."""
@@ -27,10 +29,18 @@ def activate(request: ActivateRequest) -> Result:
 
     Raises BadInput if a name or an option is invalid.
     """
-    if request.check:
-        return _check(request.output or DIRECTORY)
-    if request.write:
-        return _write(request.output or DIRECTORY, force=request.force)
+    if request.check or request.write:
+        for_all = ActivateRequest(
+            system=request.system, check=request.check, write=request.write, force=request.force, output=request.output
+        )
+        if options := [word for word in given(request) if word not in list(given(for_all))]:
+            mode = "--check" if request.check else "--write"
+            hint = "leave the option out, or save one script with > FILE instead"
+            raise BadInput(f"{options[0]} cannot be combined with {mode}, which uses the default scripts", hint=hint)
+        directory = request.output or DIRECTORY
+        if request.check:
+            return _check(directory, request.system)
+        return _write(directory, request.system, force=request.force)
     if request.output:
         hint = "add --write or --check, or save one script with > FILE"
         raise BadInput("--output requires --write or --check", hint=hint)
@@ -52,20 +62,26 @@ def activate(request: ActivateRequest) -> Result:
     return Result(file=text(settings, request.shell, again))
 
 
-def _write(directory: Path, *, force: bool) -> Result:
+def _write(directory: Path, system: str | None, *, force: bool) -> Result:
     """Write the committed scripts. Raises BadInput for foreign files and, without force, for changed scripts."""
-    texts = scripts()
+    texts = scripts(system)
     with files.locked(directory):
-        files.refuse_foreign(directory, texts, force=force)
-        files.write_generated(directory, texts)
+        files.refuse_foreign(directory, texts, keep=_kept(system), force=force)
+        files.write_generated(directory, texts, keep=_kept(system))
     return Result(text="\n".join(str(directory / name) for name in sorted(texts)), notes=skipped_file_notes(SYSTEM))
 
 
-def _check(directory: Path) -> Result:
-    texts = scripts()
-    strays = {path.name for path in directory.glob("*.sh")} - set(texts)
-    files.check_generated(directory, texts, strays=strays, again="uenvtool activate --write")
+def _check(directory: Path, system: str | None) -> Result:
+    texts, kept = scripts(system), _kept(system)
+    strays = {path.name for path in directory.glob("*.sh")} - {*texts, *kept}
+    again = f"uenvtool activate --write{f' --system {system}' if system else ''}"
+    files.check_generated(directory, texts, kept=kept, strays=strays, again=again)
     return Result(notes=(f"{directory} is up to date",))
+
+
+def _kept(system: str | None) -> list[str]:
+    """Return the file names of the other systems' scripts, if only one system's script is written or checked."""
+    return [f"{name}.sh" for name in concrete_systems()] if system else []
 
 
 def text(settings: Settings, shell: str, again: str) -> str:
@@ -87,6 +103,7 @@ def command(
     return shlex.join([*arguments, "--shell", shell])
 
 
-def scripts() -> dict[str, str]:
-    """Return the text of each committed script by file name, one script per system."""
-    return {f"{name}.sh": render_script(settings_for(name), "uenvtool activate --write") for name in concrete_systems()}
+def scripts(system: str | None = None) -> dict[str, str]:
+    """Return the text of each committed script by file name: of one system, or of all. Raises BadInput if unknown."""
+    names = [load_system(system).name] if system else concrete_systems()
+    return {f"{name}.sh": render_script(settings_for(name), "uenvtool activate --write") for name in names}

@@ -112,6 +112,10 @@ def _partitions(system: System) -> Iterator[str]:
     for partition in system.jobs.partitions.values():
         reason = f" ({partition.reason})" if partition.reason else ""
         yield f"limits of a job in {partition.name}: {partition.limits or 'none'}{reason} [{partition.source}]"
+    for qos in system.jobs.qos.values():
+        reason = f" ({qos.reason})" if qos.reason else ""
+        is_default = ", the default" if qos.default else ""
+        yield f"limits of a job in the QOS {qos.name}{is_default}: {qos.limits or 'none'}{reason} [{qos.source}]"
 
 
 def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.finding import KnownFinding
-from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, why
+from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, versions_of, why
 from uenvtool.knowledge.rule import Rule
 from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.sources import Source, load_sources
@@ -208,7 +208,8 @@ def _value_in_place(name: str, tuning: Tuning, place: Settings, owner: str | Non
     held = _held_in(name, place)
     if held is not None:
         setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
-        return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}"
+        only = f", {_condition(held, place)}" if _condition(held, place) else ""
+        return f"{place_of(place)}: {value_text(held)}{setter}{only}; source {held.source.name}: {held.reason}"
     return f"{place_of(place)}: not set{_why_not(name, tuning, place, owner)}"
 
 
@@ -224,6 +225,8 @@ def _lines_in_place(
         yield _row("about", about)
     if held:
         yield _row("why", held.reason)
+        if condition := _condition(held, place):
+            yield _row("when", condition)
         yield _row("how", f"set by {THE_HOOK}" if held in place.by_hook else POLICIES[held.policy])
         if held.conflicts:
             yield _row("avoid", f"do not set it together with {', '.join(held.conflicts)}")
@@ -257,6 +260,14 @@ def _row(word: str, text: str) -> str:
 
 def _nearest(name: str, tuning: Tuning, place: Settings) -> LeftOut | None:
     return next(iter(left_out(place, [setting for setting in tuning.settings if setting.name == name])), None)
+
+
+def _condition(held: Setting, place: Settings) -> str:
+    """Return the versions on which a setting still depends in a place, or "" if all versions are known."""
+    undecided = versions_of(held, place)
+    if not undecided.open:
+        return ""
+    return "; ".join((f"{why(undecided, place)}, or if the version is unknown", *in_recipes(undecided, place)))
 
 
 def _why_not(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:

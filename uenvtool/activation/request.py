@@ -49,7 +49,7 @@ class ActivateRequest:
     venv: Annotated[str | None, Option("--venv", metavar="PATH", help="Also activate this virtual environment.")] = None
     workaround: Workarounds = ()
     check: Annotated[bool, Option("--check", help="Exit with 1 and a diff if activate/ is not up to date.")] = False
-    write: Annotated[bool, Option("--write", help="Write the scripts in activate/ again, one per system.")] = False
+    write: Annotated[bool, Option("--write", help="Write the scripts in activate/, or that of --system.")] = False
     force: Annotated[bool, Option("--force", help="With --write, replace scripts that were changed by hand.")] = False
     output: Annotated[
         Path | None,

@@ -134,6 +134,10 @@ ue_gid() {
 }
 
 #: begin
+if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+  printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
+  exit 2
+fi
 case $- in *x*) set +x && ue_options='set -x;' ;; *) ue_options='' ;; esac # keep this script out of a trace
 ue_undo='' ue_back='' ue_kept='' ue_old='' ue_again='' ue_say='' ue_line='' ue_names='' ue_pass='' ue_other=''
 ! typeset -f uenvtool_deactivate >/dev/null || { uenvtool_deactivate carry && ue_again=1; } # sourced before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
@@ -66,6 +66,10 @@ class Context:
         """Return the parts of one kind (see KINDS in `knowledge/rule.py`)."""
         return self._by_kind.get(kind, ())
 
+    def names(self, kind: str) -> Collection[str]:
+        """Return the names of the parts of one kind, which are far fewer than the parts of a long script."""
+        return self._names.get(kind, ())
+
     def facts_of(self, part: Part) -> Facts:
         """Return the facts for a rule's conditions, from the launch at a part or else from the job; None if unknown."""
         launch = self._launch_at.get(part.offset)
@@ -117,6 +121,10 @@ class Context:
         return {**of_steps, **{launch.part.offset: launch for launch in self.launches}}
 
     @functools.cached_property
+    def _names(self) -> Mapping[str, Collection[str]]:
+        return {kind: {part.name for part in parts} for kind, parts in self._by_kind.items()}
+
+    @functools.cached_property
     def _by_kind(self) -> Mapping[str, Sequence[Part]]:
         parts = list(self.source.parts)
         for launch in self.launches:
@@ -133,4 +141,10 @@ class Context:
 
     def mentions(self, *texts: str) -> bool:
         """Return whether the file contains one of the texts outside comments."""
-        return any(text in part.text for part in self.source.of("line") for text in texts)
+        if texts not in self._mentioned:
+            self._mentioned[texts] = any(text in part.text for part in self.parts("line") for text in texts)
+        return self._mentioned[texts]
+
+    @functools.cached_property
+    def _mentioned(self) -> dict[tuple[str, ...], bool]:
+        return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 from collections.abc import Callable, Iterator
@@ -91,11 +92,22 @@ def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
         yield bare[0].strip(), bare.start()
 
 
+def _is_toml(text: str) -> bool:
+    """Return whether a text is valid TOML. Python's own parser is faster than tomlkit's, but Python 3.10 has none."""
+    try:
+        importlib.import_module("tomllib").loads(text)
+    except (ImportError, ValueError, RecursionError):
+        return False
+    return True
+
+
 def _syntax(text: str) -> Iterator[Part]:
     """Yield the first syntax error of a file that is not valid TOML."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
+    if _is_toml(text):
+        return
     try:
         tomlkit.parse(text)
     except ParseError as error:

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import PYTHON, Launch, on_several_nodes
+from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, servers
 from uenvtool.check.launchers import (
+    OF_RANK,
     PYTHON_NAME,
     SRUN,
     STARTERS,
@@ -123,6 +124,15 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
             yield replace(at(launch.part, f"{gpus} GPUs but {count} per node"), is_certain=is_certain)
 
 
+def server_per_task(context: Context) -> Iterator[Hit]:
+    """Yield servers, and launchers that support only one node, that srun starts several times on a node."""
+    for launch in servers(context.source, context.values, context.shape):
+        tasks, step = launch.shape.tasks or 1, launch.step or launch.part
+        text = context.source.text[step.offset : step.end]
+        if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
+            yield at(launch.part, f"{tasks} tasks on each node run {launch.program}")
+
+
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU."""
     for launch in context.launches:
@@ -204,8 +214,8 @@ def _bare_wait(context: Context) -> Iterator[Hit]:
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
     started = [_outer(other) for other in context.launches if _outer(other).background and other.part.scope == BATCH]
     if any(FUNCTION in _outer(other).around for other in context.launches):
-        calls = (part for part in context.commands if part.background and re.fullmatch(r"\w+", part.name))
-        started += [part for part in calls if re.search(rf"\b{part.name}[ \t]*\(\)", context.source.text)]
+        functions = set(re.findall(r"\b(\w+)[ \t]*\(\)", context.source.text))
+        started += [part for part in context.commands if part.background and part.name in functions]
     if not started or any(len(part.argv) > 1 for part in waits):
         return
     if waits and started[0].offset < waits[-1].offset:
@@ -299,13 +309,15 @@ def output_folders(context: Context) -> Iterator[Hit]:
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
         return
-    reported = set()
+    comments = "\n".join(re.findall(r"^[ \t]*#.*\bmkdir\b(.*)", context.source.text, re.MULTILINE))
+    seen = set()
     for part in context.source.of("directive", "output", "error"):
         path, _, name = part.text.removeprefix("./").rpartition("/")
-        in_comment = re.search(rf"^[ \t]*#.*\bmkdir\b.*{re.escape(path)}", context.source.text, re.MULTILINE)
+        if path in seen:
+            continue
+        seen.add(path)
         exists = path in ("", ".", "..") or path[0] in ("/", "~", "$", OUTER) or context.has_directory(path)
-        if not in_comment and not exists and path not in reported:
-            reported.add(path)
+        if not exists and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
@@ -361,7 +373,7 @@ def _of_tuning(search: Finder) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
+    idle_gpus, server_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
     issued_tokens,
 )  # fmt: skip

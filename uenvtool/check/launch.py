@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.check.launchers import (
@@ -14,6 +14,7 @@ from uenvtool.check.launchers import (
     has_unknown,
     launchers,
     matched,
+    of_one_node,
     option,
     program_name,
     python_target_index,
@@ -162,8 +163,25 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
     return total // nodes if total and nodes and total % nodes == 0 else None
 
 
-def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
-    """Yield the launch of each training program in file order. job: the resources of the whole job."""
+Find = Callable[[Sequence[str]], tuple[str, int] | None]
+"""A function that returns the program in the words of a command and its index, or None."""
+
+
+def servers(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
+    """Yield the launch of each server, and of each launcher that supports only one node, as `launches` does."""
+    yield from launches(source, values, job, _server)
+
+
+def _server(argv: Sequence[str]) -> tuple[str, int] | None:
+    program, _, index = of_one_node(argv)
+    return (program, index) if program else None
+
+
+def launches(source: CheckedFile, values: Values, job: Shape, find: Find | None = None) -> Iterator[Launch]:
+    """Yield the launch of each program in file order.
+
+    job: the resources of the whole job. find: finds the programs; by default, it finds the training programs.
+    """
     commands = list(source.of("command"))
     steps = {part.offset: part for part in commands}
     for part in commands:
@@ -181,7 +199,7 @@ def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch
             step_options, length = options(argv[index + 1 :])
             start = index + 1 + length
         program_argv = argv[start:]
-        program_at = _program(program_argv)
+        program_at = (find or _program)(program_argv)
         if program_at is None or _starts_script(program_argv):
             continue
         program, offset = program_at
@@ -236,7 +254,8 @@ def _ranks(program: str, argv: Sequence[str], shape: Shape, values: Values) -> i
         return values.number(value) if value else shape.gpus
     if program == PYTHON:
         return 1
-    return values.number(option(argv, *launchers()[program].ranks) or "")
+    launcher = launchers().get(program)
+    return values.number(option(argv, *launcher.ranks) or "") if launcher else None
 
 
 def _awaited_nodes(program: str, argv: Sequence[str], values: Values) -> int | None:
@@ -245,4 +264,5 @@ def _awaited_nodes(program: str, argv: Sequence[str], values: Values) -> int | N
     value = option(argv, *_NODES, "num_nodes")
     if value:
         return values.number(value.split(":")[0])
-    return 1 if program == PYTHON or _NODES & launchers()[program].options.keys() else None
+    launcher = launchers().get(program)
+    return 1 if program == PYTHON or (launcher and _NODES & launcher.options.keys()) else None

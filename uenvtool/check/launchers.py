@@ -13,6 +13,12 @@ SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
 PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
 """The programs that start other programs on the nodes of a job."""
+OF_RANK = re.compile(r"RANK\b|SLURM_(?:PROCID|LOCALID)\b")
+"""A variable that has another value for each rank. With it, the ranks of a command can use different ports."""
+_WRAPPERS = frozenset(
+    ("numactl", "nsys", "ncu", "timeout", "nice", "stdbuf", "taskset", "strace", "env", "time", "exec")
+)
+"""Programs that start the program in their arguments."""
 _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 
 
@@ -28,26 +34,54 @@ def launcher_named(name: str) -> Launcher | None:
 
 
 @functools.cache
-def _commands() -> dict[str, list[tuple[list[str], str]]]:
-    by_program: dict[str, list[tuple[list[str], str]]] = {}
-    for name, launcher in launchers().items():
+def _commands() -> dict[str, list[tuple[list[str], Launcher]]]:
+    """Return the launchers by the first word of each command, and by `-m MODULE`."""
+    by_program: dict[str, list[tuple[list[str], Launcher]]] = {}
+    for launcher in all_launchers().values():
         for words in map(str.split, launcher.commands):
-            by_program.setdefault(words[0], []).append((words, name))
+            by_program.setdefault(words[0], []).append((words, launcher))
+        for module in launcher.modules:
+            by_program.setdefault(f"-m {module}", []).append(([module], launcher))
     return by_program
 
 
 def matched(argv: Sequence[str]) -> tuple[str, int]:
     """Return the launcher that a command line starts and the number of words that name the launcher, or "" and 0."""
-    name = program_name(argv[0])
+    launcher, length = _matched(argv)
+    return (launcher.name, length) if launcher and launcher.supports_nodes else ("", 0)
+
+
+def of_one_node(argv: Sequence[str]) -> tuple[str, Launcher | None, int]:
+    """Return the server, or the launcher without support for several nodes, that a command line starts.
+
+    The result is its command, such as `vllm serve`, its description and its index, or "", None and 0. It may follow
+    `uv run`, `apptainer exec`, `numactl` or a similar program.
+    """
+    for i, word in enumerate(argv):
+        launcher, length = _matched(argv[i:])
+        if launcher and not launcher.supports_nodes:
+            before = argv[:i]
+            if not i or length > 1 or {"run", "exec"} & {*before} or program_name(argv[0]) in _WRAPPERS:
+                return " ".join((program_name(word), *argv[i + 1 : i + length])), launcher, i
+        if word.endswith(".py") or PYTHON_NAME.fullmatch(program_name(word)):
+            break
+    return "", None, 0
+
+
+def _matched(argv: Sequence[str]) -> tuple[Launcher | None, int]:
+    name, start = program_name(argv[0]), 0
     if PYTHON_NAME.fullmatch(name):
         at = python_target_index(argv)
         if at + 1 >= len(argv) or not argv[at].endswith("m"):
-            return "", 0
-        return next((name for name, known in launchers().items() if argv[at + 1] in known.modules), ""), at + 2
+            return None, 0
+        start, name = at + 1, argv[at + 1]
+        for _, launcher in _commands().get(f"-m {name}", ()):
+            return launcher, start + 1
     for command, launcher in _commands().get(name, ()):
-        if list(argv[1 : len(command)]) == command[1:]:
-            return launcher, len(command)
-    return "", 0
+        is_started = not start or not launcher.supports_nodes  # `python -m` starts the servers by their names
+        if is_started and list(argv[start + 1 : start + len(command)]) == command[1:]:
+            return launcher, start + len(command)
+    return None, 0
 
 
 def python_target_index(argv: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from uenvtool.check.parts import CheckedFile
 from uenvtool.check.problems import (
     Problem,
     fixed,
-    hide,
+    hider,
     problems_of,
     read_source,
     secrets,
@@ -27,6 +27,7 @@ from uenvtool.check.request import CheckRequest
 from uenvtool.check.show import difference, report, summary
 from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
 from uenvtool.core.files import is_stream, locked, read_named, write
+from uenvtool.core.limits import limited
 from uenvtool.core.result import Result
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RECIPE, RULES
@@ -71,7 +72,7 @@ def check_files(request: CheckRequest) -> Result:
     found: list[Problem] = []
     changes: list[str] = []
     warnings: list[str] = []
-    sources = [(file, read_source(_text(file), shown(file))) for file in request.files]
+    sources = [(file, _source(file)) for file in request.files]
     named = [_edfs(source, file.parent) for file, source in sources]
     by_nodes = sorted(itertools.chain.from_iterable(named), key=lambda edf: edf.nodes or 0)
     of_steps = {edf.file.shown: edf for edf in by_nodes}  # for each EDF, the step with the most nodes
@@ -85,7 +86,7 @@ def check_files(request: CheckRequest) -> Result:
         problems = _file_problems(source, rules, use)
         if request.fix or request.diff:
             old, new = source.text, fixed(source.text, problems)
-            changes.append(hide(secrets(old, problems), difference(name, old, new)))
+            changes.append(hider(secrets(old, problems))(difference(name, old, new)))
             if request.fix and new != old:
                 _rewrite(file, old, new)
                 source = read_source(new, name)
@@ -125,7 +126,20 @@ def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str
 
 
 def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
-    """Return the problems in a file and in the scripts that it writes, without the edits that do not help."""
+    """Return the problems in a file and in the scripts that it writes, without the edits that do not help.
+
+    Raises BadInput if this takes too long.
+    """
+    with limited(source.shown):
+        return _problems(source, rules, use)
+
+
+def _source(file: Path) -> CheckedFile:
+    with limited(shown(file)):
+        return read_source(_text(file), shown(file))
+
+
+def _problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
     inside = _Use(use.system, use.directory)
 
     def all_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
@@ -142,13 +156,14 @@ def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> lis
 
 def _context(source: CheckedFile, use: _Use) -> Context:
     system, directory = use.system, use.directory
+    places = [*_project(directory)] if directory else []
     return Context(
         source,
         load_settings=functools.partial(_settings, source, use),
         facts=_scheduler(system, source),
         read=lambda name: _read_nearby(directory, name)[1] if directory else "",
         required=_system(system).jobs.required if system else (),
-        has_directory=lambda name: directory is None or any((place / name).is_dir() for place in _project(directory)),
+        has_directory=lambda name: directory is None or any((place / name).is_dir() for place in places),
         images={edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
         nodes=use.nodes,
     )

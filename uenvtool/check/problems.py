@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from textwrap import shorten
@@ -16,7 +16,7 @@ from uenvtool.check.finders import FINDERS
 from uenvtool.check.parts import OUTER, CheckedFile, Hit, Lines, Part, at, lines_of
 from uenvtool.check.script import read_script
 from uenvtool.core.errors import Position
-from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
+from uenvtool.knowledge.rule import HINT, LINES, WARNING, Look, Rule
 from uenvtool.knowledge.secrets import HIDDEN
 
 IGNORE = "uenvtool: ignore"
@@ -144,20 +144,30 @@ def secrets(text: str, problems: Iterable[Problem]) -> set[str]:
     return {value for value in values if len(value) >= 8}
 
 
-def hide(hidden: Iterable[str], text: str) -> str:
-    """Return the text with each secret replaced by HIDDEN."""
-    for secret in hidden:
-        text = text.replace(secret, HIDDEN)
-    return text
+def hider(hidden: Collection[str]) -> Callable[[str], str]:
+    """Return a function that returns its text with each secret replaced by HIDDEN, in one pass for all secrets."""
+    from ahocorasick_rs import AhoCorasick, MatchKind
+
+    automaton = AhoCorasick(hidden, matchkind=MatchKind.LeftmostLongest) if hidden else None
+
+    def hide(text: str) -> str:
+        position = 0
+        new: list[str] = []
+        for _, start, end in automaton.find_matches_as_indexes(text) if automaton else ():
+            new += (text[position:start], HIDDEN)
+            position = end
+        return "".join(new) + text[position:]
+
+    return hide
 
 
 def without_secrets(text: str, problems: Iterable[Problem]) -> list[Problem]:
     """Return the problems in a file with the file's secrets hidden."""
     problems = list(problems)
-    hidden = secrets(text, problems)
+    hide = hider(secrets(text, problems))
 
     def without(problem: Problem) -> Problem:
-        line, fix, detail = (hide(hidden, shown) for shown in (problem.line, problem.fix, problem.detail))
+        line, fix, detail = map(hide, (problem.line, problem.fix, problem.detail))
         return replace(problem, line=line, fix=fix, detail=detail)
 
     return [without(problem) for problem in problems]
@@ -270,7 +280,11 @@ def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
 def _matching(look: Look, context: Context) -> Iterator[Part]:
     if not all(_has(other, context) for other in look.beside) or any(_has(other, context) for other in look.apart):
         return
-    for part in context.parts(look.kind):
+    parts = context.parts(look.kind)
+    if look.kind not in LINES:
+        names = {name for name in context.names(look.kind) if look.name.fullmatch(name)}
+        parts = [part for part in parts if part.name in names] if names else ()
+    for part in parts:
         if (
             look.matches(part.name, part.text)
             and look.scope in ("", part.scope)

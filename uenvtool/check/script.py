@@ -53,13 +53,13 @@ def read_script(text: str, shown: str) -> CheckedFile:
     returns = [match.start() for match in re.finditer("\r\n", text)]
     dropped = [*returns, *([0] if text.startswith(BYTE_ORDER_MARK) else [])]
     offsets = range(len(text)) if not dropped else sorted(set(range(len(text))).difference(dropped))
-    source = _source(text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n"), offsets, text, shown)
+    source = _source(text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n"), offsets, text, shown, 0)
     return dataclasses.replace(source, carriage_returns=tuple(returns), has_shebang=text.startswith("#!"))
 
 
-def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> CheckedFile:
+def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:
     written = list(commands(text))
-    heredocs = [piece for command in written for piece in _scripts(text, command)]
+    heredocs = [piece for command in written for piece in _scripts(text, command)] if depth < _DEEPEST else []
     parts = [part for command in written for part in _command(text, offsets, Frame(), 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
     first = top[0].offset if top else len(whole)
@@ -73,7 +73,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Checke
         text=whole,
         parts=tuple(_with_exports(parts)),
         kinds=_kinds(parts),
-        inner=tuple(_written_script(text, piece, offsets, whole, shown) for piece in heredocs),
+        inner=tuple(_written_script(text, piece, offsets, whole, shown, depth + 1) for piece in heredocs),
         foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
         template=_template(parts),
     )
@@ -87,12 +87,12 @@ def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
             yield piece
 
 
-def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> CheckedFile:
+def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:
     if piece.kind == "quoted":
-        return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown)
+        return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown, depth)
     kind = "double" if piece.kind == "heredoc" else piece.kind
     script, places = body(text, [Piece(kind, piece.start, piece.end)])
-    return _source(script, [offsets[place] for place in places], whole, shown)
+    return _source(script, [offsets[place] for place in places], whole, shown, depth)
 
 
 def _blanked(text: str, pieces: Sequence[Piece]) -> str:

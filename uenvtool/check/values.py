@@ -11,6 +11,8 @@ from uenvtool.core.words import grouped
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
 _ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
+_MOST_WORDS = 500
+"""The number of words of a command that are expanded. A command that starts a training program has far fewer."""
 
 
 class Values:
@@ -45,7 +47,7 @@ class Values:
     def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
         """Return the words. The words of its value replace a word that consists of one variable."""
         expansion: list[str] = []
-        for word in words:
+        for word in words[:_MOST_WORDS]:
             name = _ALL.fullmatch(word.replace(OUTER, "$"))
             value = self._by_name.get(name[1] or name[2]) if name else None
             if value is None or depth > 3:
@@ -55,4 +57,4 @@ class Values:
                 # an arithmetic or command substitution is one word
                 shares = [listed] if listed.startswith("$(") else listed.split()
                 expansion += self.expanded([share.strip("\"'") for share in shares], depth + 1)
-        return tuple(expansion)
+        return tuple(expansion[:_MOST_WORDS])

@@ -23,6 +23,7 @@ from uenvtool.job.edf import VARIABLE, edf_text
 from uenvtool.job.shell import debugging, tags
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.secrets import NOT_WRITTEN, storable
 from uenvtool.knowledge.settings import Settings, settings_of
 from uenvtool.venv.compat import rules
 
@@ -59,8 +60,10 @@ def make(request: ContainerRequest) -> Result:
     directory = request.output or CONTAINERS / plan.name
     data = {**_data(image), "folder": str(directory)}
     notes = tuple(problem.message for problem in unlocked_inputs)
+    warnings = (NOT_WRITTEN,) if plan.has_secrets or storable(request) != request else ()
     if request.dry_run:
-        return Result(data={**data, "files": dict(image.files)}, file=image.files["Containerfile"], notes=notes)
+        containerfile = image.files["Containerfile"]
+        return Result(data={**data, "files": dict(image.files)}, file=containerfile, notes=notes, warnings=warnings)
     if request.check:
         output = [] if request.output is None else ["-o", shlex.quote(os.fspath(directory))]
         files.check_generated(directory, image.files, again=" ".join([command, *output]))
@@ -72,6 +75,7 @@ def make(request: ContainerRequest) -> Result:
         data={**data, "files": list(image.files)},
         text="\n".join(str(directory / name) for name in image.files),
         notes=(image.identity.canonical, *notes),
+        warnings=warnings,
         next=(f"bash {shlex.quote(str(directory / 'build.sh'))}", *_job(plan, directory)),
     )
 
@@ -113,7 +117,7 @@ def _again(plan: ContainerPlan, request: ContainerRequest) -> str:
         system=system,
         uarch=request.uarch,
     )
-    return " ".join(shlex.join(["uenvtool", "container", *given(minimal)]).splitlines())
+    return " ".join(shlex.join(["uenvtool", "container", *given(storable(minimal))]).splitlines())
 
 
 def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Image:

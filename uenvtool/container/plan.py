@@ -18,6 +18,7 @@ from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recognise import recognised, this_system
 from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.settings import runtimes_of
 from uenvtool.knowledge.system import System, load_system
 from uenvtool.venv.requirements import checked_names
@@ -63,7 +64,11 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerPlan:
-    """The plan of an image. runtimes: the system's runtimes. below: the base image's plan, if uenvtool builds it."""
+    """The plan of an image.
+
+    runtimes: the system's runtimes. below: the base image's plan, if uenvtool builds it. has_secrets: whether the
+    recipes contain secrets, which the plan leaves out.
+    """
 
     container: Container
     system: System
@@ -71,6 +76,7 @@ class ContainerPlan:
     runtimes: tuple[Runtime, ...]
     below: ContainerPlan | None
     stages: tuple[Stage, ...]
+    has_secrets: bool = False
 
     @property
     def name(self) -> str:
@@ -126,7 +132,8 @@ def planned(request: ContainerRequest) -> ContainerPlan:
     The default system is the current system, or else the recipe's home system. Raises BadInput with all problems:
     unknown versions, missing components, cycles, two components that install the same file, and unknown facts.
     """
-    recipes = _with_bases(_recipe(request))
+    recipes_with_secrets = _with_bases(_recipe(request))
+    recipes = storable(recipes_with_secrets)
     home = next((recipe.home for recipe in recipes if recipe.home), "")
     system = _system(request.system, home)
     if request.uarch is not None and request.uarch not in system.nodes:
@@ -138,7 +145,7 @@ def planned(request: ContainerRequest) -> ContainerPlan:
     plan = _plan(base, system, uarch, runtimes, below=None, known=known)
     for recipe in others:
         plan = _plan(recipe, system, uarch, runtimes, below=plan, known=known)
-    return plan
+    return replace(plan, has_secrets=recipes != recipes_with_secrets)
 
 
 def _recipe(request: ContainerRequest) -> Container:
@@ -206,7 +213,7 @@ def _plan(
     problems: list[Problem] = []
     for choice in container.components:
         try:
-            component = components[choice.name] = load_component(choice.name, choice.position)
+            component = components[choice.name] = storable(load_component(choice.name, choice.position))
         except BadInput as error:
             unreadable += error.problems
             continue

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.result import Line, Result, Step, Table
-from uenvtool.core.words import wrapped
+from uenvtool.core.words import without_logins, wrapped
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -73,7 +73,7 @@ def warn(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text with an escape such as `\\x1b` for each character that a terminal would obey or hide."""
+    """Return the text without logins of URLs, and with an escape such as `\\x1b` for each control character."""
     return _escaped(text, _escape)
 
 
@@ -210,9 +210,10 @@ def _fitted(line: str, columns: int) -> str:
 
 
 def _escaped(text: str, escape: Callable[[str], str]) -> str:
-    return re.sub(
-        r"[^\t\n -~]", lambda match: escape(match[0]) if unicodedata.category(match[0]) in _UNSHOWN else match[0], text
-    )
+    def shown(match: re.Match[str]) -> str:
+        return escape(match[0]) if unicodedata.category(match[0]) in _UNSHOWN else match[0]
+
+    return re.sub(r"[^\t\n -~]", shown, without_logins(text))
 
 
 def _escape(character: str) -> str:

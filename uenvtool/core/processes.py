@@ -24,6 +24,7 @@ from typing import IO, BinaryIO, NoReturn, cast
 
 from uenvtool.core.errors import NoAnswer, ToolFailed
 from uenvtool.core.session import STARTED_BY
+from uenvtool.core.words import without_logins
 
 LineHandler = Callable[[str], None]
 INTERRUPTED = 130
@@ -186,7 +187,8 @@ def tell_interrupted() -> None:
     _state.is_printed = True
     text = "interrupted\n"
     if doing:
-        again = f"{os.environ.get(STARTED_BY, '')} {shlex.join(['uenvtool', *sys.argv[1:]])}".strip()
+        command = without_logins(shlex.join(["uenvtool", *sys.argv[1:]]))
+        again = f"{os.environ.get(STARTED_BY, '')} {command}".strip()
         text = f"interrupted: {': '.join(doing)}\nhint: no file is incomplete; to continue, run:\n  {again}\n"
     with contextlib.suppress(OSError):
         os.write(2, text.encode(errors="backslashreplace"))

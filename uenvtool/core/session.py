@@ -45,6 +45,15 @@ class CurrentJob:
     id: str
 
 
+def leave_out_relative_paths() -> None:
+    """Remove the entries of PATH that depend on the current directory, for this process and the programs it starts.
+
+    The current directory may be another person's clone, and an empty entry means the current directory.
+    """
+    entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
+    os.environ["PATH"] = os.pathsep.join(entries) or os.defpath  # an empty PATH also means the current directory
+
+
 def mounted_images(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the image file for each mount point in UENV_MOUNT_LIST (`image:mount,...`), set by the uenv client."""
     images = {}

@@ -1,4 +1,4 @@
-"""Text helpers: sizes, counts and lists in sentences, line wrapping, package names, paths and grouping."""
+"""Text helpers: sizes, counts and lists in sentences, line wrapping, package names, paths, URLs and grouping."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ V = TypeVar("V")
 
 _WORD = re.compile(r"(?:`[^`\n]*`|\S)+")
 """Text that is never wrapped: a word, or a command in backticks, which a user copies."""
+_LOGIN = re.compile(
+    r"(?<=://)(?!git@|\(hidden\)@|(?:\$\{?\w+\}?|[\w.-]*):?(?:\$\{?\w+\}?)@)"
+    r"(?:[^\s/?#\"'<>\\]|'(?![\s,;)\]}]|\Z))*@"
+)
+"""The user and password of a URL (RFC 3986), except the ones that PEP 610 allows in files: `git` and variables."""
 
 
 def size_text(size: float) -> str:
@@ -47,6 +52,11 @@ def wrapped(text: str, width: int, first: str = "", indent: str = "") -> list[st
 def canonical(name: str) -> str:
     """Return the normalized name of a Python package (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def without_logins(text: str) -> str:
+    """Return a text without the user names and passwords in its URLs."""
+    return _LOGIN.sub("", text) if "://" in text else text
 
 
 def is_within(path: str, folder: str) -> bool:

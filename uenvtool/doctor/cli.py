@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from uenvtool.core.errors import BadInput
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
 from uenvtool.doctor.request import DoctorRequest
@@ -28,6 +29,7 @@ def doctor(request: DoctorRequest) -> Result | None:
     `uenvtool doctor --log FILE`: read a job's output
     `uenvtool doctor DIRECTORY`: read dumps of PyTorch's flight recorder
     `uenvtool doctor --job ID`: read the data that Slurm keeps about a job
+    `uenvtool doctor --job ID --hang`: show where each rank of a running job waits
     `srun uenvtool doctor --ranks`: check every rank of a job
 
     Exit code 1 if a problem is found.
@@ -55,6 +57,12 @@ def _examined(request: DoctorRequest) -> tuple[str, Examination | None]:
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return what, examine_files(logs, system=request.system)
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
+    if request.hang:
+        from uenvtool.doctor.stacks import examine_hang
+
+        if not request.job:
+            raise BadInput("--hang needs the ID of a running job", hint="write `uenvtool doctor --job ID --hang`")
+        return f"job {request.job}", examine_hang(request.job, os.environ)
     if request.job:
         from uenvtool.doctor.job import examine_job
 

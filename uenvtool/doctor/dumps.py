@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +14,15 @@ from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
 
-from uenvtool.core import files, processes
+from uenvtool.core import files, limits, processes
 from uenvtool.core.errors import BadInput
 
 READER = Path(__file__).parent / "scripts" / "dump.py"
 MOST_MEMORY = 4 << 30
 MOST_READERS, FILES_EACH = 16, 50
 """The number of reader processes, and of files per process. Starting a process takes as long as reading five files."""
+MOST_ENDS = 3
+"""The number of dumps that may end the same reader process, because they are hostile."""
 _PICKLE_START, _JSON_START = b"\x80\x02", b'{"'
 
 
@@ -110,11 +113,20 @@ def read_dumps(paths: Sequence[Path], memory_bytes: int = MOST_MEMORY) -> tuple[
 
 
 def _rows(memory_bytes: int, paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    done = processes.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=memory_bytes)
-    lines = done.stdout.splitlines()
-    yield from map(json.loads, lines)
-    for path in paths[len(lines) :]:
-        yield {"path": str(path), "rank": None, "why": "the reader process ended early"}
+    for _ in range(MOST_ENDS):
+        command = [sys.executable, "-I", READER, limits.CPU_SECONDS, *map(os.path.abspath, paths)]
+        done = processes.run([str(word) for word in command], memory_bytes=memory_bytes)
+        rows = done.stdout.splitlines()
+        yield from map(json.loads, rows)
+        if len(rows) >= len(paths):
+            return
+        why = "the reader process ended early"
+        if done.code == -signal.SIGPROF:
+            why = f"reading it takes more than {limits.CPU_SECONDS} s of CPU time"
+        yield {"path": str(paths[len(rows)]), "rank": None, "why": why}
+        paths = paths[len(rows) + 1 :]
+    why = "not read, because dumps before it ended their reader"
+    yield from ({"path": str(path), "rank": None, "why": why} for path in paths)
 
 
 def _dump(row: Mapping[str, Any]) -> RankDump:

@@ -17,7 +17,7 @@ from uenvtool.doctor.dumps import dumps_among
 from uenvtool.doctor.finding import Examination, worst_first
 from uenvtool.doctor.hang import examine_dumps
 from uenvtool.doctor.log.scan import Scanner, read_logs
-from uenvtool.doctor.log.verdict import examined, with_quotes
+from uenvtool.doctor.log.verdict import examined, with_end, with_quotes
 from uenvtool.doctor.network import TCP
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
@@ -86,6 +86,8 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     examination = with_quotes(examined(sightings, known, reference, gpus, nodes), sightings, known)
     age = min((time.time() - file.stat().st_mtime for file in files if file.is_file()), default=FRESH_SECONDS)
     is_fresh = 0 <= age < FRESH_SECONDS
+    if not is_fresh:
+        examination = with_end(examination, sightings, known)
     looked_at = examination.looked_at + (f", modified {age:.0f} s ago, so the job may still be running" * is_fresh)
     written = files[0].stat().st_mtime if files[0].is_file() else time.time()
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(written))

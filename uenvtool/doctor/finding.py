@@ -35,6 +35,7 @@ class Finding:
     detail: the observation, such as the value of a variable.
     commands: the shell commands that fix this case; empty if the command of the known finding does.
     place, text: the first log line that shows the problem, as FILE:LINE and as text.
+    advice: what the log itself advises against the problem.
     count: the number of log lines or ranks that show the problem.
     nodes, ranks: the nodes and ranks that show the problem; empty if all of them do or if they are unknown.
     """
@@ -44,6 +45,7 @@ class Finding:
     commands: tuple[str, ...] = ()
     place: str = ""
     text: str = ""
+    advice: str = ""
     count: int = 1
     nodes: frozenset[str] = field(default_factory=frozenset)
     ranks: frozenset[int] = field(default_factory=frozenset)
@@ -58,7 +60,7 @@ class Finding:
 
     def data(self) -> dict[str, Any]:
         """Return the finding as JSON data."""
-        known, observed = self.known, ("detail", "place", "text")
+        known, observed = self.known, ("detail", "place", "text", "advice")
         return {
             "id": known.id,
             **{name: getattr(known, name) for name in ("severity", "what", "why", "fix", "source")},
@@ -89,12 +91,14 @@ class Examination:
     looked_at: the amount of input, such as the number of lines.
     unseen: the skipped checks, each with the reason.
     runs: the network tests in a log.
+    has_end: whether the log shows how the run ended, or may still grow.
     quotes: the log lines that describe the failure in addition to the findings, as pairs of FILE:LINE and text.
     """
 
     findings: tuple[Finding, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     looked_at: str = ""
+    has_end: bool = True
     unseen: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
     quotes: tuple[tuple[str, str], ...] = ()

@@ -170,6 +170,13 @@ class Rows:
         nccl_test = self.test if self.test.endswith(NCCL_TESTS_SUFFIX) else ""
         self._store(TORCH_TEST if is_torch_test else nccl_test, measured)
 
+    def merge(self, other: Rows) -> None:
+        """Add the rows of another log."""
+        for test, rows in other.by_test.items():
+            for row in rows.values():
+                self._store(test, row)
+        self.test, self.ranks = other.test or self.test, max(self.ranks, other.ranks)
+
     def add_osu(self, text: str) -> None:
         """Add the rows of an OSU table, up to the next header. A time is converted to a bandwidth (size over time)."""
         for line in text.partition("# OSU ")[0].splitlines():

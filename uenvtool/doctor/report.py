@@ -9,6 +9,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.log.tail import shortened
 from uenvtool.doctor.plot import table
 from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
@@ -18,9 +19,10 @@ from uenvtool.knowledge.tuning import load_all
 
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
-MOST_LINES, FEWEST_LINES = 17, 6
+MOST_LINES, FEWEST_LINES = 15, 6
 """The maximum number of findings, so that the output fits a screen of 24 lines, also together with a network test.
 If there are more than FEWEST_LINES rows, each is cut to one line."""
+MOST_DETAIL = 160
 
 
 def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:
@@ -49,9 +51,9 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         return Result(data=data, text=text, tables=extra_tables, notes=(*skipped, *notes), exit_code=code)
     most = max(MOST_LINES - sum(len(extra.rows) + 2 for extra in extra_tables), FEWEST_LINES)
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
-    rows[1:1] = [("", "fix", finding.known.fix) for finding in findings[:1]]
+    rows[1:1] = [row for finding in findings[:1] for row in _answer(finding)]
     more = [f"{len(findings) - most} more findings; --verbose prints all"] if len(findings) > most else []
-    hint = ["--verbose prints reasons and sources; --fix prints commands to paste"] if findings else []
+    hint = ["--verbose prints reasons and sources; --fix prints the commands of all findings"] if findings else []
     links = {finding.known.id: finding.known.page for finding in findings}
     shown = Table(headings=HEADINGS, rows=rows, colours=COLOURS, links=links, cut=len(rows) > FEWEST_LINES)
     return Result(
@@ -61,6 +63,15 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
+
+
+def _answer(finding: Finding) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows below the first finding: the advice in the log, the fix, and the command to paste."""
+    if finding.advice:
+        yield "", "log says", finding.advice
+    yield "", "fix", finding.known.fix
+    if finding.commands and finding.known.severity != NOTE:
+        yield "", "paste", "; ".join(finding.commands)
 
 
 def _quoted(examination: Examination) -> Iterator[Table]:
@@ -80,6 +91,7 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
     parts = [line.partition(": ") for line in examination.unseen]
     skipped = ", ".join(f"{check} ({why})" if why else check for check, _, why in parts)
     nothing = "warnings but no failure found" if examination.quotes else "no problems found"
+    nothing = nothing if examination.has_end else "no failure found, and no end of the run,"
     opening = [] if is_wrong else [f"{nothing} in {what}{amount}"]
     line = "; ".join([*opening, *([f"skipped: {skipped}"] if skipped else [])])
     return [line] if line else []
@@ -87,7 +99,8 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
 
 def line_of(finding: Finding) -> str:
     """Return the problem of a finding, the observation and the location in one line."""
-    what = f"{finding.known.what}: {finding.detail}" if finding.detail else finding.known.what
+    detail = shortened(finding.detail, MOST_DETAIL)
+    what = f"{finding.known.what}: {detail}" if detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 
 
@@ -98,13 +111,14 @@ def _whole(finding: Finding) -> str:
         "line": finding.text,
         "seen": f"{finding.count} times" if finding.count > 1 else "",
         "why": known.why,
+        "log says": finding.advice,
         "fix": known.fix,
         "paste": f"`{'; '.join(finding.commands)}`" if finding.commands else "",
         "source": known.source,
         "page": known.page,
     }
     title = f"{known.severity}: {known.what}" + (f": {finding.detail}" if finding.detail else "") + f"  [{known.id}]"
-    return "\n".join([title, *(f"  {name + ':':<9}{text}" for name, text in parts.items() if text)])
+    return "\n".join([title, *(f"  {name + ':':<10}{text}" for name, text in parts.items() if text)])
 
 
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:

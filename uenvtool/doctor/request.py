@@ -45,6 +45,7 @@ class DoctorRequest:
         str | None,
         Option("--job", metavar="ID", help="Diagnose a Slurm job by ID from its script, output and exit state."),
     ] = None
+    hang: Annotated[bool, Option("--hang", help="With --job: show where each rank of the running job waits.")] = False
     ranks: Annotated[bool, Option("--ranks", help="Under srun: check every rank and print one report.")] = False
     folder: Annotated[
         Path | None,

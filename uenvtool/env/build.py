@@ -33,6 +33,7 @@ from uenvtool.knowledge.lock import (
     without_wrapper,
 )
 from uenvtool.knowledge.place import choose
+from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.version import Version
 
 
@@ -79,6 +80,7 @@ class Outcome:
     def warnings(self) -> list[str]:
         deviating = env_directory.deviations_of_locks(self.directory) if self.lock else ()
         return [
+            *([NOT_WRITTEN] if self.environment.has_secrets else []),
             *self._vulnerabilities(),
             *(
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
@@ -294,7 +296,8 @@ def _stackinator_recipe(environment: Environment, directory: Path, request: Buil
     newer = f"Stackinator 7 needs Spack 1.2, but the recipe pins {pin.revision}; see docs/stackinator.md"
     is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= Version("1.2"))
     data = {"folder": str(directory), "version": version, "files": paths}
-    return Result(data=data, text="\n".join(paths), warnings=(newer,) if is_old else ())
+    warnings = (*([newer] if is_old else []), *([NOT_WRITTEN] if environment.has_secrets else []))
+    return Result(data=data, text="\n".join(paths), warnings=warnings)
 
 
 def _unchanged(directory: Path) -> Result:

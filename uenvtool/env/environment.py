@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from uenvtool.core.errors import Position
 from uenvtool.env.compilers import Compiler
 from uenvtool.knowledge.recipe import Addition, Recipe, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions
 
@@ -114,8 +115,14 @@ class Environment:
 
     @property
     def pins(self) -> dict[str, GitPin]:
-        """The pins of the recipe's and the system's package repositories, by repository name."""
-        return {**self.recipe.repos, **self.system.repos}
+        """The pins of the recipe's and the system's package repositories, by repository name, without secrets."""
+        return storable({**self.recipe.repos, **self.system.repos})
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether repository URLs of the recipe or the system contain secrets. The environment's files contain none."""
+        pins = (self.recipe.spack, *self.recipe.repos.values(), *self.system.repos.values())
+        return storable(pins) != pins
 
     def root_of(self, view: str) -> str:
         """Return the directory of a view: in the image if the system mounts images, otherwise in the environment."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem
+from uenvtool.core.limits import limited
 from uenvtool.env.compilers import COMPILER
 from uenvtool.env.directory import EXTRA, MANIFEST, MODULES, PURPOSE, lock_of, parts_of
 from uenvtool.env.environment import REPOSITORY
@@ -183,7 +184,8 @@ def _manifest(text: str, path: Path) -> Mapping[str, Any]:
 
     position = Position(str(path))
     try:
-        document = yaml.load(text, Loader=yaml.CSafeLoader)
+        with limited(str(path)):
+            document = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         raise BadInput(f"not a Spack environment: {error}", position, NAME_DIRECTORY) from error
     manifest = document.get("spack") if isinstance(document, dict) else None

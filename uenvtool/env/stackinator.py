@@ -17,6 +17,7 @@ from uenvtool.env.environment import Environment, RootGroup
 from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.request import STACKINATOR
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.spec import parse_spec
 
 NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
@@ -73,8 +74,8 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
 
 def _config(environment: Environment, version: int) -> list[str]:
     recipe = environment.recipe
-    builtin = recipe.repos["builtin"]
-    commit, packages_commit = (pin.commit or pin.revision for pin in (recipe.spack, builtin))  # a tag may move
+    spack, builtin = storable((recipe.spack, recipe.repos["builtin"]))
+    commit, packages_commit = (pin.commit or pin.revision for pin in (spack, builtin))  # a tag may move
     # Stackinator 6.0 does not know `default-view`
     view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
     return [
@@ -84,7 +85,7 @@ def _config(environment: Environment, version: int) -> list[str]:
         f"store: {scalar(environment.system.mount or MOUNT)}",
         *view,
         "spack:",
-        f"  repo: {scalar(recipe.spack.url)}",
+        f"  repo: {scalar(spack.url)}",
         f"  commit: {scalar(commit)}",
         "  packages:",
         f"    repo: {scalar(builtin.url)}",

@@ -77,8 +77,10 @@ def _comparison(published: Published, matches: list[Match]) -> list[str]:
             reason = match.reason or "no reason on record"
             lines.append(_row(match.row.name, match.row.version, match.ours or "absent", reason))
         lines.append("")
-    lines += ["### Equal packages", "", "| package | version | Spack package |", "|---|---|---|"]
-    lines += [_row(match.row.name, match.row.version, match.row.package) for match in matches if match.same]
+    heads = "| package | published | Spack package | this lock | why the numbers differ |"
+    lines += ["### Equal packages", "", heads, "|---|---|---|---|---|"]
+    rows = (match.row for match in matches if match.same)
+    lines += [_row(row.name, row.version, row.package, row.spack_version, row.reason) for row in rows]
     return lines
 
 

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolMissing
-from uenvtool.core.session import loaded_views
+from uenvtool.core.session import in_container, loaded_views
 
 HOW_TO_GET = (
     "load a uenv or module that contains squashfs-tools, or install it with one of `apt install squashfs-tools`, "
     "`dnf install squashfs-tools` and `conda install -c conda-forge squashfs-tools`"
+)
+IN_CONTAINER = (
+    "pack outside the container, or start the container on the host with the host's program and its libraries: "
+    """`apptainer exec --bind "$( (command -v mksquashfs unsquashfs; ldd $(command -v mksquashfs) | """
+    """grep -oE '/[^ ]+/lib(z|lzma|lzo2|lz4|zstd)[.][^ ]+') | paste -sd,)" IMAGE COMMAND`"""
 )
 OLDEST = (4, 5)
 """The first version that reads and writes file contents in one stream (`R` definitions, `-pf`)."""
@@ -50,7 +55,7 @@ def find_programs() -> Programs:
     match = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version < OLDEST:
-        raise ToolMissing(f"{mksquashfs} is too old: squashfs-tools 4.5 or newer is required", hint=HOW_TO_GET)
+        raise ToolMissing(f"{mksquashfs} is too old: squashfs-tools 4.5 or newer is required", hint=_hint())
     text = _output(mksquashfs, "-help-all" if version >= (4, 7) else "-help")
     return Programs(
         mksquashfs=mksquashfs,
@@ -67,8 +72,12 @@ def find_program(name: str) -> str:
     directories = [os.environ.get("PATH", os.defpath), *in_views, "/usr/sbin", "/sbin"]
     program = shutil.which(name, path=os.pathsep.join(directories))
     if program is None:
-        raise ToolMissing.not_on_path(name, HOW_TO_GET)
+        raise ToolMissing.not_on_path(name, _hint())
     return program
+
+
+def _hint() -> str:
+    return IN_CONTAINER if in_container(os.environ) else HOW_TO_GET
 
 
 def _output(program: str, option: str) -> str:

@@ -39,7 +39,7 @@ def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, st
 
     Raises ToolMissing if Slurm is not installed, and AnswerIsNo if the job or the rank does not exist.
     """
-    ranks = _ranks_of(job, environ)
+    ranks = ranks_of(job, environ)
     chosen = next((candidate for candidate in ranks if candidate.rank == rank), None)
     if chosen is None:
         known = ", ".join(str(candidate.rank) for candidate in ranks)
@@ -53,7 +53,21 @@ def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, st
     processes.become([*_step_arguments(job, chosen, has_terminal=has_terminal), *arguments], environ)
 
 
-def _ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
+def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
+    """Return the ranks of a running job that belong to this user.
+
+    Raises BadInput if the job ID is invalid, AnswerIsNo if the job is not running, and ToolMissing or ToolFailed if
+    Slurm is not installed or does not start a step.
+    """
+    answer = output_on_nodes(job, ["bash", "-c", _script("find-ranks.sh"), "uenvtool"], environ)
+    processes_of_ranks = [Rank(**json.loads(line)) for line in answer.splitlines() if line.startswith("{")]
+    # The shell and the tee process that write the log of a rank also have its number, but use less memory.
+    largest = {process.rank: process for process in sorted(processes_of_ranks, key=lambda process: process.pages)}
+    return [largest[rank] for rank in sorted(largest)]
+
+
+def output_on_nodes(job: str, command: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return the output of a command on each node of a running job. Raises as `ranks_of` does."""
     if not re.fullmatch(r"\d+(_\d+)?", job):
         raise BadInput(f"{job!r} is not a job ID", hint="find the ID of your job with `squeue --me`")
     if shutil.which("srun", path=environ.get("PATH")) is None:
@@ -68,14 +82,11 @@ def _ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
     # With these variables, the uenv plugin would mount the images again.
     plain = {name: value for name, value in environ.items() if not name.startswith("UENV_")}
-    answer = processes.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
+    answer = processes.run([*step, "--cpu-bind=none", *command], env=plain)
     if answer.code != 0:
         hint = f"check that this works: `srun --jobid={job} --overlap hostname`"
         raise ToolFailed(f"cannot start a step in job {job}: {answer.stderr.strip()}", hint=hint)
-    processes_of_ranks = [Rank(**json.loads(line)) for line in answer.stdout.splitlines() if line.startswith("{")]
-    # The shell and the tee process that write the log of a rank also have its number, but use less memory.
-    largest = {process.rank: process for process in sorted(processes_of_ranks, key=lambda process: process.pages)}
-    return [largest[rank] for rank in sorted(largest)]
+    return answer.stdout
 
 
 def _step_arguments(job: str, rank: Rank, *, has_terminal: bool) -> list[str]:

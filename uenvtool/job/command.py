@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 
 from uenvtool.check.launchers import (
     NONE,
+    OF_RANK,
     PYTHON_NAME,
     SRUN,
     STARTERS,
     TORCHRUN,
     launcher_named,
     matched,
+    of_one_node,
     option,
     program_name,
     spelled,
@@ -22,14 +24,19 @@ from uenvtool.check.launchers import (
 from uenvtool.check.script import read_script
 from uenvtool.check.shell import commands, spelling
 from uenvtool.check.values import Values
+from uenvtool.core import quoting
 from uenvtool.core.errors import Position
+from uenvtool.core.options import given
 from uenvtool.job.disk import Disk
-from uenvtool.knowledge.launcher import Launcher, Strategy, all_launchers
+from uenvtool.job.request import JobRequest
+from uenvtool.knowledge.launcher import Launcher, Strategy
+from uenvtool.knowledge.secrets import storable
 
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """Programs that start ranks or submit jobs. The command of a job must not contain them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_SHELLS = ("bash", "sh", "zsh", "dash")
+SHELLS = ("bash", "sh", "zsh", "dash")
+"""The shells whose scripts are read."""
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 _MODULE = frozenset(("-m", "--module"))
 _MODULE_OPTION = re.compile(r"-[a-zA-Z]*m|--module")
@@ -80,7 +87,8 @@ class Typed:
     words: its arguments; a command in a single argument is split, or passed to bash. start: the index of the program,
     after env and assignments. program: its name. launcher: the launcher that the command starts; empty if there is
     none. end: the index after the launcher's name. inner: the launchers and submitters in the shell script that the
-    command runs.
+    command runs. alone: the server or launcher that the command starts and that supports only one node, or "". serves:
+    whether it is a server.
     """
 
     words: tuple[str, ...]
@@ -89,6 +97,8 @@ class Typed:
     launcher: str = ""
     end: int = 0
     inner: tuple[Started, ...] = ()
+    alone: str = ""
+    serves: bool = False
 
     @property
     def rest(self) -> tuple[str, ...]:
@@ -116,15 +126,6 @@ class Typed:
                 return started_program
         return self.program
 
-    @property
-    def starts_itself(self) -> str:
-        """Return the program that starts its processes itself, but only on one node; "" if it is another program."""
-        if PYTHON_NAME.fullmatch(self.program):
-            return ""
-        line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "
-        names = (name for known in all_launchers().values() if not known.supports_nodes for name in known.commands)
-        return next((name for name in names if line.startswith(f"{name} ")), "")
-
 
 def read_words(words: Sequence[str], disk: Disk) -> Typed:
     """Return the parsed command of a user. disk: reads the scripts in the command."""
@@ -135,7 +136,15 @@ def read_words(words: Sequence[str], disk: Disk) -> Typed:
         return Typed(
             words=words, start=start, program=program, launcher=launcher, end=start + matched(words[start:])[1]
         )
-    return Typed(words=words, start=start, program=program, inner=tuple(_inside(words[start:], disk)))
+    alone, launcher_alone, _ = of_one_node(words[start:])
+    return Typed(
+        words=words,
+        start=start,
+        program=program,
+        inner=tuple(_inside(words[start:], disk)),
+        alone=alone,
+        serves=launcher_alone is not None and launcher_alone.server,
+    )
 
 
 def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
@@ -174,6 +183,13 @@ def _is_strategy_given(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
     if not disk.exists(path):
         return named is not None  # a file that the user names may exist only on the compute nodes
     return bool(strategy.config.says.search(disk.text(path)))
+
+
+def again(request: JobRequest, system: str) -> str:
+    """Return the command line that writes a job on any machine. system: the name of the job's system."""
+    portable = replace(request, system=system, submit=False, dry_run=False, force=False)
+    words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
+    return " ".join(map(quoting.bash_line, storable(words)))
 
 
 def options_line(launcher: Launcher, ranks: int | str) -> str:
@@ -250,25 +266,32 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
     return start, ""
 
 
+def is_inline(words: Sequence[str]) -> bool:
+    """Return whether a command is `bash -c SCRIPT` or the same with another shell."""
+    return program_name(words[0]) in SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]) is not None
+
+
 def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
     name = program_name(words[0])
     arguments = [word for word in words[1:] if not word.startswith("-")]
-    if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]):
+    if is_inline(words):
         shown, script = "-c", words[2]
     else:
-        shown = arguments[0] if name in _SHELLS and arguments else words[0]
-        is_script = shown.endswith((".sh", ".bash")) or name in _SHELLS
+        shown = arguments[0] if name in SHELLS and arguments else words[0]
+        is_script = shown.endswith((".sh", ".bash")) or name in SHELLS
         script = disk.text(shown) if is_script else ""
     if not script:
         return
+    differs = OF_RANK.search(script)
     values = Values(read_script(script, shown))
     for command in commands(script):
         spelled_words = values.expanded([spelling(script, word) for word in command.words])
         if not spelled_words:
             continue
         start, launcher = _program(spelled_words)
-        program = launcher or program_name(spelled_words[start])
-        if launcher or program in SUBMITTERS:
+        alone = "" if launcher or differs else of_one_node(spelled_words[start:])[0]
+        program = launcher or alone or program_name(spelled_words[start])
+        if launcher or alone or program in SUBMITTERS:
             line = script.count("\n", 0, command.words[0][0].start) + 1
             yield Started(place=Position(shown, line), name=program, words=spelled_words[start:])
 

@@ -10,16 +10,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from uenvtool.check.launchers import NONE, SRUN
-from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.options import given
-from uenvtool.job.command import JobCommand, Typed, command_of, read_words, with_strategy
+from uenvtool.job.command import JobCommand, Typed, again, command_of, read_words, with_strategy
 from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import EDF, Disk
 from uenvtool.job.environment import through_its_python
 from uenvtool.job.images import REGISTRY
-from uenvtool.job.limits import fitting_time, ranks_and_cores
+from uenvtool.job.limits import fitting_time, limits_of, of_cpus, ranks_and_cores
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -35,7 +33,7 @@ from uenvtool.job.plan import (
 from uenvtool.job.refusals import Case, refusals
 from uenvtool.job.request import JobRequest
 from uenvtool.job.shell import sibling
-from uenvtool.job.warnings import warnings
+from uenvtool.job.warnings import run_of, warnings
 from uenvtool.knowledge.checks import load_tuning
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import RuntimeJob
@@ -68,7 +66,9 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     if request.node_type and pools and request.node_type not in pools:
         raise BadInput([unknown(f"node type of {system.name}", request.node_type, pools)])
     place = pools.get(request.node_type) or system.partition(request.in_partition)
-    return system, (place.uarch if place else "") or next(iter(system.nodes)), runtime
+    uarch = (place.uarch if place else "") or next(iter(system.nodes))
+    is_without = request.gpus == 0 and runtime.job.scheduler == SLURM and system.nodes[uarch].gpu
+    return of_cpus(request, system, uarch) if is_without else system, uarch, runtime
 
 
 def decide(
@@ -82,6 +82,8 @@ def decide(
     published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
     refused_launchers = system.jobs.refused if runtime.job.scheduler == SLURM else {}
     usual = next((name for name in runtime.job.launchers if name not in refused_launchers), NONE)
+    if request.gpus == 0 and SRUN in runtime.job.launchers:
+        usual = SRUN  # the environment of a job without GPUs may have no torch
     command = through_its_python(_command(request, runtime, typed, usual), disk)
     plan = _planned(request, system, uarch, runtime, disk, typed, command, published)
     case = Case(
@@ -98,7 +100,7 @@ def decide(
     )
     for problem in refusals(case):
         raise BadInput([problem])
-    plan = _with_settings(plan, system, uarch, case.known)
+    plan = replace(_with_settings(plan, system, uarch, case.known), run=run_of(case))
     return plan, tuple(warnings(replace(case, plan=plan)))
 
 
@@ -113,7 +115,7 @@ def _planned(
     published: str,
 ) -> JobPlan:
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
-    defaults, limit = system.scheduler.defaults, system.partition(request.in_partition)
+    defaults, limits = system.scheduler.defaults, limits_of(request, system)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
@@ -121,6 +123,8 @@ def _planned(
     overlay = _overlay(request.venv, disk.environment) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
+    if use.variables == "edf" and not edf and image.startswith(PATH_STARTS) and not request.stage:
+        image = disk.whole(image)  # Sarus Suite expands no variable in the path
     extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
     packed = overlay if overlay and overlay.mount else None
     images = (image, packed.image) if packed else (image,)
@@ -137,7 +141,7 @@ def _planned(
         tasks=tasks,
         gpus=gpus,
         cores=cores // tasks,
-        time=request.time or fitting_time(defaults.get("time", ""), limit, nodes + (request.spare or 0)),
+        time=request.time or fitting_time(defaults.get("time", ""), limits, nodes + (request.spare or 0)),
         name=request.name or _name_of(request, typed),
         image=image,
         overlay=overlay,
@@ -146,7 +150,7 @@ def _planned(
         binding=node.binding.get(command.launcher) if ranks == node.gpu_count else None,
         local=system.jobs.local,
         recipe=request.recipe or "" if has_recipe else "",
-        again=_again(request, system.name),
+        again=again(request, system.name),
         opens_shell=request.interactive and use.scheduler == SLURM,
         images=images,
         views=_views(request.view, overlay),
@@ -158,6 +162,7 @@ def _planned(
         writes_edf=use.variables == "edf" and edf is None,
         mpi=knowledge.mpi if request.nccl_test and extended is None else None,
         edf=edf,
+        array=request.further("array", "a") or request.array,
     )
 
 
@@ -275,6 +280,7 @@ def _overlay(path: str, environment: Environment | None) -> Overlay:
         view=f"{environment.name}:venv" if packed else "",
         base_image=environment.image,
         base_view=environment.view,
+        site=environment.site,
     )
 
 
@@ -326,9 +332,3 @@ def _name_of(request: JobRequest, typed: Typed) -> str:
         if name:
             return name
     return "job"
-
-
-def _again(request: JobRequest, system: str) -> str:
-    portable = replace(request, system=system, submit=False, dry_run=False, force=False)
-    words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
-    return " ".join(map(quoting.bash_line, words))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from uenvtool.check.launchers import NONE
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.job.limits import CORES, TASKS
-from uenvtool.job.plan import JobPlan
+from uenvtool.job.plan import ARRAY, JobPlan
 from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.system import NodeType, System
 
@@ -47,9 +47,10 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
     yield Explained(
         "nodes", str(plan.nodes + spare), f"{spare} more than the training needs, see --vet" if spare else ""
     )
+    if request.array:
+        yield Explained("array", request.array, f"one job for each number, which replaces {ARRAY} in the command")
     if plan.time:
-        is_cut = not request.time and plan.time != defaults.get("time")
-        yield Explained("time", plan.time, "the longest time limit of this partition" if is_cut else "")
+        yield Explained("time", plan.time, _of_time(plan, system))
     starts = "the command starts its ranks itself"
     if plan.command.launcher != NONE:
         starts = f"{plan.command.launcher} starts the ranks"
@@ -68,7 +69,16 @@ def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
             yield Explained(name, filled_where_marked(value, IMAGES=images, VIEWS=plan.views))
     if request.workdir:
         yield Explained("chdir", request.workdir)
-    yield Explained("output", "slurm-%x-%j.log", "all ranks, each line with its task")
+    number = "%A_%a" if plan.array else "%j"
+    yield Explained("output", f"slurm-%x-{number}.log", "all ranks, each line with its task")
+
+
+def _of_time(plan: JobPlan, system: System) -> str:
+    request, default = plan.request, system.qos("")
+    if default and not request.qos:
+        return f"the default QOS {default.name} allows {default.limits}; select another with --option --qos=NAME"
+    is_cut = not request.time and plan.time != system.scheduler.defaults.get("time")
+    return f"the longest time limit of this {'QOS' if system.qos(request.qos) else 'partition'}" if is_cut else ""
 
 
 def _gpus(plan: JobPlan) -> Iterator[Explained]:

@@ -88,9 +88,22 @@ class Disk:
         """Return the path of the user's home directory."""
         return os.path.expanduser("~")
 
+    def whole(self, path: str) -> str:
+        """Return the absolute path of a file, with the variables of this shell replaced by their values."""
+        expanded = os.path.expandvars(path)
+        return expanded if expanded.startswith("$") else os.path.abspath(expanded)
+
     def exists(self, path: str) -> bool:
         """Return whether a file or directory exists."""
         return os.path.exists(path)
+
+    def is_file(self, path: str) -> bool:
+        """Return whether a path is a file."""
+        return os.path.isfile(path)
+
+    def is_program(self, path: str) -> bool:
+        """Return whether a file is executable."""
+        return os.access(path, os.X_OK)
 
     def text(self, path: str) -> str:
         """Return the text of a file, or an empty string if it does not exist. Raises BadInput if it cannot be read."""

@@ -20,6 +20,7 @@ from uenvtool.job.shell import (
     tags,
     template,
     threads,
+    with_target,
 )
 from uenvtool.knowledge.jobs import Explained, Extended, RuntimeJob
 from uenvtool.knowledge.settings import hook_sentence
@@ -89,16 +90,16 @@ def edf_text(
     site_annotations = extended.annotations if extended else known.annotations
     of_site = [annotation for annotation in site_annotations if annotation.name not in asked]
     folder = workdir or known.workdir or SUBMITTED_IN
-    places = [f"  {quoting.toml(f'{place}:{place}')}," for place in known.mounts]
+    places = [f"  {quoting.toml(with_target(place))}," for place in known.mounts]
     if not any(is_within(folder, place) for place in known.mounts):
-        places.append(f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs")
+        places.append(f"  {quoting.toml(with_target(folder))}, # where the job runs")
     return filled(
         template("ce.toml"),
         AGAIN=quoting.comment(again),
         IMAGE=quoting.toml(image),
         MOUNTS="\n".join([*places, *mounts]),
         WORKDIR=quoting.toml(folder),
-        ENTRYPOINT="entrypoint = true # the entry point sets up the image's network stack\n" if extended else "",
+        ENTRYPOINT="true # the entry point sets up the image's network stack" if extended else "false",
         ANNOTATIONS="\n".join(
             [*_table(of_site), *(f"{name} = {quoting.toml(value)} # --annotation" for name, value in asked.items())]
         ),
@@ -108,12 +109,12 @@ def edf_text(
 
 def _mounts(plan: JobPlan) -> Iterator[str]:
     for mount in plan.request.mount:
-        yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
+        yield f"  {quoting.toml(with_target(mount))}, # --mount"
     if plan.overlay is None:
         return
     path = plan.overlay.image
     if not plan.overlay.mount:
-        yield f"  {quoting.toml(f'{path}:{path}')}, # the Python overlay"
+        yield f"  {quoting.toml(with_target(path))}, # the Python overlay"
     else:
         mounted = mounted_overlay(plan, _as_mounted(plan, 1, path))
         yield f"  {quoting.toml(mounted)}, # the packed Python overlay"

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import Problem
 from uenvtool.core.files import is_file
-from uenvtool.job.disk import SUBMITTED_IN, Disk, NamedEdf
-from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, JobPlan
+from uenvtool.job.disk import EDF, SUBMITTED_IN, Disk, NamedEdf
+from uenvtool.job.plan import KUBERNETES, NO_IMAGE, PATH_STARTS, SLURM, JobPlan
 from uenvtool.job.shell import mounted_overlay
+from uenvtool.knowledge.recognise import recognised
 
 REGISTRY = re.compile(
     r"(?:docker://)?(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)[/#](?P<name>[\w./-]+(?:[:@][\w.:-]+)*)"
@@ -21,6 +22,8 @@ REGISTRY = re.compile(
 _IMAGE_FILE = re.compile(r"(?P<file>[^:]+?(?P<end>\.sqsh|\.squashfs|\.sif|\.toml|\.tar\.gz|\.tgz)?)(?P<mount>:/[^:]*)?")
 """An image file, optionally followed by the mount point of a uenv. end: a suffix of image files only."""
 
+_MOUNT_POINTS = ("/", "/mnt", "/media", "/home", "/users")
+"""Directories of a machine that does not have the file system of a path below them."""
 _LABEL_END = re.compile(r"[:@%]")
 """The characters that end name and version in `NAME/VERSION:TAG@SYSTEM%UARCH`, the name of a uenv image."""
 _TAG = re.compile(r"[^./$:@%][^:@%]*:([^/@%][^@%]*)")
@@ -54,9 +57,10 @@ def as_path(image: str, *, is_absolute: bool = False) -> str:
 def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
     """Yield the problems with a file that the user names as the image of a job."""
     named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else _path_in(plan.request.image)
-    if file and "$" not in file and not disk.exists(file):
+    is_checked = file and "$" not in file and not is_elsewhere(plan, disk)
+    if is_checked and not disk.exists(file):
         yield Problem(f"--image: file not found: '{named}'", hint="check the path, or use an image name and tag")
-    elif file and "$" not in file and not (is_file(Path(file)) or os.path.isdir(file)):  # conda, Apptainer: directories
+    elif is_checked and not (is_file(Path(file)) or os.path.isdir(file)):  # conda, Apptainer: directories
         yield Problem(f"--image '{named}': not an image file", hint="name an image file, or an image name and tag")
     if file and plan.use.scheduler == KUBERNETES:
         hint = "push the image to a registry, and use its name there"
@@ -67,6 +71,25 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
     if plan.edf:
         yield from _of_edf(plan, plan.edf, disk.folder)
     yield from _of_annotations(plan)
+
+
+def is_elsewhere(plan: JobPlan, disk: Disk) -> bool:
+    """Return whether the image of a job is a path of another machine, so that it cannot be checked here.
+
+    The nearest directory of the path that exists here is then none, or one in which file systems are mounted.
+    """
+    file = PurePath(_path_in(plan.request.image))
+    here, _ = recognised() or ("", "")
+    if not file.is_absolute() or file.suffix == EDF or disk.exists(str(file)) or here == plan.system:
+        return False
+    nearest = next(str(folder) for folder in file.parents if disk.exists(str(folder)))
+    return nearest in _MOUNT_POINTS
+
+
+def on_another_machine(plan: JobPlan, disk: Disk) -> Iterator[str]:
+    """Yield a warning if the image of a job is a path of another machine."""
+    if plan.use.image != NO_IMAGE and plan.use.scheduler == SLURM and is_elsewhere(plan, disk):
+        yield f"--image {plan.request.image}: this machine has no such file system, so the path was not checked"
 
 
 def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
@@ -143,6 +166,16 @@ def on_another_tag(plan: JobPlan, published: str) -> Iterator[str]:
         yield (
             f"{plan.overlay.path} was created on {base}, which is another build than {image} (the job runs "
             f"{plan.image}); create the overlay again on {image}"
+        )
+
+
+def on_unknown_recipe(plan: JobPlan) -> Iterator[str]:
+    """Yield a warning if --recipe names a recipe from which the overlay's base may not have been built."""
+    base = plan.overlay.base_image if plan.overlay else ""
+    if plan.overlay and plan.recipe and base and not plan.request.image:
+        yield (
+            f"--recipe {plan.recipe}: the job runs {base}, on which {plan.overlay.path} was created; its variables are "
+            f"correct only if {base} was built from {plan.recipe}"
         )
 
 

@@ -6,7 +6,7 @@ from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import bash_words, exports, path_line, template
+from uenvtool.job.shell import bash_words, exports, overlay_lines, template
 
 
 def local_files(plan: JobPlan) -> dict[str, str]:
@@ -18,7 +18,7 @@ def local_files(plan: JobPlan) -> dict[str, str]:
         RANKS=str(plan.ranks),
         COMMAND=bash_words(plan.command.words),
         AGAIN=quoting.comment(plan.again),
-        INSIDE=path_line(plan) + exports(plan),
+        INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)) + exports(plan),
         PROGRAM="".join(f"{part} " for part in (bash_words(plan.command.program), options) if part),
     )
     return {plan.request.file: script}

@@ -47,8 +47,10 @@ def make(request: JobRequest) -> Result:
     notes: tuple[str, ...] = ()
     if plan.use.scheduler not in (HERE, KUBERNETES) and not plan.opens_shell:
         unit = "node" if plan.command.once_per_node else "rank"
-        logs = f"logs/{plan.name}-JOB/ contains one file per {unit}"
-        notes = (f"output: slurm-{plan.name}-JOB.log contains all of it, {logs}",)
+        job = f"{plan.name}-{'JOB_NUMBER' if plan.array else 'JOB'}"
+        notes = (f"output: slurm-{job}.log contains all of it, logs/{job}/ contains one file per {unit}",)
+    if not plan.opens_shell and not any(warning.startswith(plan.run) for warning in warnings):
+        notes = (plan.run, *notes)
     if not request.submit:
         starter = "sh" if pods else "bash" if plan.use.scheduler == HERE or plan.opens_shell else "sbatch"
         next_ = f"{starter} {shlex.quote(sibling(main, SUBMIT) if pods else main)}"

@@ -20,6 +20,8 @@ UENV, CONTAINER, ENVIRONMENT, NO_IMAGE = "uenv", "container", "environment", "no
 IMAGES = (UENV, CONTAINER, ENVIRONMENT)
 ARCHIVES = (".tar.gz", ".tgz")
 """The suffixes of archives that conda-pack creates."""
+ARRAY = "{array}"
+"""The text in a command that the job replaces by the number of an array's task."""
 PATH_STARTS = ("/", ".", "$")
 """The first characters of an image name that is a path."""
 
@@ -30,7 +32,8 @@ class Overlay:
 
     path: the file of a packed overlay or the directory of an unpacked one. mount: the mount point of a packed overlay,
     or an empty string for an unpacked one. view: the uenv and view of the overlay, as `NAME:VIEW`. base_image,
-    base_view: the uenv on which the overlay was created, if any.
+    base_view: the uenv on which the overlay was created, if any. site: the directory of its packages, relative to the
+    overlay, if another tool made it.
     """
 
     path: str
@@ -38,6 +41,7 @@ class Overlay:
     view: str = ""
     base_image: str = ""
     base_view: str = ""
+    site: str = ""
 
     @property
     def image(self) -> str:
@@ -45,9 +49,14 @@ class Overlay:
         return self.path if self.path.startswith(PATH_STARTS) else f"./{self.path}"
 
     @property
+    def place(self) -> str:
+        """Return the directory of the overlay, as the job sees it."""
+        return self.mount or self.path
+
+    @property
     def programs(self) -> str:
         """Return the directory of the overlay's programs, as the job sees it."""
-        return f"{self.mount or self.path}/bin"
+        return f"{self.place}/bin"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +75,7 @@ class JobPlan:
     each node unpacks the overlay. is_sent: whether each node gets a copy of the environment as an archive. node_folder:
     the directory on each node for copied images and environments. copies: the paths of the image copies in bash syntax.
     edf_file: the path of the EDF. writes_edf: whether uenvtool writes the EDF. mpi: the needs of MPI programs in the
-    image. one_gpu_per_rank: whether each rank sees only its own GPU.
+    image. one_gpu_per_rank: whether each rank sees only its own GPU. run: a sentence about the processes of the job.
     """
 
     request: JobRequest
@@ -106,6 +115,8 @@ class JobPlan:
     by_hook: tuple[Setting, ...] = ()
     directives: tuple[Explained, ...] = ()
     activation: str = ""
+    run: str = ""
+    array: str = ""
 
     @property
     def use(self) -> JobUse:

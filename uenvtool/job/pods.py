@@ -10,7 +10,7 @@ from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import bash_words, launcher_line, path_line, sibling, template
+from uenvtool.job.shell import bash_words, launcher_line, overlay_lines, sibling, template
 
 SUBMIT = ".submit.sh"
 """The suffix of the script that submits pods."""
@@ -32,8 +32,8 @@ def pod_files(plan: JobPlan) -> dict[str, str]:
         COMMAND=bash_words(plan.command.words),
         SUBMIT=f"sh {quoting.comment(quoting.sh_word(submit))}",
         ACTIVATION=PurePath(activate).name,
-        FLAGS=_network_flags(plan).replace('"', ""),
-        INSIDE=path_line(plan),
+        NO_DEVICE=quoting.sh(_no_device(plan)),
+        INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)),
         PROGRAM=_pod_program(plan),
     )
     line = filled(
@@ -55,6 +55,14 @@ def _pod_program(plan: JobPlan) -> str:
     program = launcher_line(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
     once = "--max-restarts=0 " if plan.command.launcher == TORCHRUN else ""
     return f"{program}{once}\\\n  {launcher.logs} " if launcher and launcher.logs else program
+
+
+def _no_device(plan: JobPlan) -> str:
+    flags = _network_flags(plan)
+    if flags:
+        return f"no RoCE device in this pod: submit with {flags}"
+    fields = f"jobs.runtimes.{plan.runtime.name}.annotations and resources"
+    return f"no RoCE device in this pod: add {fields} to the file of the system {plan.system}"
 
 
 def _network_flags(plan: JobPlan) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uenvtool.check.launchers import NONE, PYTHON_NAME, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.words import is_within
-from uenvtool.job.command import SUBMITTERS, Started, Typed, given_by_job, whole_line
+from uenvtool.job.command import SUBMITTERS, Started, Typed, again, given_by_job, whole_line
 from uenvtool.job.disk import Disk
 from uenvtool.job.environment import misfit
 from uenvtool.job.images import REGISTRY, mount_hint, of_image_file, on_another_image
@@ -29,6 +29,7 @@ from uenvtool.job.plan import (
     UENV,
     JobPlan,
 )
+from uenvtool.job.shell import with_target
 from uenvtool.knowledge.jobs import Refused
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.runtime import load_runtime
@@ -40,7 +41,8 @@ _UENV = re.compile(rf"({_PATH}|{_NAME}(/{_NAME})?(:{_NAME})?(@({_NAME}|\*)|%{_NA
 (eth-cscs/uenv, src/uenv/parse.cpp, parse_uenv_description)."""
 _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
 """Shell built-ins that change the current shell and have no effect as a program."""
-_HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
+_SEPARATORS = re.compile(r"[:,$\n]")  # the end of a path, or a variable, for all runtimes
+HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Directories that are part of a container, or that contain no user data."""
 
 
@@ -132,6 +134,9 @@ def _of_image(case: Case) -> Iterator[Problem]:
         yield Problem(f"--venv {overlay.path}: an overlay cannot be combined with a packed environment", hint=hint)
     if use.image == UENV:
         yield from _of_uenv(case)
+    if case.plan.writes_edf and "$" in case.plan.image and not case.plan.request.stage:
+        hint = "set the variable, or write the whole path"
+        yield Problem(f"--image {named or case.plan.image}: a variable in it is not set", hint=hint)
     if use.image in (UENV, CONTAINER) and not case.plan.image:
         hint = "name an image with --image or --recipe" if use.image == UENV else "name an image with --image"
         yield Problem(f"the runtime {runtime.name} needs an image", hint=hint)
@@ -204,11 +209,23 @@ def _of_words(case: Case) -> Iterator[Problem]:
         yield from _of_user_launcher(case)
     elif typed.inner:
         yield from _of_script(case, typed.inner)
-    elif launcher != NONE and typed.starts_itself:
+    elif launcher != NONE and typed.alone:
+        yield from _of_one_node(case)
+
+
+def _of_one_node(case: Case) -> Iterator[Problem]:
+    """Yield a problem if a server, or a launcher that supports only one node, would start in each task of a job."""
+    typed, request, launcher = case.typed, case.plan.request, case.plan.command.launcher
+    if typed.serves and case.plan.nodes * case.plan.ranks > 1:
+        line = again(replace(request, launcher="none", nodes=1), case.system.name)
+        problem = f"{typed.alone} is a server, but {launcher} would start one for each GPU, all on one port"
+        yield Problem(problem, hint=f"start one server on one node: `{line}`")
+    elif not typed.serves:
+        line = again(replace(request, launcher="none"), case.system.name)
         yield Problem(
-            f"{typed.starts_itself} starts the processes of a node itself, but {launcher} would start it once for each "
-            "GPU",
-            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT",
+            f"{typed.alone} starts the processes of a node itself, but {launcher} would start it once for each GPU",
+            hint="use --launcher none, which runs it once per node with NNODES, NODE_RANK, MASTER_ADDR and "
+            f"MASTER_PORT: `{line}`",
         )
 
 
@@ -255,9 +272,10 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
         if call.name in launchers():
             may_know = has_unknown(call.words) or option(call.words, "config_file") is not None
             reasons.append("" if asked == NONE and may_know else isolation_reason(launchers()[call.name], call.words))
-    if case.plan.nodes > 1 and all(reasons):
-        hint = f"use {whole_line(launchers()[first.name], case.plan.ranks)}, or put {first.name} directly after --"
-        yield Problem(f"{reasons[0]}: each node would train separately", first.place, hint)
+    if case.plan.nodes > 1 and reasons and all(reasons):
+        known = next(call for call in started if call.name in launchers())
+        hint = f"use {whole_line(launchers()[known.name], case.plan.ranks)}, or put {known.name} directly after --"
+        yield Problem(f"{reasons[0]}: each node would train separately", known.place, hint)
 
 
 def _without_torch(case: Case) -> Iterator[Problem]:
@@ -293,6 +311,7 @@ def _without_torch(case: Case) -> Iterator[Problem]:
 def _of_paths(case: Case) -> Iterator[Problem]:
     plan = case.plan
     if plan.use.image == CONTAINER and plan.use.scheduler != KUBERNETES:
+        yield from _of_mounts(plan)
         yield from _unmounted(case)
     overlay = plan.overlay
     if plan.request.stage and plan.use.image == CONTAINER:
@@ -303,26 +322,43 @@ def _of_paths(case: Case) -> Iterator[Problem]:
     if not plan.unpacks and not quoting.PLAIN_WORD.fullmatch(overlay.programs):
         hint = "move it to a path of only letters, digits and _ . / -"
         yield Problem(f"a job cannot contain the overlay's path {overlay.programs!r}", hint=hint)
-    is_mounted = plan.use.scheduler == SLURM and (plan.use.step or plan.use.variables == "edf")
-    if is_mounted and re.search(r"[:,$\n]", overlay.image):
-        yield Problem(f"{overlay.image!r} cannot be mounted: the path contains : , or $", hint="move the image")
+
+
+def _of_mounts(plan: JobPlan) -> Iterator[Problem]:
+    name, targets = plan.runtime.name, plan.runtime.targets
+    rows = [(f"--mount {mount}", *with_target(mount).split(":", 1)) for mount in plan.request.mount]
+    if plan.overlay and plan.use.scheduler == SLURM:
+        rows.append((f"--venv {plan.overlay.path}", plan.overlay.image, plan.overlay.mount or plan.overlay.image))
+    for given, *ends in rows:
+        for path in ends:
+            if invalid := (plan.runtime.paths or _SEPARATORS).search(path):
+                why = f"{name} does not accept a path that contains {invalid[0]!r}"
+                yield Problem(f"{given}: {why}", hint="rename it or move it to another path")
+        if targets and targets.search(ends[1]):
+            hint = (
+                "mount it at another path (--mount PATH:PATH)"
+                if given.startswith("--mount")
+                else "move it to another path"
+            )
+            yield Problem(f"{given}: {name} does not mount anything at {ends[1]}", hint=hint)
 
 
 def _unmounted(case: Case) -> Iterator[Problem]:
     plan, disk = case.plan, case.disk
-    home = [disk.home] if plan.use.step else []
     folder = plan.request.workdir or disk.folder
-    seen = [mount.partition(":")[0] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
-    seen += [bind.inside for bind in plan.knowledge.binds] + [folder, *home]
-    inside = [mount.rpartition(":")[2] for mount in plan.request.mount]
+    seen = [mount.rpartition(":")[2] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
+    seen += [bind.inside for bind in plan.knowledge.binds] + [folder]
+    seen += [disk.home] if plan.use.step and plan.use.home else []
+    seen += plan.knowledge.site_fs.paths if plan.knowledge.site_fs else ()
+    seen += [plan.overlay.mount or plan.overlay.path] if plan.overlay else []
     for word in plan.command.words:
         path = word.rpartition("=")[2]
-        if not path.startswith("/") or _HOST_FOLDERS.match(path) or not disk.exists(path):
+        if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):
             continue
         if plan.edf:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))
         else:
-            is_seen = any(is_within(path, mount) for mount in (*seen, *inside))
+            is_seen = any(is_within(path, mount) for mount in seen)
             hint = f"add --mount {os.path.dirname(path)}"
         if not is_seen:
             yield Problem(f"{path} is not mounted in the container", hint=hint)

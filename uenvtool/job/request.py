@@ -15,6 +15,7 @@ ON_SLURM, ON_PODS, ON_BOTH = "Slurm", "pods", "Slurm and pods"
 IN_CONTAINERS, IN_EDFS, IN_UENVS = "containers on a node", "an EDF", "a uenv"
 """The kinds of jobs that have an option, as messages name them; `options.py` knows the runtimes of each kind."""
 _COUNT = r"[1-9]\d*"
+_ARRAY = r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?"
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
 
 
@@ -91,8 +92,8 @@ class JobRequest:
     ] = None
     gpus: Annotated[
         int | None,
-        Option("--gpus", metavar="N", help="GPUs per node; default: all.", rich_help_panel=WHAT),
-        For(form=_COUNT, example="2"),
+        Option("--gpus", metavar="N", help="GPUs per node; default: all; 0: a job without GPUs.", rich_help_panel=WHAT),
+        For(form=r"\d+", example="2"),
     ] = None
     launcher: Annotated[
         Literal["srun", "torchrun", "none"] | None,
@@ -138,6 +139,17 @@ class JobRequest:
             rich_help_panel=SLURM,
         ),
         For(jobs=ON_BOTH, form=r"[^/\n\r\0]+", example="train"),
+    ] = ""
+    array: Annotated[
+        str,
+        Option(
+            "--array",
+            "-a",
+            metavar="NUMBERS",
+            help="Run one job for each number, as in 0-99%8; {array} in the command is the number.",
+            rich_help_panel=SLURM,
+        ),
+        For(jobs=ON_SLURM, batch=True, form=_ARRAY, example="0-99"),
     ] = ""
     workaround: Annotated[
         tuple[str, ...],
@@ -300,6 +312,11 @@ class JobRequest:
         form = rf"(?:#SBATCH )?(?:--{name}[= ]{f'|-{letter} ?' if letter else ''})(\S+)"
         matches = (re.match(form, option) for option in self.option)
         return next((match[1] for match in reversed([*matches]) if match), "")
+
+    @property
+    def qos(self) -> str:
+        """Return the QOS that an additional sbatch option names, or "" if none is given."""
+        return self.further("qos", "q")
 
     @property
     def vets(self) -> bool:

@@ -11,7 +11,7 @@ from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.job.command import options_line, variables_line
-from uenvtool.job.plan import JobPlan
+from uenvtool.job.plan import ARRAY, UENV, JobPlan
 from uenvtool.knowledge.jobs import Explained
 from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
@@ -40,6 +40,15 @@ def sibling(file: str, suffix: str) -> str:
 def bash_words(words: Sequence[str]) -> str:
     """Return arguments as bash source, quoted so that bash expands nothing in them."""
     return " ".join(map(quoting.sh_word, words))
+
+
+def command_words(plan: JobPlan) -> str:
+    """Return the command of a job as bash source. In an array, bash expands ARRAY to the number of the task."""
+    if not plan.array:
+        return bash_words(plan.command.words)
+    words = (word.split(ARRAY) for word in plan.command.words)
+    quoted = ('"$SLURM_ARRAY_TASK_ID"'.join(quoting.sh_word(part) if part else "" for part in parts) for parts in words)
+    return " ".join(text or quoting.sh_word("") for text in quoted)
 
 
 def aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -185,8 +194,31 @@ def mounted_overlay(plan: JobPlan, image: str) -> str:
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
-def path_line(plan: JobPlan, indent: str = "") -> str:
-    """Return the line that puts an overlay's programs first on PATH, or an empty string without an overlay."""
-    if plan.overlay is None or plan.unpacks:
-        return ""
-    return f"{indent}export PATH={plan.overlay.programs}:$PATH # python and torchrun of the overlay\n"
+def overlay_lines(plan: JobPlan) -> list[str]:
+    """Return the lines of a step that use the overlay or end the step if the overlay has no Python, if any.
+
+    An overlay orders its packages itself. For another tool's environment, PYTHONPATH and ~/.local would
+    take precedence.
+    """
+    overlay = plan.overlay
+    if overlay is None:
+        return []
+    place = f"{plan.node_folder}/overlay-$SLURM_JOB_ID" if plan.unpacks else overlay.place
+    has_view = plan.use.image == UENV and overlay.mount  # the view of a packed overlay sets PATH and PYTHONPATH
+    missing = f"overlay {quoting.sh_word(overlay.path)} not found: $HOSTNAME has no {place}/bin/python"
+    lines = [f'[ -x "{place}/bin/python" ] || {{ echo {missing} >&2; exit 1; }}']
+    if not plan.unpacks and not has_view:
+        lines.append(f"export PATH={overlay.programs}:$PATH # python and torchrun of the overlay")
+    if overlay.site and not has_view and "PYTHONPATH" not in plan.request.variables:
+        first = f"${{PYTHONPATH:+{place}/{overlay.site}:$PYTHONPATH}}"
+        lines.append(f'export PYTHONPATH="{first}" # the packages of the overlay come before those of the base')
+    if overlay.site:
+        lines.append("unset PYTHONHOME # Python would ignore the overlay")
+        unset = '"${PYTHONNOUSERSITE-1}" # no packages of ~/.local'
+        lines.append(f'[ "${{PYTHONUSERBASE-}}" ] || export PYTHONNOUSERSITE={unset}')
+    return lines
+
+
+def with_target(mount: str) -> str:
+    """Return a mount as `SOURCE:TARGET`. podman creates an empty volume for a mount without a target."""
+    return mount if ":" in mount else f"{mount}:{mount}"

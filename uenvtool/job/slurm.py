@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from uenvtool.check.launchers import SRUN, launcher_named
 from uenvtool.check.parts import MADE_FOR
@@ -13,18 +13,20 @@ from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.job.disk import EDF
 from uenvtool.job.edf import exports_with_named_edf, job_edf
 from uenvtool.job.limits import CORES, TASKS
-from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, UENV, JobPlan
+from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, JobPlan
 from uenvtool.job.shell import (
     aligned,
     bash_words,
+    command_words,
     exports,
     exports_in_logs,
     exports_of_start,
     launcher_line,
     mounted_overlay,
-    path_line,
+    overlay_lines,
     sibling,
     template,
+    with_target,
 )
 from uenvtool.knowledge.jobs import Explained
 
@@ -32,7 +34,10 @@ VET = ".vet.sh"
 """The suffix of the script that tests the nodes."""
 HOST_FILE = '"$LOGS/hostfile"'
 """The file that lists the nodes, for a launcher that has an option with this value."""
-PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
+PASSED = (
+    *("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS"),
+    *("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"),
+)
 """The variables that a container needs from the job if it inherits none, as name patterns for podman."""
 _PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswith("*"))
 _IS_THERE = '[ -e "{0}" ] || {{ echo "missing on $(hostname): {0}" >&2; exit 1; }}'
@@ -84,12 +89,16 @@ def _batch_script(plan: JobPlan) -> str:
 
 def _common(plan: JobPlan) -> dict[str, str]:
     return {
-        "COMMAND": bash_words(plan.command.words),
+        "COMMAND": command_words(plan),
         "AGAIN": quoting.comment(plan.again),
         "MADE_FOR": quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else "",
         "CONTAINER": _modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         "VARIABLES": filled(
-            template("variables.sh"), IN_LOGS=exports_in_logs(plan), ADDRESS=_address(plan), PORT=rendezvous.PORT_OF_JOB
+            template("variables.sh"),
+            NUMBER="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if plan.array else "$SLURM_JOB_ID",
+            IN_LOGS=exports_in_logs(plan),
+            ADDRESS=_address(plan),
+            PORT=rendezvous.PORT_OF_JOB,
         ),
         "SRUN": _srun_options(plan),
         "STEP": _container_step(plan),
@@ -276,6 +285,7 @@ def _container(plan: JobPlan) -> str:
         check = f"for path in {paths}; do\n  {_IS_THERE.format('${path%%:*}')}\ndone\n"
     return filled(
         template("container.sh"),
+        HOME="" if plan.use.home else template("home.sh"),
         IMAGE=quoting.sh_word(image),
         BINDS="\n".join(["(", *rows, ")"]) if rows else "() # the paths of --mount",
         CHECK=check,
@@ -288,14 +298,14 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
         before = f'"${{{variable}:?}}"' if bind.host.startswith("${") else ""
         yield before + quoting.sh_word(f"{rest if before else bind.host}:{bind.inside}"), bind.reason
     for mount in plan.knowledge.mounts:
-        yield quoting.sh_word(mount), ""
+        yield quoting.sh_word(with_target(mount)), ""
     for mount in plan.request.mount:
-        yield quoting.sh_word(mount), "--mount"
+        yield quoting.sh_word(with_target(mount)), "--mount"
     if plan.overlay is None:
         return
     path = plan.overlay.image
     if not plan.overlay.mount:
-        yield quoting.sh_word(f"{path}:{path}"), "the Python overlay"
+        yield quoting.sh_word(with_target(path)), "the Python overlay"
     elif not plan.request.stage:
         yield quoting.sh_word(mounted_overlay(plan, path)), "the packed Python overlay"
 
@@ -309,8 +319,8 @@ def _container_step(plan: JobPlan) -> str:
     step = filled_where_marked(
         plan.use.step,
         ENV=f" \\\n  {env}" if env else "",
-        GPU=f" {plan.use.gpu[plan.gpu]}" if plan.gpu in plan.use.gpu else "",
-        OPTIONS="".join(f" {option}" for option in plan.knowledge.options),
+        GPU=_options_once(plan, filter(None, [plan.use.gpu.get(plan.gpu)])),
+        OPTIONS=_options_once(plan, plan.use.options) + "".join(f" {option}" for option in plan.knowledge.options),
         VARIABLES="".join(f' -e "{name}"' for name in set_here),
         ENTRY=f" {plan.knowledge.entry}" if plan.knowledge.entry else "",
         IMAGE=quoting.sh_word(plan.image),
@@ -318,11 +328,15 @@ def _container_step(plan: JobPlan) -> str:
     return f"\\\n  {step} "
 
 
+def _options_once(plan: JobPlan, options: Iterable[str]) -> str:
+    adds = plan.knowledge.adds.options if plan.knowledge.adds else ()
+    given = {option.partition("=")[0] for option in (*plan.knowledge.options, *adds)}
+    return "".join(f" {option}" for option in options if option.partition("=")[0] not in given)
+
+
 def _inside(plan: JobPlan) -> str:
     known = plan.knowledge
     folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
-    lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
-    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # the view of a packed overlay sets PATH
-        lines.append(path_line(plan, "  "))
-    lines += [f"  {quoting.sh_inside(line)}\n" for line in exports_with_named_edf(plan)]
+    lines = [f"  export {name}={':'.join(paths)}${{{name}:+:${name}}}\n" for name, paths in folders.items() if paths]
+    lines += [f"  {quoting.sh_inside(line)}\n" for line in (*overlay_lines(plan), *exports_with_named_edf(plan))]
     return "".join(lines)

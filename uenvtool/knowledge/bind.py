@@ -27,13 +27,13 @@ from typing import Annotated, Any, Literal, TypeVar, Union
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
 from uenvtool.knowledge.kinds import Kind
-from uenvtool.knowledge.load import NOT_INHERITED, is_abstract, load_extended
+from uenvtool.knowledge.load import NOT_INHERITED, load_extended
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.schema import check_schema
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Version, Versions, versions
-from uenvtool.knowledge.yamltree import Node, read
+from uenvtool.knowledge.yamltree import Node, is_abstract, read
 
 T = TypeVar("T")
 

@@ -14,14 +14,14 @@ from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
 from uenvtool.knowledge.fabric import unusable_externals
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
-from uenvtool.knowledge.load import check_file, is_abstract, load_extended
+from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
-from uenvtool.knowledge.place import unknown_targets
+from uenvtool.knowledge.place import missing_rdma, unknown_targets
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
-from uenvtool.knowledge.yamltree import Node, content, read, text
+from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
 MOST_NAMES = 3
@@ -235,11 +235,9 @@ def problems_in(path: Path) -> list[Problem]:
     if kind is not SYSTEM:
         return []
     excluded = () if is_abstract(tree) else unusable_externals(load_system(str(file.absolute())))
-    return [
-        *excluded,
-        *unknown_targets(tree),
-        *(() if location.is_built_in else duplicate_markers(location.name, tree)),
-    ]
+    rdma = missing_rdma(load_extended(location, kind).tree)
+    duplicates = () if location.is_built_in else duplicate_markers(location.name, tree)
+    return [*excluded, *unknown_targets(tree), *rdma, *duplicates]
 
 
 def _data(problem: Problem) -> dict[str, Any]:

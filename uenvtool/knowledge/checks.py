@@ -89,7 +89,7 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 
 
 def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
-    """Yield a problem for each package that a coupling excludes on a node with these facts."""
+    """Yield a problem for each package that, according to a coupling, cannot be built on a node with these facts."""
     packages = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
     for rule in applied_couplings(recipe, facts):
         for package, failure in rule.lacks.items():

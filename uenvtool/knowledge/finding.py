@@ -18,6 +18,8 @@ from uenvtool.knowledge.pattern import Pattern, any_of
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
 SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 """The severities, the worst first. A note is not a problem."""
+STALL, STOPPED = "stall", "stopped"
+"""The faults of a finding for a network that stalls, and for a run that was stopped from outside."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,6 +31,10 @@ class LogLine:
     unless: Pattern | None = None
     near: Pattern | None = None
     not_near: Pattern | None = None
+    after: Pattern | None = None
+    not_after: Pattern | None = None
+    fix: str = ""
+    command: str = ""
     value: str = ""
 
 
@@ -61,7 +67,7 @@ class KnownFinding:
     when: Condition = ALWAYS
     hidden_by: tuple[str, ...] = ()
     fallback: bool = False
-    fault: Literal["", "node", "stall", "passing"] = ""
+    fault: Literal["", "node", "stall", "stopped", "passing"] = ""
     ends: bool = False
     state: str = ""
 
@@ -124,9 +130,13 @@ def load_findings() -> Known:
         for name, patterns in file.words.items():
             words[name] += patterns
         for name, finding in file.findings.items():
-            findings[name] = finding if location.may_act else replace(finding, command="")
+            findings[name] = finding if location.may_act else _without_commands(finding)
     lists = {name: any_of(patterns) for name, patterns in words.items()}
     return Known(findings, facts, defaultdict(lambda: any_of(()), lists))
+
+
+def _without_commands(finding: KnownFinding) -> KnownFinding:
+    return replace(finding, command="", log=tuple(replace(line, command="") for line in finding.log))
 
 
 def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:

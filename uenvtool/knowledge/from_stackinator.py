@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.yamltext import comment, flow, indented, scalar, with_comment
 from uenvtool.knowledge.locate import shown
+from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.spec_lines import SpecLine, grouped_lines, lines_of, modern
 from uenvtool.knowledge.stackinator_view import LEFT_OUT, Data, field_text, left_out, ordered, rest_of, views_of
@@ -186,7 +187,7 @@ def _pin(data: Data, name: str = "") -> GitPin:
 
 def lines_of_pin(pin: GitPin) -> list[str]:
     """Return the lines of a recipe below the name of a git repository."""
-    named = {"url": pin.url, "tag": pin.tag, "commit": pin.commit, "branch": pin.branch}
+    named = {"url": storable(pin.url), "tag": pin.tag, "commit": pin.commit, "branch": pin.branch}
     lines = [f"{name}: {scalar(value)}" for name, value in named.items() if value]
     return indented([*lines, *([f"paths: {flow(pin.paths)}"] if pin.paths else [])], 2)
 

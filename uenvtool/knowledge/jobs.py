@@ -72,7 +72,7 @@ class Bin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
-    """The limits of jobs in a partition. A limit that is 0, empty or None is not known.
+    """The limits of jobs in a partition or QOS. A limit that is 0, empty or None is not known.
 
     gpus: The value 0 means that the nodes have no GPUs.
     """
@@ -114,6 +114,19 @@ class Partition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cpu:
+    """The nodes without GPUs. cores: per node. memory: GB per node. options: replace the options of other jobs."""
+
+    cores: int
+    memory: int = 0
+    target: str = ""
+    partition: str = ""
+    options: tuple[Explained, ...] = ()
+    reason: str = ""
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """A pool of nodes on which pods run."""
 
@@ -144,6 +157,22 @@ class Refused:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Adds:
+    """The options that the options of a runtime add to its command."""
+
+    options: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SiteFs:
+    """The paths of the host that a runtime mounts by itself, because the site configured it so."""
+
+    paths: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeJob:
     """The requirements of one runtime's jobs on a system."""
 
@@ -156,6 +185,8 @@ class RuntimeJob:
     modules: tuple[str, ...] = ()
     torch: bool = True
     options: tuple[str, ...] = ()
+    adds: Adds | None = None
+    site_fs: SiteFs | None = None
     entry: str = ""
     srun: tuple[str, ...] = ()
     binds: tuple[Bind, ...] = ()
@@ -180,6 +211,8 @@ class Jobs:
     local: Local | None = None
     large: Large | None = None
     partitions: Mapping[str, Partition] = field(default_factory=dict)
+    qos: Mapping[str, Partition] = field(default_factory=dict)
+    cpu: Cpu | None = None
     runtimes: Mapping[str, RuntimeJob] = field(default_factory=dict)
 
     def of(self, runtime: str) -> RuntimeJob:

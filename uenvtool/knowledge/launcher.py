@@ -46,6 +46,8 @@ class Launcher:
     environment: str = ""
     logs: Verbatim = ""
     one_node: Verbatim = ""
+    imports: tuple[str, ...] = ()
+    server: bool = False
     source: str
 
     @property

@@ -65,6 +65,12 @@ def left_out(place: Settings, settings: Sequence[Setting], *, inside: bool | Non
     return sorted(missing, key=_distance)
 
 
+def versions_of(setting: Setting, place: Settings) -> LeftOut:
+    """Return a setting that applies in a place, with the terms over unknown versions as its undecided terms."""
+    undecided = setting.when.left(place.facts_of_first())
+    return LeftOut(setting, (), tuple(term for term in undecided if term.fact in SOFTWARE))
+
+
 def _distance(omitted: LeftOut) -> tuple[int, int]:
     terms = (*omitted.failing, *omitted.open)
     return len([term for term in terms if term.fact not in SOFTWARE]), len(terms)

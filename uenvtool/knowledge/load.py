@@ -18,7 +18,7 @@ from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, available, locate, locate_next
 from uenvtool.knowledge.schema import check_schema
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
-from uenvtool.knowledge.yamltree import Node, content, parse, read
+from uenvtool.knowledge.yamltree import Node, content, is_abstract, parse, read
 
 T = TypeVar("T")
 
@@ -38,12 +38,6 @@ class ExtendedTree:
     tree: Node
     chain: tuple[Location, ...]
     removed: frozenset[str] = frozenset()
-
-
-def is_abstract(tree: Node) -> bool:
-    """Return whether other files can extend a file, but no command can use it directly."""
-    abstract = tree.get("abstract")
-    return abstract is not None and abstract.value is True
 
 
 def load_extended(location: Location, kind: Kind) -> ExtendedTree:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.kinds import CONTAINER, FINDINGS, RECIPE, RULES, SYSTEM, TUNING, Kind
-from uenvtool.knowledge.yamltree import content
+from uenvtool.knowledge.yamltree import content, is_abstract, read
 
 SITE = "UENVTOOL_DOCS"
 """The variable with the address of the published documentation. Without it, no address of a page is printed."""
@@ -144,7 +144,8 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
         hint = f"run `uenvtool container {name}`, {writes}"
         raise BadInput(f"{name!r} is a container recipe, not the recipe of a uenv", hint=hint)
     listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
-    problem = unknown(kind.name, name, available(kind), origin, listed_by=listed_by)
+    known = [location.name for location in available(kind).values() if origin or not _is_abstract(location)]
+    problem = unknown(kind.name, name, known, origin, listed_by=listed_by)
     raise BadInput([replace(problem, hint=f"{problem.hint}; {how_to_add(kind)}") if kind is SYSTEM else problem])
 
 
@@ -161,6 +162,13 @@ def locate_next(kind: Kind, location: Location, origin: Position) -> Location:
             return Location(location.name, directory / file, f"{logical}/{file}")
     hint = f"extend another {kind.name}, or delete `extends`"
     raise BadInput(f"`extends: {location.name}` is this file, and there is no built-in file of that name", origin, hint)
+
+
+def _is_abstract(location: Location) -> bool:
+    try:
+        return is_abstract(read(location.path, location.shown))
+    except BadInput:
+        return False  # a broken file of the user, which other commands report
 
 
 def how_to_add(kind: Kind) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
+from uenvtool.core.limits import limited
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.spec import parse_spec
 
@@ -107,8 +108,9 @@ def _text(path: Path, shown: str) -> str:
 @contextmanager
 def _refusing_others(shown: str) -> Iterator[None]:
     try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        with limited(shown):
+            yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         line = getattr(error, "lineno", 1)
         raise BadInput(
             "not a valid Spack lock",

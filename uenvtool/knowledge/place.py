@@ -11,9 +11,11 @@ from pathlib import Path
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.session import KUBERNETES
 from uenvtool.knowledge.bind import children
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.recognise import concrete_systems, recognised
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage, load_system
 from uenvtool.knowledge.yamltree import Node
@@ -155,6 +157,26 @@ def unknown_targets(tree: Node) -> list[Problem]:
         for target in targets
         if target.value not in (HOST, *archspec.cpu.TARGETS)
     ]
+
+
+def missing_rdma(tree: Node) -> list[Problem]:
+    """Return a problem for each runtime of a RoCE system whose pods get no RDMA device. tree: the extended system.
+
+    An empty value, such as `annotations: {}`, states that the pods need none.
+    """
+    fabric, problems = tree.get("fabric"), []
+    for _, node in children(tree, "runtimes") if fabric and fabric.value == "roce" else ():
+        name = str(node.value)
+        if load_runtime(name).job.scheduler != KUBERNETES:
+            continue
+        known = dict(children(tree, "jobs", "runtimes", name))
+        lacking = [f"jobs.runtimes.{name}.{field}" for field in ("annotations", "resources") if field not in known]
+        if lacking:
+            are = "are" if lacking[1:] else "is"
+            hint = "add the values of your cluster, as in `uenvtool show rcp`, or {} if the pods need none"
+            what = f"pods may get no RoCE device: {' and '.join(lacking)} {are} missing"
+            problems.append(Problem(what, node.position, hint=hint))
+    return problems
 
 
 def _with_host_values(node: NodeType) -> NodeType:

@@ -15,7 +15,11 @@ from uenvtool.knowledge.locate import locate
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One row of a published table. kind: `python` for a Python distribution, or else `other`."""
+    """One row of a published table.
+
+    kind: `python` for a Python distribution, or else `other`. reason: Why the Spack version differs from the published
+    one.
+    """
 
     name: str
     version: str
@@ -24,6 +28,7 @@ class Row:
     kind: str
     position: Position
     when: Condition = ALWAYS
+    reason: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "package", self.package or self.name)

@@ -10,9 +10,9 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.knowledge.bind import children
 from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.load import is_abstract, usable_files
+from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import Location, available, how_to_add
-from uenvtool.knowledge.yamltree import Node, read, text
+from uenvtool.knowledge.yamltree import Node, is_abstract, read, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ hint: Advice that only `--all` prints.
 """
 KINDS = ("directive", "sbatch", "late", "variable", "command", "launch", "step", "entry", "syntax", "line")
 """The kinds of parts of a file that a matcher can search. The schema describes them."""
+LINES = ("line", "sbatch")
+"""The kinds of parts that have only a text and no name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +67,7 @@ class Look:
 
     def matches(self, name: str, text: str) -> bool:
         """Return whether a part of this kind with this name and text matches."""
-        match = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
+        match = self.name.search(text) if self.kind in LINES else self.name.fullmatch(name)
         return (
             match is not None
             and (self.value is None or self.value.search(text) is not None)

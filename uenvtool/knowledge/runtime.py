@@ -56,6 +56,8 @@ class JobUse:
     srun: Verbatim = ""
     staged: Verbatim = ""
     step: Verbatim = ""
+    options: tuple[str, ...] = ()
+    home: bool = True
     gpu: dict[str, str] = field(default_factory=dict)
     address: Verbatim = "hostname"
 
@@ -77,6 +79,7 @@ class Runtime:
     mount: Verbatim = ""
     sif: str = ""
     paths: Pattern | None = None
+    targets: Pattern | None = None
     limits: tuple[str, ...] = ()
     common: bool = False
     job: JobUse = field(default_factory=lambda: JobUse(scheduler=""))

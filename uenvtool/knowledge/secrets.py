@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from uenvtool.core.filling import filled_where_marked
+from uenvtool.core.words import without_logins
 from uenvtool.knowledge.pattern import MOST_CHARACTERS, Pattern, any_of
-from uenvtool.knowledge.yamltree import read
+
+T = TypeVar("T")
 
 HIDDEN = "(hidden)"
+_PIECE = re.compile(rf"(?s:.{{1,{MOST_CHARACTERS}}}(?=\n|\Z)|.{{1,{MOST_CHARACTERS}}})")
+"""A part of a text that can be searched at once. It ends at the end of a line if it can."""
+NOT_WRITTEN = (
+    "the written files do not contain the users, passwords and tokens of your URLs; "
+    "store them in ~/.netrc or git's credential helper, or use ssh"
+)
+"""The warning about a value that `storable` changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +45,9 @@ class Form:
 @functools.cache
 def table() -> dict[str, Any]:
     """Return the content of secrets.yaml: tokens, names and forms."""
-    path = Path(__file__).with_suffix(".yaml")
-    content: dict[str, Any] = read(path, path.name).plain()
+    import yaml
+
+    content: dict[str, Any] = yaml.load(Path(__file__).with_suffix(".yaml").read_bytes(), Loader=yaml.CSafeLoader)
     return content
 
 
@@ -54,9 +64,23 @@ def without_secrets(line: str, start: int = 0) -> str:
     return "".join((*parts, line[at:]))
 
 
-def has_secret(line: str) -> bool:
-    """Return whether a text contains a secret, such as `NAME=VALUE` with a secret name or value."""
-    return any(any(form.places(line)) for form in _forms())
+def storable(value: T) -> T:
+    """Return a value without secrets. Every value of the user that is written to disk again passes this function.
+
+    URLs have no user and no password, as in PEP 610, and other secrets are hidden. The value is a text, a dataclass, or
+    a mapping, list or tuple of values; values of other types are returned unchanged.
+    """
+    stored: Any = value
+    if isinstance(value, str):
+        stored = "".join(map(without_secrets, _PIECE.findall(without_logins(value))))
+    elif isinstance(value, Mapping):
+        stored = {name: storable(item) for name, item in value.items()}
+    elif type(value) in (list, tuple):  # a named tuple, such as Position, has no values of the user
+        stored = type(stored)(map(storable, stored))
+    elif is_dataclass(value) and not isinstance(value, type):
+        items = {each.name: storable(getattr(value, each.name)) for each in fields(value) if each.init}
+        stored = replace(value, **items)
+    return stored if stored != value else value
 
 
 @functools.cache
@@ -73,8 +97,7 @@ def tokens() -> Form:
 
 @functools.cache
 def _forms() -> Sequence[Form]:
-    forms = [
-        Form(Pattern(filled_where_marked(row["form"], **table()["names"])), Pattern(row.get("unless", "")))
-        for row in table()["forms"]
-    ]
-    return [*forms, tokens()]
+    def pattern(text: str) -> Pattern:
+        return Pattern(filled_where_marked(text, **table()["names"]))
+
+    return [*(Form(pattern(row["form"]), pattern(row.get("unless", ""))) for row in table()["forms"]), tokens()]

@@ -10,7 +10,7 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Partition, Pool, minutes
+from uenvtool.knowledge.jobs import Jobs, Partition, Pool, RuntimeJob, minutes
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.recognise import Marker
@@ -20,6 +20,10 @@ from uenvtool.knowledge.yamltree import Node
 
 HOST = "host"
 """The value that the system `local` uses for the target, OS and compilers of this machine."""
+
+
+_OF_GPU_JOBS = ("partition", "mem", "gpus-per-node", "ntasks-per-node", "cpus-per-task")
+"""The default options that describe a job with GPUs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,6 +228,36 @@ class System:
         usual = next((partition.name for partition in known.values() if partition.default), "")
         return known.get(name or self.scheduler.defaults.get("partition", usual))
 
+    def qos(self, name: str) -> Partition | None:
+        """Return the limits of a QOS, or None if they are not known. An empty name is the default QOS."""
+        known = self.jobs.qos
+        return known.get(name) if name else next((each for each in known.values() if each.default), None)
+
+    def without_gpus(self, uarch: str, partition: str) -> System:
+        """Return the system with only its nodes without GPUs, for a job in a partition of such nodes.
+
+        partition: the name of the partition, or "" if the system has none. Modules and images for another CPU
+        architecture are left out.
+        """
+        node, cpu = self.nodes[uarch], self.jobs.cpu
+        bare = replace(node, gpu=None, binding={}, cores=cpu.cores if cpu else 0, memory=cpu.memory if cpu else 0)
+        bare = replace(bare, target=cpu.target) if cpu and cpu.target else bare
+        partitions = {name: each for name, each in self.jobs.partitions.items() if each.gpus == 0}
+        defaults = {name: value for name, value in self.scheduler.defaults.items() if name not in _OF_GPU_JOBS}
+        if partition:
+            defaults["partition"] = partition
+        runtimes = {
+            name: replace(job, options=(), monitor="")
+            if bare.machine == node.machine
+            else RuntimeJob(mounts=job.mounts)
+            for name, job in self.jobs.runtimes.items()
+        }
+        jobs = replace(
+            self.jobs, options=cpu.options if cpu else (), partitions=partitions, runtimes=runtimes, large=None
+        )
+        scheduler = replace(self.scheduler, defaults={**defaults, "nodes": "1"})
+        return replace(self, nodes={uarch: bare}, jobs=jobs, scheduler=scheduler)
+
     def facts(self, uarch: str) -> Facts:
         """Return the facts of this system and node type that conditions can test; see SYSTEM_FACTS."""
         node = self.nodes[uarch]
@@ -241,6 +275,10 @@ class System:
             "cuda_arch": arch.get("nvidia"),
             "amdgpu_target": arch.get("amd"),
         }
+
+
+def _is_of_cpus(jobs: Jobs, name: str) -> bool:
+    return name in jobs.partitions and jobs.partitions[name].gpus == 0
 
 
 def load_system(name: str, unwritten: bytes | None = None) -> System:
@@ -267,6 +305,10 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
         for external in package.externals:
             missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]
             binder.problems += [unknown("fact", fact, SYSTEM_FACTS, external.position) for fact in missing]
+    cpu = system.jobs.cpu
+    if cpu and cpu.partition and not _is_of_cpus(system.jobs, cpu.partition):
+        position = dict(children(binder.tree, "jobs", "cpu"))["partition"].position
+        binder.problem(f"partition {cpu.partition!r} has GPUs or is not known", position, "name one with `gpus: 0`")
     places: list[Partition | Pool] = [*system.jobs.partitions.values()]
     places += [pool for runtime in system.jobs.runtimes.values() for pool in runtime.pools.values()]
     for place in places:

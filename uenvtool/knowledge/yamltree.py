@@ -15,6 +15,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import opened
+from uenvtool.core.limits import limited
 
 MAX_BYTES = 2_000_000
 """The maximum number of bytes of a file. A larger file is a mistake (a lock or a log) or an attack."""
@@ -64,6 +65,12 @@ class Node:
         return self.value
 
 
+def is_abstract(tree: Node) -> bool:
+    """Return whether other files can extend a file, but no command can use it directly."""
+    abstract = tree.get("abstract")
+    return abstract is not None and abstract.value is True
+
+
 def text(node: Node | None, name: str) -> str:
     """Return the text under a name of a mapping, with folded white space. A missing value is an empty string."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None
@@ -85,7 +92,8 @@ def parse(data: bytes, shown: str) -> Node:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(decoded(data, shown))
     try:
-        tree = _Builder(loader, shown).document()
+        with limited(shown):
+            tree = _Builder(loader, shown).document()
     except yaml.YAMLError as error:
         raise _syntax_error(error, shown) from error
     finally:

@@ -12,6 +12,7 @@ from typing import Any
 from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
 from uenvtool.image.read import by_name, listing, read_texts, require_image
+from uenvtool.venv.base import site_packages
 from uenvtool.venv.discovery import MAX_CONFIG, PLAIN, RECORD_FOLDER
 from uenvtool.venv.info import image_data, is_older, outdated, overlay_of
 from uenvtool.venv.overlay import CONFIG
@@ -26,11 +27,11 @@ class Environment:
     """An overlay or another tool's virtual environment, packed or unpacked. Unknown values are empty or None.
 
     home, python: the directory and the path of the Python that created the environment. sees_base: whether the
-    environment also imports that Python's packages. packages: the normalized names of its own packages. programs: the
-    names in bin/, if another tool created it. name, mount: the uenv name and mount point of its image. kind, platform,
-    image, view, in_container: the base in the record of an overlay (FoundBase). base_is_here: whether this base is
-    available. newer: the unpacked overlay, if it has changed since it was packed. outdated: a warning for each package
-    whose source has changed since it was built.
+    environment also imports that Python's packages. packages: the normalized names of its own packages. programs, site:
+    the names in bin/ and the package directory, if another tool created it. name, mount: the uenv name and mount point
+    of its image. kind, platform, image, view, in_container: the base in the record of an overlay (FoundBase).
+    base_is_here: whether this base is available. newer: the unpacked overlay, if it has changed since it was packed.
+    outdated: a warning for each package whose source has changed since it was built.
     """
 
     is_overlay: bool
@@ -39,6 +40,7 @@ class Environment:
     sees_base: bool
     packages: frozenset[str]
     programs: frozenset[str] = frozenset()
+    site: str = ""
     is_packed: bool = False
     name: str = ""
     mount: str = ""
@@ -112,6 +114,7 @@ def _of_other(text: str, names: Iterable[str]) -> Environment:
         home=home,
         python=settings.get("executable") or settings.get("base-executable") or f"{home}/python{minor}",
         sees_base=settings.get("include-system-site-packages", "").lower() == "true",
+        site=site_packages(minor),
         programs=frozenset(match[1] for match in map(_PROGRAM.fullmatch, names) if match),
         packages=frozenset(canonical(match[1]) for match in map(_PACKAGE.fullmatch, names) if match),
     )

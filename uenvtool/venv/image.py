@@ -22,6 +22,7 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.tree import Entry, Tree, walk
+from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import howto
 from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.howto import VIEW
@@ -87,16 +88,21 @@ def _tree(directory: Path, stem: str, mount: str, scratch: Path) -> Tree:
 
 
 def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
-    records = {
-        f"{EXTRA}/{path.name}".encode(): files.read_bytes(path, LARGEST_TEXT)
-        for path in record_paths(directory)
-        if path.is_file() and not path.is_symlink()
-    }
+    records = {}
+    for path in record_paths(directory):
+        if path.is_file() and not path.is_symlink():
+            content = files.read_bytes(path, LARGEST_TEXT)
+            stored = storable(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+            records[f"{EXTRA}/{path.name}".encode()] = stored
+            if stored != content:  # older versions recorded logins
+                records[f"{RECORD_FOLDER}/{path.name}".encode()] = stored
     record = read_record(directory)
     base = str(record.base.get("name") or "") if record else ""
+    sites = [] if record else sorted(directory.glob("lib/python3*/site-packages"))
+    site = os.fspath(sites[0].relative_to(directory)) if sites else ""
     return {
         **records,
-        ENV.encode(): metadata.env_json(overlay_uenv(name, mount, base=base)).encode(),
+        ENV.encode(): metadata.env_json(overlay_uenv(name, mount, base=base, site=site)).encode(),
         PACKED.encode(): metadata.packed_json(mount, bytecode="unchecked-hash").encode(),
     }
 
@@ -106,11 +112,13 @@ def record_paths(directory: Path) -> list[Path]:
     return [directory / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
-def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
+def overlay_uenv(name: str, mount: str, *, base: str = "", site: str = "") -> Uenv:
     """Return the uenv metadata of an image that has an overlay at its root.
 
     The image's only view puts the overlay's commands first on PATH, sets VIRTUAL_ENV, and unsets PYTHONPATH, because
-    PYTHONPATH would take precedence over all packages. base: the name of the overlay's base.
+    PYTHONPATH would take precedence over all packages. base: the name of the overlay's base. site: the package
+    directory of another tool's environment. The view prepends it to PYTHONPATH, through which that environment's Python
+    finds the base's packages.
     """
     on_base = f" on {base}" if base else ""
     view = UenvView(
@@ -119,7 +127,7 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
         activate=f"{mount}/bin/activate",
         lists={
             "PATH": [ListUpdate(op="prepend", paths=[f"{mount}/bin"])],
-            "PYTHONPATH": [ListUpdate(op="unset")],
+            "PYTHONPATH": [ListUpdate(op="prepend", paths=[f"{mount}/{site}"]) if site else ListUpdate(op="unset")],
         },
         scalars={"VIRTUAL_ENV": mount, "VIRTUAL_ENV_PROMPT": name},
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -13,6 +15,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
+from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import overlay, pylock
 from uenvtool.venv.base import installed, listing, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
@@ -151,6 +154,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
         arguments += [option for name in refreshed for option in ("--refresh-package", name)]
         todo.uv.run([*arguments, "-r", todo.uv.work / pylock.LOCK])
         (directory / ".lock").unlink(missing_ok=True)  # uv makes it writable for all users
+        _remove_secrets_of_uv(site)
     _refuse_overwritten(directory, original)
     reused_files = [name for package in reused for name in plan.foreign.whole[package]]
     # If the old overlay will be removed, hard links replace copies.
@@ -164,8 +168,8 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
         on_step("compiling bytecode")
         compile_tree(directory / "bin" / "python", site, checked=True, done=compiled)
     listed = manifest_text(directory, {name: plan.foreign.checksums[name] for name in reused_files})
-    record = _record_text(plan, target, rows, todo.lock)
-    texts = {MANIFEST: listed, RECORD: record, pylock.LOCK: pylock.signed(todo.lock, plan)}
+    lock = storable(pylock.signed(todo.lock, plan))
+    texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows, todo.lock), pylock.LOCK: lock}
     files.fill(directory / RECORD_FOLDER, texts)
     return rows
 
@@ -179,7 +183,7 @@ def _reusable(plan: OverlayPlan, lock: str, old: Path) -> frozenset[str]:
         return frozenset()
     try:
         text = files.read_bytes(old / RECORD_FOLDER / pylock.LOCK, pylock.MAX_BYTES).decode("utf-8")
-        return (pylock.unchanged(lock, text) & plan.foreign.whole.keys()) - built_otherwise
+        return (pylock.unchanged(storable(lock), text) & plan.foreign.whole.keys()) - built_otherwise
     except (FileNotFoundError, BadInput, ValueError):  # the old overlay's lock is missing or damaged
         return frozenset()
 
@@ -230,7 +234,19 @@ def _record_text(plan: OverlayPlan, target: Path, rows: Sequence[PackageRow], lo
         "sources": recorded(pylock.directories(lock, editable=False)),
         "made_from": made_from(plan.request, target, plan.previous.made_from if plan.previous else {}),
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(storable(data), indent=2, ensure_ascii=False) + "\n"
+
+
+def _remove_secrets_of_uv(site: Path) -> None:
+    # uv removes the login of a URL, but not a token in its query.
+    for path in site.glob("*.dist-info/direct_url.json"):
+        text = path.read_text(encoding="utf-8")
+        if (stored := storable(text)) != text:
+            record = (path.parent / "RECORD").read_text(encoding="utf-8")
+            digest = base64.urlsafe_b64encode(hashlib.sha256(stored.encode()).digest()).rstrip(b"=").decode()
+            row = rf"\g<1>sha256={digest},{len(stored.encode())}"
+            record = re.sub(r"(?m)^([^,\n]*\.dist-info/direct_url\.json,).*", row, record)
+            files.fill(path.parent, {path.name: stored, "RECORD": record})
 
 
 def _refuse_overwritten(directory: Path, original: Mapping[Path, bytes]) -> None:

@@ -18,6 +18,7 @@ from uenvtool.core.words import canonical, counted, size_text
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.secrets import NOT_WRITTEN, storable
 from uenvtool.venv import howto, pylock
 from uenvtool.venv.base import Base, named
 from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER, names_base
@@ -165,6 +166,9 @@ def _build(made: _Made, plan: OverlayPlan, scratch: Path, work: Path | None, on_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
     made.notes += [*plan.settings.notes, *todo.notes, *plan.requested.notes]
     made.warnings += _base_warnings(plan)
+    texts = [requirement.recorded for requirement in todo.plan.requested.requirements]
+    texts += [*plan.requested.files, todo.lock if lock else ""]
+    made.warnings += [NOT_WRITTEN] if storable(texts) != texts else []
     if not todo.plan.requested.requirements and not plan.previous and (input_files := found_here()):
         command = f"uenvtool venv {shlex.quote(plan.request.path)} {option_of(input_files[0])}"
         made.notes.append(f"{input_files[0]} in this directory was not installed; to install it, run `{command}`")
@@ -260,7 +264,8 @@ def _pack(made: _Made, environ: Mapping[str, str], progress: Progress) -> None:
         made.changes = changes(record.rows(), record.versions, {})
     if request.image is None or request.dry_run:
         return
-    with progress(f"packing {request.path}") as on_step:
+    # The lock of the overlay keeps another run from replacing it during the packing.
+    with files.workplace(target), progress(f"packing {request.path}") as on_step:
         on_step(str(request.image))
         base = record.base if record else howto.surroundings(environ)
         with pack_overlay(target, request, base, made.notes) as (replacement, made.image):

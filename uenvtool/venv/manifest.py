@@ -12,6 +12,7 @@ import csv
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -176,7 +177,7 @@ def _by_directory(names: Collection[str], known: Collection[str]) -> Iterator[st
 def _fits(directory: Path, name: str, checksums: Mapping[str, str], known: Sequence[str]) -> bool:
     # A RECORD may contain another kind of checksum than sha256.
     return checksums[name] in known or any(
-        kind != SHA256 and _checksum(directory / name, kind) == checksum
+        kind != SHA256 and _checksum(f"{directory}/{name}", kind) == checksum
         for checksum in known
         if (kind := checksum.partition("=")[0]) and "=" in checksum
     )
@@ -184,19 +185,22 @@ def _fits(directory: Path, name: str, checksums: Mapping[str, str], known: Seque
 
 def _checksums(directory: Path, names: Sequence[str]) -> dict[str, str]:
     with ThreadPoolExecutor(READERS) as pool:
-        return dict(zip(names, pool.map(lambda name: _checksum(directory / name), names), strict=True))
+        return dict(zip(names, pool.map(lambda name: _checksum(f"{directory}/{name}"), names), strict=True))
 
 
-def _checksum(path: Path, kind: str = SHA256) -> str:
+def _checksum(path: str, kind: str = SHA256) -> str:
     try:
-        if path.is_symlink():
-            return f"link:{os.readlink(path)}"
         digest = hashlib.new(kind)
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            if not path.is_file():
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            return f"link:{os.readlink(path)}"
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return ""
-            for chunk in iter(lambda: stream.read(1 << 20), b""):
+            while chunk := os.read(descriptor, 1 << 20):
                 digest.update(chunk)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError):
         return ""
     return f"{digest.name}={base64.urlsafe_b64encode(digest.digest()).rstrip(b'=').decode()}"

@@ -13,6 +13,7 @@ from typing import Any
 from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical, grouped
+from uenvtool.knowledge.secrets import storable
 from uenvtool.venv.base import Base, Distribution, read_base
 from uenvtool.venv.compat import marker_environment, protected, satisfies
 from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
@@ -257,9 +258,9 @@ def _satisfies_conda(specification: str, version: str) -> bool:
 def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
     # New requirements replace the old ones of the same package, and the old ones of the same requirements file.
     requested = plan.requested
-    texts = {requirement.text for requirement in requested.requirements}
+    texts = {storable(requirement.text) for requirement in requested.requirements}
     positions = [requirement.position for requirement in requested.requirements]
-    files_now = {*requested.files, *(position.file for position in positions if position)}
+    files_now = storable((*requested.files, *(position.file for position in positions if position)))
     kept = tuple(
         requirement
         for requirement in previous.requirements()

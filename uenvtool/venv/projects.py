@@ -10,6 +10,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position, require_known
 from uenvtool.core.files import read_bytes
+from uenvtool.core.limits import limited
 from uenvtool.core.words import canonical
 
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
@@ -48,7 +49,9 @@ def project_name(directory: Path) -> str:
     import tomlkit
 
     try:
-        document = tomlkit.parse(read_bytes(directory / PYPROJECT, MAX_BYTES).decode("utf-8")).unwrap()
+        text = read_bytes(directory / PYPROJECT, MAX_BYTES).decode("utf-8")
+        with limited(str(directory / PYPROJECT)):
+            document = tomlkit.parse(text).unwrap()
         return canonical(document["project"]["name"])
     except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return ""
@@ -111,7 +114,8 @@ def _toml(file: str, text: str) -> dict[str, Any]:
     import tomlkit
 
     try:
-        document: dict[str, Any] = tomlkit.parse(text).unwrap()
+        with limited(file):
+            document: dict[str, Any] = tomlkit.parse(text).unwrap()
     except tomlkit.exceptions.ParseError as error:
         raise BadInput(f"invalid TOML: {error}", Position(file, error.line, error.col + 1)) from error
     except tomlkit.exceptions.TOMLKitError as error:  # a duplicate key, which has no position
@@ -190,7 +194,8 @@ def _environment(file: str, text: str) -> tuple[Lines, Lines]:
     import yaml
 
     try:
-        document = yaml.compose(text, Loader=yaml.CSafeLoader)
+        with limited(file):
+            document = yaml.compose(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         position = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)

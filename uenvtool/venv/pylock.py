@@ -18,6 +18,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
+from uenvtool.core.limits import limited
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT
@@ -139,7 +140,8 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     position = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
-        document = _document(text)
+        with limited(str(path)):
+            document = _document(text)
     except FileNotFoundError:
         raise BadInput("file not found", position, "name a pylock.toml or uv.lock") from None
     except UnicodeDecodeError as error:

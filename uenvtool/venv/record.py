@@ -13,6 +13,7 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
 from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
+from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import sources
 from uenvtool.venv.base import listing
 from uenvtool.venv.discovery import RECORD_FOLDER
@@ -188,6 +189,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     lists = {
         name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages", "sources")
     }
+    lists["requests"] = storable(lists["requests"])  # older versions recorded logins
     return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 
 

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urljoin
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed
+from uenvtool.core.limits import limited
 from uenvtool.core.words import canonical
 from uenvtool.venv.projects import is_project, project_lines, project_name
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 MAX_BYTES = 10_000_000
+MAX_DEPTH = 50
+"""How many requirements files may name each other in a chain."""
 COMMAND_LINE = "you"
 STANDARD_INPUT = "/dev/stdin"
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -247,9 +250,11 @@ def read_request(
             reader.problems += error.problems
     sources_named = tuple(STANDARD_INPUT if file == "-" else file for file in files_named)
     for source in sources_named:
-        reader.read(source, reader.requirements)
+        with limited(source):
+            reader.read(source, reader.requirements)
     for source in constraints:
-        reader.read(source, reader.constraints, of_uv=False)
+        with limited(source):
+            reader.read(source, reader.constraints, of_uv=False)
     BadInput.raise_any(reader.problems)
     return UserRequest(
         requirements=tuple(reader.requirements),
@@ -283,11 +288,13 @@ class _Reader:
         of_uv: bool = True,
         named_at: Position | None = None,
         named_in: str = "",
+        depth: int = 0,
     ) -> None:
         # of_uv: whether uv reads the file too. named_at, named_in: the line and the file that name it, if any.
         source = _location(name, named_in)
         if source in self._seen:
             return
+        _refuse_deep(name, depth, named_at)
         self._seen.add(source)
         shown = os.path.relpath(source) if os.path.isabs(source) and not os.path.isabs(name) else source
         of_project, is_stream = is_project(source), files.is_stream(Path(source))
@@ -314,9 +321,9 @@ class _Reader:
                 self.lines.append(f"{option} {_location(value, source)}" if names_file else line)
             try:
                 if option == REQUIREMENT:
-                    self.read(value, target, of_uv=of_uv, named_at=position, named_in=source)
+                    self.read(value, target, of_uv=of_uv, named_at=position, named_in=source, depth=depth + 1)
                 elif option == CONSTRAINT:
-                    self.read(value, self.constraints, of_uv=by_uv, named_at=position, named_in=source)
+                    self.read(value, self.constraints, of_uv=by_uv, named_at=position, named_in=source, depth=depth + 1)
                 elif option in ("", EDITABLE):
                     text = f"-e {value}" if option else line
                     target.append(replace(parse(text, f"{position.file}:{position.line}", position), read_by_uv=by_uv))
@@ -324,6 +331,12 @@ class _Reader:
                     self.options.setdefault(option, []).append(value)
             except BadInput as error:
                 self.problems += error.problems
+
+
+def _refuse_deep(name: str, depth: int, named_at: Position | None) -> None:
+    if depth > MAX_DEPTH:
+        message = f"'{name}' is nested more than {MAX_DEPTH} files deep"
+        raise BadInput(message, named_at, "name the files directly, each with its own -r")
 
 
 def _option(line: str) -> tuple[str, str]:

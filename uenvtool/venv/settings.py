@@ -1,9 +1,10 @@
-"""Translates pip's settings for indexes, certificates and constraints, which uv does not read, into uv's options.
+"""Translates pip's settings for indexes, certificates and constraints, which uv does not read, into uv's settings.
 
 A site configures its index in a pip.conf, which is in /etc, in an image or in the home directory. As in pip, the order
 is system, user, the environment's pip.conf, PIP_CONFIG_FILE and PIP_* variables, and later ones win
 (https://pip.pypa.io/en/stable/topics/configuration/). pip itself is not run, because a uenv may not have it. uv reads
-its own settings (`~/.config/uv`, UV_*), which take precedence over pip's.
+its own settings (`~/.config/uv`, UV_*), which take precedence over pip's. URLs, which can contain a password, become
+variables, because all users of a machine can read the arguments of a program.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position
 
-INDEX = "--default-index"
+INDEX = "UV_DEFAULT_INDEX"
+_URLS = {
+    "index-url": (INDEX, " ", {INDEX, "UV_INDEX_URL"}),
+    "extra-index-url": ("UV_EXTRA_INDEX_URL", " ", {"UV_EXTRA_INDEX_URL"}),
+    "find-links": ("UV_FIND_LINKS", ",", {"UV_FIND_LINKS"}),
+}
+"""pip's settings of URLs, each with uv's variable, the separator of its values, and all of uv's variables for it."""
 _BEST_OF_ALL = ("--index-strategy", "unsafe-best-match")
 """pip installs the best version of all indexes. By default, uv uses the first index that has the package."""
 _OPTIONS = {
-    "index-url": (INDEX, {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}),
-    "extra-index-url": ("--extra-index-url", {"UV_EXTRA_INDEX_URL"}),
-    "find-links": ("--find-links", {"UV_FIND_LINKS"}),
     "trusted-host": ("--allow-insecure-host", {"UV_INSECURE_HOST"}),
     "no-binary": ("--no-binary", {"UV_NO_BINARY_PACKAGE"}),
     "only-binary": ("--only-binary", set[str]()),
 }
-"""pip's settings, each with uv's option and uv's variables for the same setting."""
+"""pip's other settings, each with uv's option and uv's variables for the same setting."""
 _VARIABLES = {"cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY"}
 _SWITCHES = {"no-index": ("--no-index",), "pre": ("--prerelease", "allow")}
 _NOT_FOR_UV = {
@@ -50,14 +54,16 @@ ALL = ":all:"
 class UvSettings:
     """The settings with which uv runs.
 
-    arguments: uv's options for resolving and installing. constraints: paths or URLs of constraint files. built_on_base:
-    the packages that are built from source with the base's packages (--no-build-isolation), or ALL. require_hashes:
-    whether each package needs a hash. has_cache: whether uv can use the user's cache. link_mode: one of LINK_MODES.
-    project: uv's settings in the user's project, as read from TOML. notes: notes about ignored settings.
+    arguments: uv's options for resolving and installing. urls: uv's variables for pip's indexes. constraints: paths or
+    URLs of constraint files. built_on_base: the packages that are built from source with the base's packages
+    (--no-build-isolation), or ALL. require_hashes: whether each package needs a hash. has_cache: whether uv can use the
+    user's cache. link_mode: one of LINK_MODES. project: uv's settings in the user's project, as read from TOML. notes:
+    notes about ignored settings.
     """
 
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    urls: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     built_on_base: tuple[str, ...] = ()
     require_hashes: bool = False
@@ -84,6 +90,7 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
     return UvSettings(
         arguments=tuple(_arguments(pip, environ)),
         environment=env,
+        urls=dict(_urls(pip, environ)),
         constraints=(*pip.get("constraint", "").split(), *environ.get("UV_CONSTRAINT", "").split()),
         built_on_base=(*built, *environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()),
         require_hashes=is_on(pip, "require-hashes") or is_on(environ, "UV_REQUIRE_HASHES"),
@@ -107,10 +114,9 @@ def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> 
 
     As in pip, an index in a file takes precedence over the user's, and the best version of all indexes is installed.
     """
-    arguments = list(settings.arguments)
-    if "--index-url" in options and INDEX in arguments:
-        index = arguments.index(INDEX)
-        del arguments[index : index + 2]
+    arguments, urls = list(settings.arguments), dict(settings.urls)
+    if "--index-url" in options:
+        urls.pop(INDEX, None)
     has_strategy = _BEST_OF_ALL[0] in arguments or "UV_INDEX_STRATEGY" in settings.environment
     if "--extra-index-url" in options and not has_strategy:
         arguments += _BEST_OF_ALL
@@ -118,7 +124,7 @@ def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> 
         arguments += _SWITCHES["pre"]
     for host in options.get("--trusted-host", ()):
         arguments += ("--allow-insecure-host", host)
-    return replace(settings, arguments=tuple(arguments))
+    return replace(settings, arguments=tuple(arguments), urls=urls)
 
 
 def users_settings(environ: Mapping[str, str], directory: Path) -> Path:
@@ -173,6 +179,12 @@ def _read_config(parser: configparser.RawConfigParser, path: Path) -> None:
 def is_on(settings: Mapping[str, str], name: str) -> bool:
     """Return whether a boolean setting of pip or uv is on, as pip and uv read it."""
     return settings.get(name, "").lower() not in _FALSE
+
+
+def _urls(pip: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, (variable, separator, variables) in _URLS.items():
+        if pip.get(name) and not variables & environ.keys():
+            yield variable, separator.join(pip[name].split())
 
 
 def _arguments(pip: Mapping[str, str], environ: Mapping[str, str]) -> Iterator[str]:

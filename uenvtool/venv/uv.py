@@ -129,6 +129,7 @@ class Uv:
         temporary.mkdir(parents=True, exist_ok=True)
         env = {
             **self.settings.environment,
+            **self.settings.urls,
             "TMPDIR": str(temporary),
             "UV_NO_PROGRESS": "1",
             "UV_PYTHON_DOWNLOADS": "never",

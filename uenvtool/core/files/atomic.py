@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
@@ -13,7 +14,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 STAGED_SUFFIX = ".uenvtool-part"
 STRAYS = f".*{STAGED_SUFFIX}"
 REMEDIES = {
-    errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another path",
+    errno.ENOSPC: "free space on the disk of {disk} (`df {disk}`), or inodes (`df -i {disk}`), or name another path",
     errno.EDQUOT: "your quota on the disk of {disk} is used up: delete files there, or name another path",
     errno.EROFS: "{disk} is mounted read-only: name another path",
     errno.EACCES: "you may not write to {folder}: name another path, or ask its owner",
@@ -21,6 +22,8 @@ REMEDIES = {
 }
 """The hint for each error number of the operating system."""
 _DISK_FAILED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+LONGEST_NAME = 255
+"""The largest number of bytes in a file name on Linux."""
 UNCHANGED = "nothing was changed"
 PARTLY = "some files may already be replaced or removed; the next run writes all of them"
 
@@ -217,13 +220,14 @@ def _remove_stray(path: Path) -> None:
 
 
 def _stage(target: Path, data: bytes, mode: int) -> Path:
-    name = target.parent / f".{target.name}.{os.urandom(4).hex()}{STAGED_SUFFIX}"
+    # The length of the target's name may be the largest that the filesystem allows.
+    name = target.parent / f".{os.urandom(8).hex()}{STAGED_SUFFIX}"
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(stream.fileno(), mode)
+            os.fchmod(stream.fileno(), mode | 0o600)
             os.fsync(stream.fileno())
     except BaseException:
         _remove_stray(name)
@@ -241,6 +245,19 @@ def umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def name_beside(name: str, prefix: str = "", suffix: str = "") -> str:
+    """Return a name for a file next to `name`, or a hash with the same prefix and suffix if that would be too long."""
+    new = f"{prefix}{name}{suffix}"
+    if len(os.fsencode(new)) <= LONGEST_NAME:
+        return new
+    return f"{prefix}{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}{suffix}"
+
+
+def let_owner_access() -> None:
+    """Change the umask of this process so that its user can use all new files and directories."""
+    os.umask(umask() & 0o077)
 
 
 def make_folders(folder: Path) -> list[Path]:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.files.atomic import as_bytes, locked, write_all
+from uenvtool.core.files.atomic import as_bytes, locked, name_beside, write_all
 from uenvtool.core.files.reading import read_bytes
 
 RECORD = ".uenvtool.json"
@@ -143,19 +143,20 @@ def refuse_foreign(
     contents: Mapping[str, str],
     *,
     reserved: Collection[str] = (),
+    keep: Collection[str] = (),
     tolerated: Collection[str] = TOLERATED,
     force: bool,
 ) -> None:
     """Raise BadInput if a run would replace or remove a file that uenvtool did not write or that was changed since.
 
     contents: the files to write; a file that already has this content is accepted. reserved: names that may be written
-    later. tolerated: names of other files that may exist in the directory. force: allow replacing changed files that
-    uenvtool wrote; files of somebody else are never replaced.
+    later. keep: recorded names that the run does not change. tolerated: names of other files that may exist in the
+    directory. force: allow replacing changed files that uenvtool wrote; files of somebody else are never replaced.
     """
     if not folder.is_dir():
         return
     record = read_record(folder)
-    present = dict(_present(folder, {*contents, *reserved, *record.names}))
+    present = dict(_present(folder, {*contents, *reserved, *(record.names - set(keep))}))
     identical = {name for name, content in present.items() if name in contents and content == as_bytes(contents[name])}
     for name in present:
         if name not in record.names and name not in identical:
@@ -230,7 +231,7 @@ def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = F
             if not force:
                 hint = "choose another name with -o to keep your change, or replace the file with --force"
                 raise BadInput(f"{folder / name} has been changed since uenvtool wrote it\n{diff}", hint=hint)
-            first.append((_free_name(folder, f"{name}.before").name, content))
+            first.append((_free_name(folder, name).name, content))
         if len(differing) > 1:
             first.append((next(iter(contents)), None))
         last_first = dict(reversed([*contents.items()]))
@@ -238,7 +239,8 @@ def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = F
 
 
 def _free_name(folder: Path, name: str) -> Path:
-    return next(path for path in (folder / f"{name}{end}" for end in ("", *range(1, 10_000))) if not path.exists())
+    ends = (f".before{number}" for number in ("", *range(1, 10_000)))
+    return next(path for path in (folder / name_beside(name, suffix=end) for end in ends) if not path.exists())
 
 
 def _digests(entries: Any) -> dict[str, str]:

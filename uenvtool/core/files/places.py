@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files.atomic import make_folders, remove_empty, take_lock, write_error, write_errors
+from uenvtool.core.files.atomic import make_folders, name_beside, remove_empty, take_lock, write_error, write_errors
 from uenvtool.core.files.trees import remove_tree
 
 WORK_SUFFIX = ".uenvtool-work"
@@ -23,7 +23,7 @@ def workplace(target: Path) -> Iterator[Path]:
     It contains the future target (`new`) and the previous one (`old`). The leftovers of a killed run are removed first,
     and a target that this run moved away and did not replace is moved back.
     """
-    work = target.parent / f".{target.name}{WORK_SUFFIX}"
+    work = target.parent / name_beside(target.name, ".", WORK_SUFFIX)
     made: list[Path] = []
     try:
         made = make_folders(target.parent)

@@ -15,14 +15,21 @@ IGNORED = "Exception ignored in"
 ERROR, WARNING, INFORMATION = range(3)
 LEVEL_WITHIN = 80
 """The number of characters at the start of a line in which loggers print the level."""
+LONG = 20
+"""The number of progress lines that prove that a run continued after a problem that usually ends a run."""
 MANY = 50
-"""The number of progress lines that prove that a run continued. A line that reports completion counts as this many."""
+"""The number of lines that prove that a shell continued. A line that reports completion counts as this many steps."""
 PLAIN = 2
 """The weight of a line that states the cause of a failure by itself."""
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T_ ](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"  # ISO, used by Slurm, torchrun, logging
     r"|\b[EWIF](?P<date>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d\.\d{1,9})"  # torch: month, day, time
 )
+
+
+_COUNTS = re.compile(r"(?<![\d/.:,-])(\d{1,12})\s*(?:/|\bof\b|\bout of\b)\s*(\d{1,12})(?![\d/.:-])")
+"""Matches a part and the total, such as 55/100 or 55 of 100, but not a date."""
+_PERCENTS = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3})?) ?%\|")
 
 
 class LineClassifier:
@@ -61,19 +68,34 @@ class LineClassifier:
         matches = self._lists[name].finditer(text) if text else []
         return next(filter(None, matches[-1].groups())) if matches else ""
 
+    def catches(self, line: str) -> bool:
+        """Return whether a line states that the program caught the error that follows it."""
+        return self.has(line, "caught") and self.has(line, "error", "tells")
+
     def shows_failure(self, line: str) -> bool:
-        return self.has(line, "error") and not self.has(line, "harmless") and not self.is_no_sign(line)
+        return self.has(line, "error") and not self.has(line, "harmless", "caught") and not self.is_no_sign(line)
 
     def describes_failure(self, line: str) -> bool:
         """Return whether a line gives details of a failure, rather than only stating that there was a failure."""
         return self.has(line, "error", "tells") and not (
-            self.has(line, "harmless", "empty", "follows") or self.is_no_sign(line)
+            self.has(line, "harmless", "empty", "follows", "caught") or self.is_no_sign(line)
         )
 
     def steps(self, line: str) -> int:
         """Return the number of progress lines that a line counts as."""
         steps = MANY if self.has(line, "done") else int(self.has(line, "progress"))
         return 0 if steps and self.shows_failure(line) else steps
+
+    def is_open(self, line: str) -> bool:
+        """Return whether a line shows work that has not ended, such as step 5 of 100 or a compilation."""
+        if self.has(line, "end") or self.shows_failure(line):
+            return False
+        counts = [(int(match[1]), int(match[2])) for match in _COUNTS.finditer(line)]
+        percents = [float(match[1]) for match in _PERCENTS.finditer(line)]
+        is_partial = any(part < total for part, total in counts) or any(percent < 100 for percent in percents)
+        is_step = self.has(line, "progress") and not self.has(line, "request")
+        is_whole = bool(counts or percents) and not is_partial
+        return (is_step and not is_whole) or (self.has(line, "busy") and not is_whole)
 
     def weight(self, line: str) -> int:
         """Return how well a line explains a failure; a line that is only a consequence of another line is negative."""

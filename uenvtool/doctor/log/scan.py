@@ -8,24 +8,24 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
-from uenvtool.doctor.log.classifier import IGNORED, LineClassifier, moment
-from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sightings
-from uenvtool.doctor.log.tail import Tail, shortened
-from uenvtool.doctor.log.traceback import CUT_OFF, HEADER, exception_text
+from uenvtool.doctor.log.classifier import ERROR, IGNORED, LineClassifier, moment
+from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sighting, Sightings
+from uenvtool.doctor.log.tail import TAIL_BYTES, Tail, shortened
+from uenvtool.doctor.log.traceback import CHAINED, CUT_OFF, HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
-from uenvtool.knowledge.finding import Known, LogLine
+from uenvtool.knowledge.finding import BROKEN, STOPPED, Known, LogLine
 from uenvtool.knowledge.secrets import without_secrets
 
 AROUND = 1_500
 """The number of characters of a line that are examined before and after a known text."""
-FOLLOWING_BYTES = 4_000
+FOLLOWING_BYTES, ABOVE_BYTES = 4_000, 2_000
 SHOWN, SHOWN_BEFORE = 300, 60
 MOST_IN_LINE, SPACING = 10, 256
 """The number of known texts examined per line, plus one per SPACING bytes in a long line."""
@@ -38,6 +38,10 @@ MOST_DETAIL = 300
 MOST_VARIABLES = 500
 TEST, DEVICES = "test", "devices"
 """The facts that name a network test and its ranks."""
+START, ALWAYS = "start", "always"
+"""The fact for a line with which runs start, and its value if the line always begins another run."""
+MOST_RUNS = 100
+"""The maximum number of earlier runs whose matches are kept."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
@@ -57,12 +61,15 @@ class _Target:
     @property
     def needs_only_text(self) -> bool:
         line = self.line
-        return line.match is None and line.unless is None and line.near is None and line.not_near is None
+        patterns = (line.match, line.unless, line.near, line.not_near, line.after, line.not_after)
+        return all(pattern is None for pattern in patterns) and not line.fix
 
     @property
     def is_final(self) -> bool:
         """Return whether a second such line adds no information."""
-        return self.needs_only_text and (self.kind == MISSING or (self.kind == FACT and bool(self.line.value)))
+        return self.needs_only_text and (
+            self.kind == MISSING or (self.kind == FACT and bool(self.line.value) and self.name != START)
+        )
 
 
 class Scanner:
@@ -70,6 +77,8 @@ class Scanner:
 
     def __init__(self, known: Known) -> None:
         self.classifier = LineClassifier(known.words)
+        self._broken = {name for name, entry in known.findings.items() if entry.severity == BROKEN}
+        self._failures = {name for name in self._broken if known.findings[name].fault != STOPPED}
         targets: dict[bytes, list[_Target]] = defaultdict(list)
         for target in _targets(known):
             targets[target.line.text.encode()].append(target)
@@ -85,24 +94,35 @@ class Scanner:
         texts = BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA)
         return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
 
-    def read(self, stream: BinaryIO, log_name: str, seen: Sightings) -> None:
-        """Add the matches in a log to `seen`, and a note if the log cannot be read completely."""
-        seen.logs += 1
-        last, bounds = Block(data=b"", line=1, offset=0, start=0, end=0), _Bounds()
+    def read(self, stream: BinaryIO, log_name: str, log_number: int = 1) -> Sightings:
+        """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
+        before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
+        bounds = _Bounds()
+        runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken)
+        unread = []
         try:
-            for last in blocks(stream):
-                self._read(last, log_name, seen, bounds)
+            for block in blocks(stream):
+                before, last = last, block
+                start = last.start
+                while start >= 0:
+                    start = self._read(replace(last, start=start), log_name, runs, bounds)
         except (OSError, EOFError) as error:
-            seen.unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
+            unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
         if bounds.skipped:
             why = f"{bounds.skipped:,} known texts are too close together, starting at line {bounds.first_line}"
-            seen.unread.append(f"parts of {log_name}: {why}")
-        seen.tails.append(Tail.of(log_name, last, self.classifier))
+            unread.append(f"parts of {log_name}: {why}")
+        most = max(TAIL_BYTES // log_number, TAIL_BYTES // 4)  # a job may have thousands of logs
+        between = before.data[: last.offset - before.offset]
+        joined = replace(before, data=between + last.data) if between else last
+        seen = runs.last(Tail.of(log_name, joined, self.classifier, most))
+        seen.unread += unread
         whole = last.data.rstrip(b"\n")
-        seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
+        seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
+        return seen
 
-    def _read(self, block: Block, log_name: str, seen: Sightings, bounds: _Bounds) -> None:
-        line, counted, quiet = block.line, 0, 0
+    def _read(self, block: Block, log_name: str, runs: _Runs, bounds: _Bounds) -> int:
+        """Add the matches in a block to the current run. Return the offset at which the next run begins, or -1."""
+        line, counted, quiet, seen = block.line, 0, 0, runs.seen
         bounds.begin(block)
         floors: dict[int, int] = {}
         search, numbers = self._search(frozenset(seen.settled))
@@ -114,10 +134,13 @@ class Scanner:
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
                 _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
-            if number == self._header and _is_ignored(block.data, start):
-                last_line = _UNINDENTED.search(block.data, end)
-                quiet = last_line.end() if last_line else len(block.data)
-                continue
+            is_caught = False
+            if number == self._header:
+                ignored, is_caught = _is_ignored(block.data, start), self._is_traceback_caught(block.data, start, end)
+                if ignored or is_caught:
+                    quiet = _end_of_traceback(block.data, end)
+                if ignored:
+                    continue
             if number in self._final:
                 seen.settled.add(number)
             if self._text_only[number] and _is_repeated(block.data, number, start, seen.printed):
@@ -137,18 +160,105 @@ class Scanner:
                     continue
                 groups, length = match
                 floors[number] = max(floors[number], context.start + length)
+                if target.name == START:
+                    if runs.begins_at(groups["value"] or ""):
+                        line += block.data.count(b"\n", counted, start)
+                        runs.split(Tail.of(log_name, replace(block, data=block.data[: context.start]), self.classifier))
+                        runs.seen.start = f"{log_name}:{line}"
+                        return end
+                    continue
                 if target.kind == FINDING:
-                    sighting = seen.findings[target.name]
-                    if sighting.count < MOST_DETAILED:  # the groups must come from text without secrets
-                        groups = dict((context.cleaned(target.line).matched(target.line) or ({}, 0))[0])
-                    elif "detail" in groups:
-                        groups = {**groups, "detail": None}
-                    if sighting.is_news(groups, context.moment):
-                        line, counted = line + block.data.count(b"\n", counted, start), start
-                        around = Tail.around(log_name, block, start, line, self.classifier)
-                        sighting.first = _first_line(context.cleaned(target.line), groups, (seen.logs, line), around)
-                    sighting.last[seen.logs] = block.offset + start
+                    line, counted = line + block.data.count(b"\n", counted, start), start
+                    was_caught = target.name in self._failures and (
+                        is_caught or self._is_caught(context, block.data, start, end)
+                    )
+                    sighting = (seen.caught if was_caught else seen.findings)[target.name]
+                    _add_finding(sighting, groups, (context, target.line), (log_name, block, start, line), seen)
                 _add(target, groups, context, seen)
+        return -1
+
+    def _is_traceback_caught(self, data: bytes, start: int, end: int) -> bool:
+        """Return whether the line before or after a traceback states that the program caught the error."""
+        above = _line_above(data, start)
+        is_caught = self.classifier.catches(above) or self.classifier.has(above, "logged")
+        return self._continues(data, _end_of_traceback(data, end), is_caught=is_caught)
+
+    def _is_caught(self, context: _Context, data: bytes, start: int, end: int) -> bool:
+        """Return whether a message, or the line before or after it, states that the program caught the error.
+
+        The last message in a log is not caught.
+        """
+        is_caught = self.classifier.has(context.line, "caught") or self.classifier.catches(_line_above(data, start))
+        return self._continues(data, end, is_caught=is_caught)
+
+    def _continues(self, data: bytes, at: int, *, is_caught: bool) -> bool:
+        """Return whether the program printed more after an error that it caught.
+
+        is_caught: whether the error is known to be caught. Otherwise, the next line must state that.
+        """
+        _, _, below = data[at:].partition(b"\n")
+        if not is_caught:
+            is_caught = self.classifier.has(_line_below(data, at), "caught")
+            _, _, below = below.lstrip().partition(b"\n")
+        return is_caught and bool(below.strip())
+
+
+class _Runs:
+    """The runs in a log: the matches of the current run, and of the earlier runs if a job or a shell repeats."""
+
+    def __init__(self, seen: Sightings, failures: Collection[str]) -> None:
+        self.seen, self._failures = seen, failures
+        self._earlier: list[Sightings] = []
+        self._job = ""
+
+    def begins_at(self, value: str) -> bool:
+        """Return whether a line with which runs start begins another run.
+
+        A line with a job ID does if the ID differs from the last one. Other lines do only after a failure, because
+        each rank of a run may print such a line.
+        """
+        if value.isdecimal():
+            before, self._job = self._job, value
+            return before not in ("", value)
+        failed = [self.seen.findings[name] for name in self.seen.findings if name in self._failures]
+        return value == ALWAYS or any(sighting.level == ERROR for sighting in failed)
+
+    def split(self, tail: Tail) -> None:
+        """Begin another run. tail: the end of the run before it."""
+        earlier = self.last(tail)
+        self._earlier = [*earlier.earlier, replace(earlier, earlier=[])][-MOST_RUNS:]
+        self.seen = Sightings(self.seen.classifier, logs=self.seen.logs)
+
+    def last(self, tail: Tail) -> Sightings:
+        """Return the matches of the last run. A part without progress or a problem belongs to the run before it."""
+        seen, earlier = self.seen, self._earlier
+        seen.tails[seen.logs] = tail
+        if earlier and not (seen.findings or tail.has_progress_after(-1, 1)):
+            earlier[-1].merge(seen)
+            *earlier, seen = earlier
+        seen.earlier = earlier
+        return seen
+
+
+def _line_above(data: bytes, at: int) -> str:
+    start = data.rfind(b"\n", max(at - AROUND, 0), at)
+    above = data[max(start - AROUND, 0) : max(start, 0)].rstrip()
+    return above[above.rfind(b"\n") + 1 :].decode("utf-8", "replace")
+
+
+def _line_below(data: bytes, at: int) -> str:
+    below = data[at : at + 2 * AROUND].partition(b"\n")[2].lstrip()
+    return below.partition(b"\n")[0].decode("utf-8", "replace")
+
+
+def _end_of_traceback(data: bytes, at: int) -> int:
+    """Return the offset after the last exception of a traceback and of the chain that it begins."""
+    while last := _UNINDENTED.search(data, at):
+        at = last.end()
+        if not _line_below(data, at).startswith(CHAINED) or (header := data.find(HEADER.encode(), at)) < 0:
+            return at
+        at = header
+    return len(data)
 
 
 def _record_unexamined(targets: Iterable[_Target], offset: int, seen: Sightings) -> None:
@@ -217,6 +327,7 @@ class _Context:
     start: the offset of the line in the block.
     following: the bytes from the start of the line.
     below: the number of lines from the header of a traceback to its exception.
+    above: the bytes before the line.
     """
 
     text: str
@@ -225,6 +336,7 @@ class _Context:
     start: int
     following: bytes
     below: int = 0
+    above: bytes = b""
 
     @property
     def moment(self) -> str:
@@ -241,6 +353,11 @@ class _Context:
         groups: dict[str, str | None] = {"value": log_line.value} if log_line.value else {}
         length = 0
         if log_line.unless is not None and log_line.unless.search(self.line):
+            return None
+        above = self.above.decode("utf-8", "replace") if log_line.after or log_line.not_after else ""
+        if log_line.after is not None and not log_line.after.search(above):
+            return None
+        if log_line.not_after is not None and log_line.not_after.search(above):
             return None
         if log_line.match is not None:
             match = log_line.match.search(self.line)
@@ -278,7 +395,13 @@ def _context_of(data: bytes, start: int, end: int, floor: int) -> _Context:
         text, below = exception_text(before, data[low : start + AHEAD_BYTES].decode("utf-8", "replace"))
         line = text
     return _Context(
-        text=text, before=before, line=line, start=low, following=data[low : start + FOLLOWING_BYTES], below=below
+        text=text,
+        before=before,
+        line=line,
+        start=low,
+        following=data[low : start + FOLLOWING_BYTES],
+        below=below,
+        above=data[max(low - ABOVE_BYTES, 0) : low],
     )
 
 
@@ -300,18 +423,37 @@ def _first_line(context: _Context, groups: dict[str, str | None], order: tuple[i
     )
 
 
+def _add_finding(
+    sighting: Sighting,
+    groups: dict[str, str | None],
+    matched: tuple[_Context, LogLine],
+    place: tuple[str, Block, int, int],
+    seen: Sightings,
+) -> None:
+    (context, log_line), (_, block, start, line) = matched, place
+    if sighting.count < MOST_DETAILED:  # the groups must come from text without secrets
+        groups = dict((context.cleaned(log_line).matched(log_line) or ({}, 0))[0])
+    elif "detail" in groups:
+        groups = {**groups, "detail": None}
+    if sighting.is_news(groups, context.moment):
+        around = Tail.around(*place, seen.classifier)
+        first = _first_line(context.cleaned(log_line), groups, (seen.logs, line), around)
+        sighting.first = replace(first, fix=log_line.fix, command=log_line.command)
+    sighting.last[seen.logs] = block.offset + start
+    classifier, node = seen.classifier, groups.get("node") or seen.classifier.node(context.before)
+    sighting.add(node, classifier.rank(context.before), groups, classifier.level(context.line))
+    if groups.get("collective"):
+        seen.collective(str(groups["collective"]))
+
+
 def _add(target: _Target, groups: dict[str, str | None], context: _Context, seen: Sightings) -> None:
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
-    classifier, node = seen.classifier, groups.get("node") or seen.classifier.node(context.before)
+    node = groups.get("node") or seen.classifier.node(context.before)
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        rank, level = classifier.rank(context.before), classifier.level(context.line)
-        seen.findings[target.name].add(node, rank, groups, level)
-        if groups.get("collective"):
-            seen.collective(str(groups["collective"]))
         return
     if "busbw" in groups:
         seen.rows.add(groups)
@@ -335,6 +477,6 @@ def _add(target: _Target, groups: dict[str, str | None], context: _Context, seen
 def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:
     """Return the matches in logs, each of which is given as its name and a stream."""
     seen = Sightings(scanner.classifier)
-    for log_name, stream in logs:
-        scanner.read(stream, log_name, seen)
+    for number, (log_name, stream) in enumerate(logs, 1):
+        seen.merge(scanner.read(stream, log_name, number))
     return seen

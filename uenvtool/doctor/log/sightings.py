@@ -25,6 +25,7 @@ class FirstLine:
 
     place: FILE:LINE.
     order: the numbers of the log and the line; for a traceback, the line of the exception.
+    fix, command: the fix for this kind of line, if it has its own.
     """
 
     place: str = ""
@@ -35,6 +36,8 @@ class FirstLine:
     rank: int | None = None
     moment: str = ""
     around: Tail | None = None
+    fix: str = ""
+    command: str = ""
 
 
 @dataclass(slots=True)
@@ -79,12 +82,29 @@ class Sighting:
         if detail and (detail in self.details or len(self.details) < MOST_DETAILS):
             self.details[detail] = self.details.get(detail, 0) + 1
 
+    def merge(self, other: Sighting) -> None:
+        """Add the lines that match the finding in another log."""
+        if self.is_news({"detail": next(iter(other.details), None)}, other.first.moment):
+            self.first = other.first
+        self.count += other.count
+        self.nodes |= other.nodes
+        self.ranks |= other.ranks
+        self.level = min(self.level, other.level)
+        self.last |= other.last
+        self.named += other.named
+        for detail, count in other.details.items():
+            if detail in self.details or len(self.details) < MOST_DETAILS:
+                self.details[detail] = self.details.get(detail, 0) + count
+
 
 @dataclass(slots=True)
 class Sightings:
-    """All matches in the logs.
+    """All matches in the last run of each log.
 
     findings: the sightings, by finding ID.
+    caught: the sightings of errors that the program caught, by finding ID.
+    earlier: the matches of the earlier runs in the logs.
+    start: the place of the line with which the run began, if it is not the first run.
     facts: the values of each fact, with the nodes that have each value.
     collectives: the number of times that each collective did not finish.
     progress: by group, the number of the last collective that each rank began.
@@ -92,6 +112,7 @@ class Sightings:
     hosts: the nodes that printed a matching line.
     refuted: the IDs of the findings that a `missing` line refutes.
     logs, lines: the number of logs and lines that were read.
+    tails: the end of each log, by the number of the log.
     unread: the reasons why logs could not be read completely.
     settled: the numbers of the texts that can add no information.
     printed: the numbers of the texts that each NCCL process printed.
@@ -99,6 +120,9 @@ class Sightings:
 
     classifier: LineClassifier
     findings: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
+    caught: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
+    earlier: list[Sightings] = field(default_factory=list)
+    start: str = ""
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
     progress: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -108,17 +132,40 @@ class Sightings:
     refuted: set[str] = field(default_factory=set)
     logs: int = 0
     lines: int = 0
-    tails: list[Tail] = field(default_factory=list)
+    tails: dict[int, Tail] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     settled: set[int] = field(default_factory=set)
     printed: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def fact(self, name: str, value: str, node: str) -> None:
+    def fact(self, name: str, value: str, *nodes: str) -> None:
         values = self.facts.setdefault(name, {})
         if value in values or len(values) < MOST_DETAILS:
-            nodes = values.setdefault(value, set())
-            if node and len(nodes) < MOST_NAMES:
-                nodes.add(node)
+            known = values.setdefault(value, set())
+            if len(known) < MOST_NAMES:
+                known.update(filter(None, nodes))
+
+    def merge(self, other: Sightings) -> None:
+        """Add the matches of another log, or of a later part of the same log."""
+        for name, sighting in other.findings.items():
+            self.findings[name].merge(sighting)
+        for name, sighting in other.caught.items():
+            self.caught[name].merge(sighting)
+        for name, values in other.facts.items():
+            for value, nodes in values.items():
+                self.fact(name, value, *nodes)
+        for name, count in other.collectives.items():
+            self.collective(name, count)
+        for group, ranks in other.progress.items():
+            for rank, number in ranks.items():
+                self.reached(group, rank, number)
+        self.rows.merge(other.rows)
+        self.variables |= other.variables
+        self.hosts |= other.hosts
+        self.refuted |= other.refuted
+        self.tails |= other.tails
+        self.earlier += other.earlier
+        self.unread += other.unread
+        self.logs, self.lines = max(self.logs, other.logs), self.lines + other.lines
 
     def numbers(self, *facts: str) -> Iterator[int]:
         return (int(value) for name in facts for value in self.facts.get(name, ()) if value.isdecimal())
@@ -139,6 +186,6 @@ class Sightings:
                 return late
         return []
 
-    def collective(self, name: str) -> None:
+    def collective(self, name: str, count: int = 1) -> None:
         if name in self.collectives or len(self.collectives) < MOST_DETAILS:
-            self.collectives[name] = self.collectives.get(name, 0) + 1
+            self.collectives[name] = self.collectives.get(name, 0) + count

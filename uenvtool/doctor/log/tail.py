@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,10 +12,12 @@ from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.log.classifier import IGNORED, MANY, PLAIN, LineClassifier
 from uenvtool.knowledge.secrets import without_secrets
 
-TAIL_BYTES, NEAR_BYTES = 1 << 16, 1 << 12
+TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
-LAST_LINES = 4
+LAST_LINES, MOST_AFTER_END = 4, 20
+MOST_ADVICE = 240
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`])")
 MOST_QUOTES, MOST_BEFORE = 4, 2
 MOST_OF = 0.6
 """The share of a line that a shown line must contain for the line to count as already shown."""
@@ -38,9 +41,9 @@ class Tail:
     is_cut: bool = False
 
     @classmethod
-    def of(cls, log: str, last: Block, classifier: LineClassifier) -> Tail:
-        """Return the end of a log's last block from the start of a line."""
-        start = max(len(last.data) - TAIL_BYTES, 0)
+    def of(cls, log: str, last: Block, classifier: LineClassifier, most: int = TAIL_BYTES // 4) -> Tail:
+        """Return the end of a log's last block from the start of a line, with at most the given number of bytes."""
+        start = max(len(last.data) - most, 0)
         start = last.data.find(b"\n", start) + 1 if start else 0
         line = last.line + last.data.count(b"\n", 0, start)
         is_cut = last.is_cut and not start
@@ -114,6 +117,42 @@ class Tail:
             and not classifier.has(text, "empty", "follows", "information")
         ]
         return [self._quoted(number, text) for number, text in candidates[-MOST_BEFORE:]]
+
+    def repeated_before(self, offset: int) -> QuotedLine | None:
+        """Return the last line before an offset that the log repeats, apart from its numbers, or None."""
+        lines = self.data[: max(offset - self.offset, 0)].decode("utf-8", "replace").splitlines()
+        kinds = Counter(map(kind_of, lines))
+        repeated = (number for number in reversed(range(len(lines))) if kinds[kind_of(lines[number])] > 1)
+        number = next((number for number in repeated if len(lines[number].split()) > 1), None)
+        return None if number is None else self._quoted(number, lines[number])
+
+    def advice(self, line: int) -> str:
+        """Return the advice that the program printed in a line or in the lines after it, or an empty string."""
+        for text in self._lines_after(-1)[max(line - self.line, 0) :][:LAST_LINES]:
+            for sentence in _SENTENCE_END.split(self.classifier.without_label(text)):
+                if self.classifier.has(sentence, "advice") and not self.classifier.has(sentence, "usual"):
+                    return shortened(without_secrets(sentence), MOST_ADVICE)
+        return ""
+
+    def last_line(self) -> tuple[QuotedLine, bool] | None:
+        """Return the last line, and whether it shows work that has not ended, or None if the log shows an end."""
+        lines, classifier = self._lines_after(-1), self.classifier
+        printed = [
+            number for number, line in enumerate(lines) if line.strip("\0 \t") and not classifier.has(line, "aside")
+        ]
+        if not printed:
+            return None
+        is_open = classifier.is_open(lines[printed[-1]])
+        for number in reversed(printed[-MOST_AFTER_END:]):
+            if classifier.has(lines[number], "done", "end", "success"):
+                is_last = number == printed[-1]
+                if is_last or classifier.has(lines[number], "done"):
+                    return None
+            if classifier.has(lines[number], "progress"):
+                if number == printed[-1] and not is_open:
+                    return None
+                break
+        return self._quoted(printed[-1], lines[printed[-1]]), is_open
 
     def warnings(self) -> Iterator[QuotedLine]:
         """Yield the warnings of the software that runs the training, one per kind."""

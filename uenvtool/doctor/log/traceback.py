@@ -25,7 +25,7 @@ _RAISED = re.compile(
 )
 _AGAIN = re.compile(r"^\w+: Caught \w+ in |^ray\.exceptions\.RayTaskError")
 """Matches the line before the original of an exception that torch (torch/_utils.py) or Ray raises again."""
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python|/bin/(?:torchrun|accelerate)$"
 )
@@ -57,7 +57,7 @@ def exception_text(before: str, text: str) -> tuple[str, int]:
     labels = before.split()
     named = labels[-1] if labels and _RAISED.match(labels[-1]) else ""
     first, last, place, below = None, None, "", 0
-    is_chain = any(phrase in text for phrase in _CHAINED)
+    is_chain = any(phrase in text for phrase in CHAINED)
     lines = enumerate(_without_labels(before, text), 1)
     for raised, at, number in _exceptions(lines, named):
         first, last, place, below = first or raised, raised or last, at, number
@@ -84,7 +84,7 @@ def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[
             program_frame = program_frame if _LIBRARY.search(match["file"]) else frame
         elif frame and is_open and line.startswith("    ") and (code := line.strip()).strip("^~ "):
             codes[frame] = code
-        elif line.startswith(_CHAINED):
+        elif line.startswith(CHAINED):
             frame, program_frame, is_open = "", "", True
         elif between > MOST_BETWEEN or (HEADER in line and not is_open):
             return

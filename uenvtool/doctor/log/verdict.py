@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.log.classifier import INFORMATION, MANY, PLAIN, WARNING, LineClassifier
+from uenvtool.doctor.log.classifier import INFORMATION, LONG, PLAIN, WARNING, LineClassifier
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.log.tail import ENOUGH, Tail, decisive_line, is_shown, kind_of, quotes, warnings
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks, folded
 from uenvtool.knowledge.condition import Condition, Facts
-from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
+from uenvtool.knowledge.finding import BROKEN, RISK, SLOW, STALL, STOPPED, Known, KnownFinding
 from uenvtool.knowledge.system import Bandwidth
 
 WATCHDOG = "watchdog-timeout"
 """The finding whose detail names the ranks that began fewer collectives than other ranks."""
 EXCEPTION, FAILED, ENDED = SIGNS = ("exception", "failed", "ended")
 """The general findings whose detail names the first rank that failed, from most to least informative."""
-UNCLEAR, WENT_ON, TIME_LIMIT, STALL = "unclear", "went-on", "time-limit", "stall"
+UNCLEAR, WENT_ON, NO_END, EARLIER = "unclear", "went-on", "no-end", "earlier-runs"
 RUN_FIELDS = ("network", "nodes", "ranks")
 """The facts that are fields of a Run."""
 COUNTS = ("nodes", "nodes-at-least")
@@ -51,6 +51,7 @@ def examined(
         explained = {name, *SIGNS} if entry.severity == BROKEN else {name}
         findings = [finding for finding in findings if finding.known.id not in explained or not finding.place]
         findings.append(Finding(known=entry, detail=detail))
+    findings += _earlier_failures(seen, known)
     return Examination(
         findings=tuple(worst_first(findings)),
         facts=(*facts.items(), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
@@ -58,6 +59,34 @@ def examined(
         unseen=(*seen.unread, *_unseen(seen)),
         runs=runs,
     )
+
+
+def _earlier_failures(seen: Sightings, known: Known) -> Iterator[Finding]:
+    """Yield one finding for the earlier runs in the logs that failed, with the failure of the last one."""
+    examinations = [with_quotes(examined(run, known), run, known) for run in seen.earlier]
+    failures = [
+        examination.findings[0]
+        for examination in examinations
+        if examination.findings and examination.findings[0].known.severity == BROKEN
+    ]
+    if failures:
+        last = failures[-1]
+        detail = f"{len(failures)} of {len(examinations)}, the last one with {last.known.id}: {last.detail}"
+        yield Finding(known=known.findings[EARLIER], detail=detail, place=last.place, text=last.text)
+
+
+def with_end(examination: Examination, seen: Sightings, known: Known) -> Examination:
+    """Return the diagnosis of logs that no process writes any more, with a finding if a log stops without an end."""
+    last_lines = [tail.last_line() for tail in seen.tails.values()]
+    has_failed = any(finding.known.severity == BROKEN for finding in examination.findings)
+    if has_failed or None in last_lines:
+        return examination
+    unended = [line for line, is_open in filter(None, last_lines) if is_open]
+    if not unended:
+        return replace(examination, has_end=False)
+    added = Finding(known=known.findings[NO_END], detail=f"last: {unended[-1].text}", place=unended[-1].place)
+    others = (finding for finding in examination.findings if finding.known.id != UNCLEAR)
+    return replace(examination, findings=tuple(worst_first([added, *others])))
 
 
 def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Examination:
@@ -68,7 +97,7 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
     """
     examination = _with_failure(examination, seen, known)
     if not examination.findings and not examination.runs:
-        return replace(examination, quotes=tuple((line.place, line.text) for line in warnings(seen.tails)))
+        return replace(examination, quotes=tuple((line.place, line.text) for line in warnings(seen.tails.values())))
     failed = [
         finding for finding in examination.findings if finding.known.severity == BROKEN or finding.known.id == UNCLEAR
     ]
@@ -79,14 +108,19 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
     first = [(failed[0].place, failed[0].text)] if is_new else []
     kinds += [kind_of(text) for _, text in first]
     sighting = seen.findings.get(failed[0].known.id)
+    if sighting and failed[0].known.fault == STOPPED:
+        number, offset = next(iter(sighting.last.items()))
+        repeated = seen.tails[number].repeated_before(offset)
+        first = [*([(repeated.place, repeated.text)] if repeated else []), *first]
+        kinds += [kind_of(text) for _, text in first]
     around = sighting.first.around if sighting else None
-    is_before_tail = around and sighting and around.offset < seen.tails[sighting.first.order[0] - 1].offset
+    is_before_tail = around and sighting and around.offset < seen.tails[sighting.first.order[0]].offset
     ended = seen.findings.get(ENDED)
     if ended and ended.first.around and failed[0].known.id in (FAILED, ENDED):
         last = ended.first.around.printed_before(ended.first.order[1])  # often the cause, in an unknown message
         first = [*((line.place, line.text) for line in last if not is_shown(line.text, kinds)), *first]
         kinds += [kind_of(line.text) for line in last]
-    more = quotes([*([around] if around and is_before_tail else []), *seen.tails], kinds)
+    more = quotes([*([around] if around and is_before_tail else []), *seen.tails.values()], kinds)
     places = dict(first)  # a long line may be quoted twice with different parts
     quoted = (*first, *((line.place, line.text) for line in more if line.place not in places))
     return replace(examination, quotes=quoted)
@@ -104,7 +138,7 @@ def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Ex
     ):
         return examination
     went_on = any(finding.known.id == WENT_ON for finding in examination.findings)
-    last = None if went_on else decisive_line(seen.tails)
+    last = None if went_on else decisive_line(seen.tails.values())
     least = PLAIN if any(finding.known.id == FAILED for finding in broken) else PLAIN - 1
     if last is None or (broken and last.weight <= least):
         return examination
@@ -163,53 +197,91 @@ class _Candidate:
             return False
         is_shell = known.id == FAILED or classifier.has(self.sighting.first.text, "shell")
         is_weak = (known.fallback and known.id != ENDED) or self.is_only_warning
-        went_on = self.went_on(ENOUGH if is_weak else MANY)
+        went_on = self.went_on(ENOUGH if is_weak else LONG)
         went_on = went_on or (is_shell and all(tail.has_output_after(offset) for tail, offset in self.ends))
         return went_on and not any(tail.decisive_line(offset) for tail, offset in self.ends)
 
     def is_hidden_by(self, other: _Candidate) -> bool:
-        """Return whether another finding explains this finding. A fallback explains only what follows it in the log."""
-        if other.known.id not in self.known.hidden_by or (other.known.fallback and other.went_on(MANY)):
+        """Return whether another finding explains this finding. A fallback explains only what follows it in the log.
+
+        If the run was stopped from outside, later failures follow from it, unless Slurm names one as the cause.
+        """
+        is_later = other.order < self.order
+        if STOPPED in (other.known.fault, self.known.fault) and other.known.fault != self.known.fault:
+            is_same_log = other.order[0] == self.order[0]  # the order of lines in several logs is unknown
+            if other.known.fault == STOPPED and is_later and is_same_log and not other.went_on(LONG):
+                is_reason = bool(self.known.state) or (
+                    self.known.id in other.known.hidden_by and not self.known.fallback
+                )
+                return self.known.severity == BROKEN and not is_reason
+            if other.known.fallback and not is_later:
+                return False
+        if other.known.id not in self.known.hidden_by or (other.known.fallback and other.went_on(LONG)):
             return False
         return self.known.fallback or not other.known.fallback or other.order < self.order
 
     @property
+    def explains_stop(self) -> bool:
+        """Return whether the problem can be the reason for which somebody stopped the run, or for its time limit."""
+        is_slow, is_stuck = self.known.severity == SLOW, self.known.fault == STALL or self.known.id == EXCEPTION
+        return is_slow or (is_stuck and not self.went_on())
+
+    @property
     def precedence(self) -> tuple[bool, tuple[int, int]]:
         """Return a sort key: findings in log order, with those that the run survived at the end."""
-        return not self.known.ends and self.went_on(MANY), self.order
+        return not self.known.ends and self.went_on(LONG), self.order
 
 
 def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list[_Candidate]:
     """Return the findings that hold and that no other finding explains, with at most one fallback.
 
-    A fallback is returned only if there is no BROKEN finding except for warnings. If the run survived all failures,
-    WENT_ON replaces them. If a rank failed and the others waited until the time limit, both findings are returned.
+    A fallback is returned only if there is no BROKEN finding except for warnings. If the run survived or caught all
+    failures, WENT_ON replaces them. If the run was stopped from outside, the problems before that are returned too.
     """
     survived: list[_Candidate] = []
     holding: list[_Candidate] = []
-    for name, sighting in seen.findings.items():
-        if name not in seen.refuted and _holds(known.findings[name].when, alternatives):
-            ends = [(seen.tails[log - 1], offset) for log, offset in sighting.last.items()]
-            entry = known.findings[name]
-            candidate = _Candidate(known=entry, sighting=sighting, order=sighting.first.order, ends=ends)
-            (survived if candidate.is_survived(seen.classifier) else holding).append(candidate)
+    for candidate in _candidates(seen.findings, seen, known, alternatives):
+        (survived if candidate.is_survived(seen.classifier) else holding).append(candidate)
+    caught = list(_candidates(seen.caught, seen, known, alternatives))
+    if not any(each.known.severity == BROKEN and each.known.id != ENDED for each in holding):
+        # a process ended with an error, so the error before it was not caught
+        holding += [each for each in caught if holding and not each.went_on()]
+    stop_lines = {each.order for each in holding if each.known.fault == STOPPED}
+    holding = [each for each in holding if each.known.id != ENDED or each.order not in stop_lines]
     unexplained = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, holding))]
     fallbacks = [candidate for candidate in unexplained if candidate.known.fallback]
     causes = [candidate for candidate in unexplained if not candidate.known.fallback]
     broken = [cause for cause in causes if cause.known.severity == BROKEN and not cause.is_only_warning]
-    if [cause.known.id for cause in broken] == [TIME_LIMIT]:
-        exceptions = [fallback for fallback in fallbacks if fallback.known.id == EXCEPTION]
-        causes += [each for each in exceptions if each.order < broken[0].order and not each.went_on()]
+    stops = [each for each in [*broken, *fallbacks] if each.known.fault == STOPPED]
+    if stops and all(cause in stops for cause in broken):
+        stop = min(stops, key=lambda each: each.order)
+        before = [each for each in [*fallbacks, *survived] if each.known.fallback and each.order < stop.order]
+        causes += [
+            replace(each, known=replace(each.known, severity=BROKEN, ends=True))
+            for each in before
+            if each.explains_stop
+        ]
+        causes += [] if stop in causes else [stop]
+        return causes
     if broken:
         return causes
     if causes:  # a fallback that is also only a warning adds nothing to them
         fallbacks = [fallback for fallback in fallbacks if not fallback.is_only_warning]
-    notes = [candidate for candidate in survived if candidate.known.fault != STALL]
+    notes = [*(candidate for candidate in survived if candidate.known.fault != STALL), *caught]
     if fallbacks:
         causes.append(min(fallbacks, key=lambda fallback: (fallback.precedence, fallback.known.id in SIGNS)))
     elif notes:
         causes.append(replace(min(notes, key=lambda note: note.order), known=known.findings[WENT_ON]))
     return causes
+
+
+def _candidates(
+    sightings: Mapping[str, Sighting], seen: Sightings, known: Known, alternatives: Sequence[Facts]
+) -> Iterator[_Candidate]:
+    for name, sighting in sightings.items():
+        if name not in seen.refuted and _holds(known.findings[name].when, alternatives):
+            ends = [(seen.tails[log], offset) for log, offset in sighting.last.items()]
+            yield _Candidate(known=known.findings[name], sighting=sighting, order=sighting.first.order, ends=ends)
 
 
 def _with_lowered_warnings(findings: list[Finding], warned: Collection[str], seen: Sightings) -> list[Finding]:
@@ -222,7 +294,7 @@ def _with_lowered_warnings(findings: list[Finding], warned: Collection[str], see
     has_exception = any(finding.known.id == EXCEPTION for finding in others)
     if len(others) == len(broken):
         return findings
-    last = decisive_line(seen.tails)
+    last = decisive_line(seen.tails.values())
     is_failed = bool(others) or (last is not None and last.is_last)
     if all(finding.known.fallback for finding in others) and not has_exception and is_failed:
         return [*(finding for finding in findings if finding not in others), *others]
@@ -253,11 +325,15 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
         detail = _first_to_fail(sighting)
     elif known.severity == BROKEN:
         detail = detail or seen.classifier.without_label(first.text)
+    advice = first.around.advice(first.order[1]) if first.around and known.severity == BROKEN else ""
+    if first.fix:
+        known = replace(known, fix=first.fix, command=first.command, workaround=None)
     return Finding(
         known=known,
         detail=detail,
         place=first.place,
         text=first.text,
+        advice=advice,
         count=sighting.count,
         nodes=frozenset() if is_generic else frozenset(sighting.nodes),
         ranks=frozenset() if is_generic else frozenset(sighting.ranks),

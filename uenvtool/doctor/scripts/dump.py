@@ -1,8 +1,8 @@
 """Program that reads dumps of PyTorch's flight recorder and prints a summary of each as a line of JSON.
 
-It runs in a separate process with limited memory, because a dump is a pickle from an untrusted source. It executes
-nothing in a dump, because it does not resolve the names of classes and functions. PyTorch's FlightRecorder.cpp and its
-reader torch/distributed/flight_recorder define the format (versions 2.0 to 2.10).
+It runs in a separate process with limited memory and CPU time, because a dump is a pickle from an untrusted source. It
+executes nothing in a dump, because it does not resolve the names of classes and functions. PyTorch's FlightRecorder.cpp
+and its reader torch/distributed/flight_recorder define the format (versions 2.0 to 2.10).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 import pickle
 import re
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -138,5 +139,9 @@ def summaries(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    for row in summaries(sys.argv[1:]):
-        sys.stdout.write(json.dumps(row) + "\n")
+    cpu_seconds, *dumps = sys.argv[1:]
+    for dump in dumps:
+        signal.setitimer(signal.ITIMER_PROF, int(cpu_seconds))  # its signal ends this process, also in C code
+        for row in summaries([dump]):
+            sys.stdout.write(json.dumps(row) + "\n")
+            sys.stdout.flush()

@@ -148,7 +148,7 @@ def put(path: bytes, content: bytes) -> None:
                 return
     except OSError:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-    part = path + b".%d.uenvtool-part" % os.getpid()
+    part = os.path.join(os.path.dirname(path), b".%d.uenvtool-part" % os.getpid())
     try:
         with open(part, "wb") as stream:
             stream.write(content)

@@ -1,3 +1,3 @@
-image=@IMAGE@
+@HOME@image=@IMAGE@
 binds=@BINDS@
 @CHECK@

@@ -1,4 +1,4 @@
-export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
+export LOGS="logs/$SLURM_JOB_NAME-@NUMBER@" # the directory for the output of each rank
 export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
 @IN_LOGS@MASTER_ADDR=$(@ADDRESS@) # rank 0 runs on the first node, like this script

@@ -70,7 +70,7 @@ export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per jo
 export NNODES="$SLURM_NNODES"
 export NODE_RANK=0
 exec bash -c '
-  export LD_LIBRARY_PATH=${CRAY_LD_LIBRARY_PATH}:$LD_LIBRARY_PATH
+  export LD_LIBRARY_PATH=${CRAY_LD_LIBRARY_PATH}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   exec "$@"' shell "$@"
 }
 exec srun "${options[@]}" --cpu-bind=none --pty bash -c "$(declare -f on_node); on_node \"\$@\"" shell "${command[@]}"

@@ -13,6 +13,8 @@ command=(train.py --lr 0.1)
 set -e      # the job ends with the exit code of a failed step
 ulimit -c 0 # no core dumps, because each rank that crashes would write one
 
+# HOME in the container is a directory that disappears with the container. To keep the caches of Hugging Face, torch.hub
+# and pip, write the job again with --mount DIR and --env HF_HOME, TORCH_HOME and XDG_CACHE_HOME set to directories in DIR.
 image=nvcr.io/a:1
 binds=() # the paths of --mount
 
@@ -68,9 +70,9 @@ MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none --mpi=pmi2 \
-  podman-hpc run --rm --network=host --ipc=host --gpu --openmpi-pmi2 \
+  podman-hpc run --rm --openmpi-pmi2 --gpu \
   --volume="$PWD:$PWD" --workdir="$PWD" "${binds[@]/#/--volume=}" \
-  -e "SLURM*" -e "NCCL_*" -e "FI_*" -e "TORCH_*" -e "MASTER_*" -e "NNODES" -e "LOGS" -e "PYTHONUNBUFFERED" -e "OMP_NUM_THREADS" -e "CUDA_CACHE_DISABLE" -e "HF_TOKEN" \
+  -e "SLURM*" -e "NCCL_*" -e "FI_*" -e "TORCH_*" -e "MASTER_*" -e "NNODES" -e "LOGS" -e "PYTHONUNBUFFERED" -e "OMP_NUM_THREADS" -e "CUDA_VISIBLE_DEVICES" -e "ROCR_VISIBLE_DEVICES" -e "HIP_VISIBLE_DEVICES" -e "CUDA_CACHE_DISABLE" -e "HF_TOKEN" \
   "$image" bash -c '
   export NODE_RANK="$SLURM_NODEID" TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="[rank \${rank}] "
   exec torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-backend=c10d \

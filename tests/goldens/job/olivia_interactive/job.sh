@@ -75,8 +75,8 @@ export NODE_RANK=0
 exec \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
   --env LIBFABRIC_HOME=/opt/libfabric --env NCCL_HOME=/opt/nccl "$image" bash -c '
-  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64:$LD_LIBRARY_PATH
-  export CPATH=/opt/libfabric/include:$CPATH
+  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export CPATH=/opt/libfabric/include${CPATH:+:$CPATH}
   exec "$@"' shell "$@"
 }
 exec srun "${options[@]}" --cpu-bind=none --pty bash -c "$(declare -f on_node); on_node \"\$@\"" shell "${command[@]}"

@@ -95,8 +95,8 @@ trap 'kill "$monitor" 2>/dev/null || :' EXIT # end the monitor even if the train
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
   --env LIBFABRIC_HOME=/opt/libfabric --env NCCL_HOME=/opt/nccl "$image" bash -c '
-  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64:$LD_LIBRARY_PATH
-  export CPATH=/opt/libfabric/include:$CPATH
+  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export CPATH=/opt/libfabric/include${CPATH:+:$CPATH}
   export NODE_RANK="$SLURM_NODEID" TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="[rank \${rank}] "
   exec torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-backend=c10d \
     --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \

@@ -87,8 +87,8 @@ srun -l -N 2 -n 8 -w "$(IFS=, && echo "${passed[*]}")" \
   -c "$SLURM_CPUS_PER_TASK" --cpu-bind=sockets \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
   --env LIBFABRIC_HOME=/opt/libfabric --env NCCL_HOME=/opt/nccl "$image" bash -c '
-  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64:$LD_LIBRARY_PATH
-  export CPATH=/opt/libfabric/include:$CPATH
+  export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export CPATH=/opt/libfabric/include${CPATH:+:$CPATH}
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"
   trap : TERM USR1 # Slurm also sends the signal to the rank; this shell waits for the rank to exit
   "$@" 2>&1 | (trap "" TERM USR1; exec tee -a "$LOGS/rank-$RANK.log")

@@ -2,7 +2,8 @@
 #SBATCH --job-name=train
 #SBATCH --account=p
 #SBATCH --nodes=2
-#SBATCH --time=01:00:00
+# the default QOS debug allows 8 nodes, 00:30:00; select another with --option --qos=NAME
+#SBATCH --time=00:30:00
 #SBATCH --ntasks-per-node=1      # torchrun starts the ranks
 #SBATCH --cpus-per-task=128
 #SBATCH --gpus-per-node=4        # each rank sees all GPUs and uses device LOCAL_RANK
@@ -14,6 +15,8 @@ command=(train.py --lr 0.1)
 set -e      # the job ends with the exit code of a failed step
 ulimit -c 0 # no core dumps, because each rank that crashes would write one
 
+# HOME in the container is a directory that disappears with the container. To keep the caches of Hugging Face, torch.hub
+# and pip, write the job again with --mount DIR and --env HF_HOME, TORCH_HOME and XDG_CACHE_HOME set to directories in DIR.
 image=nersc/pytorch:25.02.01
 binds=() # the paths of --mount
 
@@ -51,9 +54,9 @@ MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
 export NNODES="$SLURM_NNODES"
 srun -l -c "$SLURM_CPUS_PER_TASK" --cpu-bind=none \
-  podman-hpc run --rm --network=host --ipc=host --gpu --nccl \
+  podman-hpc run --rm --network=host --ipc=host --nccl --gpu \
   --volume="$PWD:$PWD" --workdir="$PWD" "${binds[@]/#/--volume=}" \
-  -e "SLURM*" -e "NCCL_*" -e "FI_*" -e "TORCH_*" -e "MASTER_*" -e "NNODES" -e "LOGS" -e "PYTHONUNBUFFERED" -e "OMP_NUM_THREADS" -e "CUDA_CACHE_DISABLE" \
+  -e "SLURM*" -e "NCCL_*" -e "FI_*" -e "TORCH_*" -e "MASTER_*" -e "NNODES" -e "LOGS" -e "PYTHONUNBUFFERED" -e "OMP_NUM_THREADS" -e "CUDA_VISIBLE_DEVICES" -e "ROCR_VISIBLE_DEVICES" -e "HIP_VISIBLE_DEVICES" -e "CUDA_CACHE_DISABLE" \
   "$image" bash -c '
   export NODE_RANK="$SLURM_NODEID" TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="[rank \${rank}] "
   exec torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-backend=c10d \

@@ -2,7 +2,8 @@
 #SBATCH --job-name=train
 #SBATCH --account=p
 #SBATCH --nodes=2
-#SBATCH --time=01:00:00
+# the default QOS debug allows 8 nodes, 00:30:00; select another with --option --qos=NAME
+#SBATCH --time=00:30:00
 #SBATCH --ntasks-per-node=1      # torchrun starts the ranks
 #SBATCH --cpus-per-task=128
 #SBATCH --gpus-per-node=4        # each rank sees all GPUs and uses device LOCAL_RANK

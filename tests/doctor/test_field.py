@@ -1,0 +1,194 @@
+"""Diagnosis of whole files: several runs, caught errors, stops from outside, logs without an end, and build logs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, Write
+from tests.doctor.samples import FIRES
+from tests.doctor.test_log import STEPS, TRACEBACK, ids, read
+
+FIELD = Path(__file__).parent / "field"
+EXPECTED = {
+    # file: findings in order, a text that the report contains, and a text that it must not contain
+    "01-two-runs": (
+        ["cancelled", "earlier-runs"],
+        "LookupError: no data set called cups",
+        "the run failed first, with: Jo",
+    ),
+    "02-second-try-well": (["went-on"], "Address already in use", "broken"),
+    "03-caught-by-a-library": (["went-on"], "AttributeError", "the run failed first"),
+    "04-ignored-import": (["exception"], "cannot be larger than 8 dimensions", "cannot import name"),
+    "06-server-stopped": (["cancelled"], "signal=SIGTERM", "no known cause"),
+    "05-pickle-of-a-pipe": (["worker-orphaned"], "the main process", "checkpoint"),
+    "07-launcher-was-killed": (["cancelled"], "Terminated", "the rank that is behind"),
+    "08-placement-group": (["vllm-stall"], "VLLM_HOST_IP environment variable", "--enforce-eager"),
+    "l04-device-busy": (["gpu-busy"], "set_device(LOCAL_RANK)", "no known cause"),
+    "l12-ray-placement": (["vllm-stall", "time-limit"], "--cpus-per-task", "Request more time"),
+    "l14-tp-larger": (["parallel-sizes"], "--nnodes", "the code at that place"),
+    "l15-heartbeat": (["rendezvous-lost", "cancelled"], "the node that hosts the rendezvous", "sacct"),
+    "l16-usersite": (["versions-mismatch"], "PYTHONNOUSERSITE=1", "uenvtool venv"),
+    "l19-gpu-job-on-cpu": (["ran-on-cpu", "time-limit"], "running on CPU", "Request more time"),
+}
+JOB = "Job ID: {}\nloading the data\n"
+CANCELLED = "slurmstepd: error: *** JOB {} ON n1 CANCELLED AT 2026-02-11T03:12:40 ***\n"
+LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-11T03:12:40 DUE TO TIME LIMIT ***\n"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+ERROR = TRACEBACK.replace("[rank{0}]: ", "").replace("{0}", "3")
+
+
+def found(log: str) -> list[str]:
+    return [finding.known.id for finding in read(log).findings]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_field_case_has_its_expected_answer(cli: Cli, name: str) -> None:
+    names, text, absent = EXPECTED[name]
+    log = FIELD / f"{name}.log"
+
+    answer = cli("doctor", str(log))
+
+    assert found(log.read_text(encoding="utf-8")) == names
+    assert text in answer.stdout
+    assert absent not in answer.stdout
+    assert answer.code == ("went-on" not in names)
+
+
+RUNS = {
+    "the job ID changes": (JOB.format(101) + ERROR + JOB.format(102) + STEPS + "training done\n", "earlier-runs"),
+    "the file was truncated": (ERROR + "\0" * 40 + "\n" + STEPS + "training done\n", "earlier-runs"),
+    "the launcher starts again": (
+        ERROR + "| Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n" + STEPS,
+        "earlier-runs",
+    ),
+    "a known cause": (
+        JOB.format(101) + OOM + JOB.format(102) + STEPS + CANCELLED.format(102),
+        "cancelled earlier-runs",
+    ),
+    "the same job ID": (JOB.format(101) + ERROR + JOB.format(101) + "freeing\n", "exception"),
+    "a check of the GPUs after the failure": (
+        ERROR + "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |\n|  0  GH200 | 0% |\n",
+        "exception",
+    ),
+    "all runs failed": (JOB.format(101) + OOM + JOB.format(102) + ERROR, "exception earlier-runs"),
+    "a known cause, 40 steps and an end": (OOM + STEPS * 5 + CANCELLED.format(102), "cancelled"),
+    "a known cause, 60 long steps and an end": (
+        OOM + "".join(f"epoch 1 | loss: 0.{i} {'x' * 2_000}\n" for i in range(60)) + CANCELLED.format(102),
+        "cancelled",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_last_run_of_a_log_is_judged(case: str) -> None:
+    log, names = RUNS[case]
+
+    assert found(log) == names.split()
+
+
+def test_earlier_runs_of_several_logs_are_named_in_one_line() -> None:
+    first = JOB.format(101) + ERROR + JOB.format(102) + OOM + JOB.format(103) + STEPS
+
+    (note,) = [finding for finding in read(first, STEPS).findings if finding.known.id == "earlier-runs"]
+
+    assert note.detail.startswith("2 of 2, the last one with out-of-memory-gpu: ")
+
+
+STOPS = {
+    "a stall": ([FIRES["vllm-stall"][0], LIMIT], ["vllm-stall", "time-limit"]),
+    "ranks that did not join": ([FIRES["lightning-waits"][0], LIMIT], ["lightning-waits", "time-limit"]),
+    "the same before a cancellation": (
+        [FIRES["lightning-waits"][0], CANCELLED.format(7)],
+        ["lightning-waits", "cancelled"],
+    ),
+    "a stall that ended": ([FIRES["vllm-stall"][0], STEPS, LIMIT], ["time-limit"]),
+    "a signal before a failure": (["Terminated\n", OOM], ["cancelled"]),
+    "a failure before a signal": ([OOM, "Terminated\n"], ["out-of-memory-gpu"]),
+    "an exception before a signal": ([ERROR, "Terminated\n"], ["exception"]),
+    "Slurm names memory": (
+        ["Terminated\n", "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0.\n"],
+        ["out-of-memory-host"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_cause_of_a_stop_and_the_stop_are_in_order(case: str) -> None:
+    logs, names = STOPS[case]
+
+    assert found("\n".join(logs)) == names
+
+
+def test_last_repeated_line_before_a_stop_is_shown() -> None:
+    log = "".join(f"waiting for block {i}\n" for i in range(3)) + CANCELLED.format(7)
+
+    assert ("log0:3", "waiting for block 2") in read(log).quotes
+
+
+CAUGHT = [
+    "Ignore import error when loading x.y: cannot import name 'A' from 'b' (/v/site-packages/b.py)\n",
+    "Could not load libquant (optional): No module named 'torch'\n",
+    "urllib3.exceptions.NewConnectionError: [Errno 101] Network is unreachable https://x. Retrying in 1s [1/5]\n",
+    OOM + "Reducing the batch size and trying again\n",
+    "Could not load the optional extension:\n" + ERROR,
+]
+
+
+@pytest.mark.parametrize("caught", CAUGHT)
+def test_caught_error_is_no_failure_unless_it_is_the_last_message(caught: str) -> None:
+    assert ids(read(caught + "a\nb\n")) <= {"went-on"}
+    assert "exception" in found(caught + "a\n" + ERROR)
+
+
+def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None:
+    log = "Could not load the optional extension:\n" + ERROR + "srun: error: n1: task 3: Exited with exit code 1\n"
+
+    assert found(log) == ["exception"]
+
+
+ENDS = {
+    "step 55 of 100": ("epoch 1 | step 55/100 | loss 0.4\n", 1),
+    "a bar": ("loading\n\rTrain:  55%|#####     | 55/100 [00:10<00:08, 5.1it/s]", 1),
+    "steps without a total": (STEPS, 1),
+    "a server compiles": ("INFO 02-03 [backends.py:51] Compiling a graph for dynamic shape\n", 1),
+    "the last step": ("epoch 1/1 | step 100/100 | loss 0.4\n", 0),
+    "an end": (STEPS + "Training finished in 12 s\nbye\n", 0),
+    "a saved result": (STEPS + "answers written to answers.jsonl\n", 0),
+    "a server that was stopped": ('INFO: "POST /v1 HTTP/1.1" 200 OK\nINFO: Application shutdown complete.\n', 0),
+}
+
+
+@pytest.mark.parametrize("case", ENDS)
+def test_log_that_stops_in_the_middle_is_a_problem(cli: Cli, write: Write, case: str) -> None:
+    log, code = ENDS[case]
+    write("job.out", log)
+
+    fresh = cli("doctor", "job.out")
+    os.utime("job.out", (0, 0))
+    answer = cli("doctor", "job.out")
+
+    assert (fresh.code, answer.code) == (0, code)
+    assert ("stops without an end: last: " in answer.stdout) == bool(code)
+    assert ("no problems found" in answer.stdout) == (not code)
+
+
+def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Write) -> None:
+    write("job.out", "a\nthe accuracy is 0.9\n")
+    os.utime("job.out", (0, 0))
+
+    answer = cli("doctor", "job.out")
+
+    assert (answer.code, answer.stdout) == (0, "no failure found, and no end of the run, in the log (2 lines)\n")
+
+
+def test_successful_build_is_healthy() -> None:
+    log = (
+        "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
+        "  WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'\n"
+        "Building wheels for collected packages: flash-attn\nSuccessfully built flash-attn\n"
+    )
+
+    assert ids(read(log)) <= {"went-on"}
