@@ -35,7 +35,7 @@ _MORE = "to see the values on other systems and in all sources, add --verbose"
 def explain(request: ExplainRequest) -> Result:
     """Return descriptions of variables, rules of `check`, findings of `doctor` and sources.
 
-    If the system is known, a variable's description is its value there, and --verbose adds everything else.
+    If the system is known, a variable's description is its value on that system, and --verbose adds everything else.
 
     Raises BadInput if a name is unknown, or without a name, system or --all.
     """

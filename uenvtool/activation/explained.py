@@ -1,6 +1,6 @@
 """Describes variables, rules, findings and sources, as data for `--json` and as text.
 
-A place is a system, a runtime and software versions. For one place, a variable has a short description.
+A place is a system with a runtime and software versions. A variable's short description is for one place.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def explained_variable(
 ) -> Explained:
     """Return the description of a variable.
 
-    variables: the variable in each file that describes it.
-    owner: the owner of the place's versions in a sentence, by default the recipe.
-    is_brief: whether the text is the short description.
+    variables: one entry for each file that describes the variable.
+    owner: what the text names as the source of the software versions, by default the recipe.
+    is_brief: whether the text contains only the short description.
     """
     value = _value_in_place(name, tuning, place, owner) if place else None
     workarounds = (setting for workaround in tuning.workarounds.values() for setting in workaround.settings)
@@ -184,7 +184,7 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
 
 
 def _guard(guard: Guard, place: Settings | None) -> dict[str, Any]:
-    """Return the description of a danger as data, with the settings that prevent the danger as `ways`."""
+    """Return the description of a guarded problem as data. `ways` contains the settings that prevent the problem."""
     effect = f"on {place.system.name}: not in danger" if place else ""
     if place and guard.name in {present.name for present in place.guards}:
         effect = f"{place_of(place)}: {_prevention(guard, place)}"
@@ -281,7 +281,7 @@ def _why_not(name: str, tuning: Tuning, place: Settings, owner: str | None) -> s
 
 
 def place_of(place: Settings) -> str:
-    """Return the system and runtime of a place as text."""
+    """Return a place's system and runtime as text."""
     return f"on {place.system.name}, in {place.runtimes[0].name}"
 
 

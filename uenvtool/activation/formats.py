@@ -88,7 +88,7 @@ def values(plan: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _in_file(plan: Settings, *, image_sets: bool = False) -> Iterator[tuple[Setting, str | None]]:
-    """Yield the settings and values for a container's file, which can neither check nor prepend to a variable."""
+    """Yield the settings and values for a container's environment file, which cannot test or prepend to a variable."""
     for setting in plan.held(inside=True, image_sets=image_sets):
         if setting.policy not in (EXPECTED, PREPEND):
             yield setting, setting.otherwise if setting.from_ else setting.value

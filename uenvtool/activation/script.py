@@ -63,7 +63,7 @@ def origin(plan: Settings, again: str) -> list[str]:
 
 
 def _by_directory(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the paths, with those in the same directory combined into `directory/{one,other}.yaml`."""
+    """Yield the paths. Paths in the same directory are combined into `directory/{one,other}.yaml`."""
     for (directory, suffix), group in groupby(map(PurePath, paths), key=lambda path: (path.parent, path.suffix)):
         stems = [path.stem for path in group]
         yield f"{directory}/{stems[0] if len(stems) == 1 else '{' + ','.join(stems) + '}'}{suffix}"
@@ -151,7 +151,7 @@ def _with_note(line: str, note: str, indent: str, column: int = 0) -> Iterator[s
 
 
 def _set(plan: Settings, settings: Sequence[Setting], indent: str) -> Iterator[str]:
-    """Yield the rows of a set in a loop, which first looks for other values and then sets the variables."""
+    """Yield the rows of a set in a loop: the first pass looks for other values, and the second sets the variables."""
     name = settings[0].together
     reason = plan.tuning.sets[name].reason
     several = len({setting.name for setting in settings}) > 1
@@ -181,7 +181,7 @@ def _rows(setting: Setting, indent: str) -> Iterator[str]:
 
 
 def _with_message(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
-    """Yield a row with its last argument, the reason that it prints, on a second line if the row is too long."""
+    """Yield a row. If it is too long, its last argument, the printed reason, is on a second line."""
     line = f"{indent}{row} {reason} # {source}"
     if len(line) <= WIDTH - INDENT:
         yield line

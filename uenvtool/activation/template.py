@@ -96,7 +96,7 @@ def _function_names(plan: Settings) -> list[str]:
 
 
 def _first_blocks(plan: Settings) -> list[str]:
-    """Return the sections that detect the runtime, the libraries and other facts before the settings are applied."""
+    """Return the sections that detect the runtime, the libraries and other facts. They precede the settings."""
     finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
     views = bool(_seen_by_views(plan)) and (bool(_library_facts(plan)) or "view_root" in _computed_from(plan))
     blocks = [
@@ -175,7 +175,7 @@ def _library_facts(plan: Settings) -> list[str]:
 
 
 def _roce_device(plan: Settings) -> str:
-    """Return the prefix of the RDMA devices' names that the script uses if it finds no device."""
+    """Return the RDMA device name prefix that the script uses if it finds no device."""
     settings = (planned.setting for planned in plan.scripted)
     return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 

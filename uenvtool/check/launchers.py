@@ -131,7 +131,7 @@ def isolation_reason(launcher: Launcher, argv: Sequence[str]) -> str:
         return f"{name} is set to one node"
     address = option(argv, "rdzv_endpoint", "master_addr", "main_process_ip", "main_address", "hostfile", "host")
     if address and _THIS_NODE.fullmatch(address):
-        return f"{address} points each node to itself"
+        return f"{address} resolves to the local node on every node"
     if address and nodes is None and "nnodes" in launcher.options:  # other launchers have a hostfile or a config file
         return f"{name} starts on one node unless --nnodes is given"
     return "" if address else f"{name} gets no address of the other nodes"

@@ -32,8 +32,8 @@ class Surroundings:
     """The values for a Containerfile that its plan does not contain.
 
     base: the image to build on. protected: patterns of Python packages that keep their version. exceptions: packages
-    that match these patterns but may change. env: the ENV lines of the image. activation: the script that sets the
-    variables that the user has not set. sign: the variable that shows that the script was sourced.
+    that may change although they match a protected pattern. env: the ENV lines of the image. activation: the script
+    that sets variables that the user left unset. sign: the variable that shows that the script was sourced.
     """
 
     base: str
@@ -182,7 +182,7 @@ def _runtime(plan: ContainerPlan, surroundings: Surroundings) -> Iterator[str]:
 
 
 def _one_step(lines: Sequence[str]) -> Iterator[str]:
-    """Yield ENV lines as one step, since the builder commits the image, of many gigabytes, after each step."""
+    """Yield ENV lines as one step, because the builder commits an image of many gigabytes after each step."""
     last = max((index for index, line in enumerate(lines) if line.startswith("ENV ")), default=-1)
     if last >= 0:
         yield "ENV \\"

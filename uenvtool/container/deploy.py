@@ -29,7 +29,7 @@ class Identity:
 
     @property
     def stable(self) -> str:
-        """The image name and tag for users. The pipeline gives them to one image and never to another image."""
+        """The image name and tag for users. Once the pipeline gives the tag to an image, the tag never moves."""
         return f"{self.image}:{self.tag}"
 
     @property
@@ -39,7 +39,7 @@ class Identity:
 
     @property
     def tested(self) -> str:
-        """The image name and tag that the pipeline adds when the tests have passed."""
+        """The image name and the tag that the pipeline adds after the tests pass."""
         return f"{self.canonical}-tested-{self.tests}"
 
 
@@ -77,7 +77,7 @@ def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
 
 
 def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
-    """Return the script with which a user builds the image."""
+    """Return the script that a user runs to build the image."""
     program = plan.sif_program
     if program:
         to_file = filled(template("to-sif.sh"), PROGRAM=program)
@@ -98,7 +98,7 @@ def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
 def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, base: str = "") -> dict[str, str]:
     """Return the pipeline and the script of its steps, by file name.
 
-    edf: the file name of the EDF. base: the image name and tag of a base that uenvtool builds, otherwise "".
+    edf: the file name of the EDF. base: the image name and tag of the base if uenvtool builds it, otherwise "".
     """
     return {
         "ci.sh": filled(

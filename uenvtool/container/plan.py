@@ -66,8 +66,8 @@ class Stage:
 class ContainerPlan:
     """The plan of an image.
 
-    runtimes: of the system. below: the plan of the base image, if uenvtool builds it. has_secrets: whether the plan
-    leaves out secrets of the recipes.
+    runtimes: the system's runtimes. below: the base image's plan, if uenvtool builds it. has_secrets: whether the
+    recipes contain secrets, which the plan leaves out.
     """
 
     container: Container
@@ -85,7 +85,7 @@ class ContainerPlan:
 
     @property
     def foundation(self) -> Container:
-        """The recipe with an external base image: this recipe, or the lowest recipe that it builds on."""
+        """The recipe with the external base image: this recipe, or the lowest one in its chain of bases."""
         return self.below.foundation if self.below else self.container
 
     @property

@@ -23,9 +23,10 @@ _WEAK = 2
 class Needs:
     """The dependencies and the symbols of a library or program.
 
-    libraries: the names of the libraries that the loader loads with it. folders: the directories that the loader
-    searches first for them. soname: its name for the loader. defined: the symbols that it defines. undefined: the
-    symbols that it requires from other libraries, without weak ones. Symbols are bytes, as the loader compares them.
+    libraries: the required libraries (DT_NEEDED). folders: the directories that the loader searches first (RPATH,
+    RUNPATH). soname: the library's own name for the loader (DT_SONAME). defined: the symbols that it defines.
+    undefined: the symbols that other libraries must define, without weak symbols. Symbols are bytes, as the loader
+    compares them.
     """
 
     libraries: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ def needs(content: Content, *, symbols: bool = False) -> Needs:
 
 
 class _Texts:
-    """The texts of a string table, each read once. Only in a malicious file are they larger than the file in total."""
+    """The strings of a string table, each read once. Only in a malicious file is their total larger than the file."""
 
     def __init__(self, content: Content, start: int) -> None:
         self._content, self._start, self._left = content, start, len(content)

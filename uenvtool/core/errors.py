@@ -113,7 +113,7 @@ MAX_LISTED = 12
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """Return a question with the `count` most similar names, best first, ignoring case; "" if no name is similar."""
+    """Return a question with up to `count` similar names, best first, ignoring case, or "" if none is similar."""
     import difflib
 
     folded: dict[str, str] = {}
@@ -130,8 +130,8 @@ def unknown(
 ) -> Problem:
     """Return the problem for an unknown name, with a hint that shows the most similar name and all known names.
 
-    If there are more than MAX_LISTED known names, the hint shows at most three similar names, and `listed_by`, the
-    command that lists all of them. Without this command, the hint lists all names if none is similar.
+    If there are more than MAX_LISTED known names, the hint shows at most three similar names and `listed_by`, the
+    command that lists all names. Without `listed_by`, the hint lists all names if none is similar.
     """
     names = sorted(known)
     is_many = len(names) > MAX_LISTED
@@ -146,5 +146,5 @@ def unknown(
 def require_known(
     what: str, names: Iterable[str], known: Collection[str], position: Position | None = None, *, listed_by: str = ""
 ) -> None:
-    """Raise BadInput with one problem of `unknown` for each name that is not known."""
+    """Raise BadInput with a problem (see `unknown`) for each unknown name."""
     BadInput.raise_any(unknown(what, name, known, position, listed_by=listed_by) for name in names if name not in known)

@@ -1,4 +1,4 @@
-"""Replaces the `@NAME@` marks of a template, which is otherwise valid text in its own language."""
+"""Replaces the `@NAME@` placeholders of a template, which is otherwise valid text in its own language."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _MARK = re.compile(r"@([A-Z][A-Z0-9_]*)@")
 
 
 def filled(text: str, **values: str) -> str:
-    """Return the text with every `@NAME@` replaced by the value of that name, in one pass.
+    """Return a template with every `@NAME@` placeholder replaced by the value with this name, in one pass.
 
-    Values are not searched for marks, so a value that looks like a mark does not change. Raises ValueError if a mark
-    has no value or a value has no mark, because a misspelt name must not drop a line silently.
+    Placeholders inside values are not replaced. Raises ValueError if a placeholder has no value or a value has no
+    placeholder, because a misspelt name must not drop a line silently.
     """
     names = set(_MARK.findall(text))
     if names != set(values):
@@ -22,5 +22,5 @@ def filled(text: str, **values: str) -> str:
 
 
 def filled_where_marked(text: str, **values: str) -> str:
-    """Return a text from a knowledge file with its marks replaced; marks without a value remain."""
+    """Return a text from a knowledge file with its placeholders replaced. Placeholders without a value remain."""
     return _MARK.sub(lambda mark: values.get(mark[1], mark[0]), text)

@@ -8,8 +8,8 @@
     @command(Order)
     def order(request: Order) -> Result: ...
 
-A field without an option or argument is not part of the command line. An annotation can also contain a mark, which a
-check of the request reads; see `marked_options`.
+A field without an option or argument is not part of the command line. An annotation can also contain a marker object
+for checks of the request; see `marked_options`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Run = Callable[[Request], "Result | None"]
 
 
 def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Request]], Callable[..., int]]:
-    """Return a decorator that turns a function of a request into a command, which prints the result of the function.
+    """Return a decorator that turns a function with a request parameter into a command that prints its result.
 
     The docstring of the function is the help of the command. json: add the option --json. If the function returns
     None, the command prints nothing.
@@ -90,15 +90,15 @@ def given(request: DataclassInstance) -> Iterator[str]:
 
 
 def option_name(request: type[DataclassInstance], field: str) -> str:
-    """Return the name of a field's option as typed on a command line, such as `--node-type` for `node_type`."""
+    """Return the command-line option of a field, such as `--node-type` for `node_type`."""
     info = next(_info(hint) for known, hint in _options(request) if known.name == field)
     return _long_name(info).split("/")[0]
 
 
 def marked_options(request: Request, kind: type[Mark]) -> Iterator[tuple[str, Any, Mark]]:
-    """Yield the name, the value and the mark of each option whose value differs from its default.
+    """Yield the name, value and marker of each option whose value differs from its default.
 
-    kind: the type of the mark, an additional value in the annotation of each option. Arguments have no mark.
+    kind: the type of the marker, an additional value in the annotation of an option. Arguments have no marker.
     """
     for field, hint in _options(type(request)):
         value = getattr(request, field.name)

@@ -48,7 +48,7 @@ _groups: set[int] = set()
 
 @dataclass
 class _Interruption:
-    """The state of an interruption. is_late: its handling waits until the main thread has started a program."""
+    """The state of an interruption. is_late: whether its handling waits until the main thread has started a program."""
 
     has_come: bool = False
     is_starting: bool = False
@@ -75,7 +75,7 @@ class Completed:
 
     @property
     def reason(self) -> str:
-        """Return the last line of its stderr, or else of its stdout, which is most likely the cause of a failure."""
+        """Return the last line of stderr, or else of stdout, which most likely states the cause of a failure."""
         return (self.stderr.strip() or self.stdout.strip() or f"exit code {self.code}").splitlines()[-1]
 
 
@@ -88,10 +88,10 @@ def run(
 ) -> Completed:
     """Run a program to its end and return its output.
 
-    on_line: called with each line of output when the program prints it. memory_bytes: the most memory that the program
-    may reserve; use it for a program that reads untrusted files. The program has its own process group, so that it ends
-    with all its children when this process is interrupted or fails. Raises ToolFailed if the program cannot be started.
-    The caller checks the exit code.
+    on_line: called with each line of output when the program prints it. memory_bytes: the limit for the program's
+    memory, for programs that read untrusted files. The program has its own process group, so that it ends with all its
+    children when this process is interrupted or fails. Raises ToolFailed if the program cannot be started. The caller
+    checks the exit code.
     """
     words = tuple(map(str, argv))
     one_at_a_time = threading.Lock()
@@ -113,8 +113,8 @@ def run(
 def ask(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Completed:
     """Run a program that only prints facts, such as nvidia-smi or squeue, and return its output.
 
-    After SLOW_SECONDS, this prints on stderr that it waits for the program. Raises NoAnswer if the program has not
-    ended after QUERY_SECONDS, and kills its process group. Otherwise the same as `run`, which has no time limit.
+    After SLOW_SECONDS, prints on stderr that it waits for the program. After QUERY_SECONDS, kills the process group and
+    raises NoAnswer. Everything else is as in `run`, which has no time limit.
     """
     words = tuple(map(str, argv))
     name = os.path.basename(words[0])
@@ -181,7 +181,7 @@ def is_interrupted() -> bool:
 
 
 def tell_interrupted() -> None:
-    """Print once that the command was interrupted; for long work also its step and the command that continues it."""
+    """Print once that the command was interrupted and, for long work, the step and the command that continues it."""
     if _state.is_printed:
         return
     _state.is_printed = True

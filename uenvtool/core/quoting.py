@@ -27,12 +27,12 @@ def sh(text: str) -> str:
 
 
 def sh_inside(text: str) -> str:
-    """Return a text for a template of these shells, whose single quotes surround it."""
+    """Return a text for a place between single quotes in a shell template."""
     return text.replace("'", "'\\''")
 
 
 def sh_word(text: str) -> str:
-    """Return an argument for these shells, in single quotes only if they are needed."""
+    """Return an argument for bash, zsh or any POSIX shell, in single quotes only if it needs them."""
     return text if PLAIN_WORD.fullmatch(text) else sh(text)
 
 
@@ -45,7 +45,7 @@ def bash_line(text: str) -> str:
 
 
 def sh_again(command: str) -> str:
-    """Return an untrusted command with its arguments quoted for a shell; "" if it is not a list of shell arguments."""
+    """Quote each argument of an untrusted command for a shell. Return "" if the command cannot be split."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -59,7 +59,7 @@ def toml(text: str) -> str:
 
 
 def edf(name: str, text: str) -> str:
-    """Return the value of a variable in an EDF (TOML). Raises BadInput if the Container Engine would expand it."""
+    """Return a variable's value for an EDF (TOML). Raises BadInput if the Container Engine would expand it."""
     if "${" in text:
         hint = "use a value without ${"
         raise BadInput(f"the Container Engine would expand the value of {name}: {text!r}", hint=hint)
@@ -67,7 +67,7 @@ def edf(name: str, text: str) -> str:
 
 
 def dotenv(name: str, text: str) -> str:
-    """Return the value of a variable in a dotenv file, in single quotes.
+    """Return a variable's value for a dotenv file, in single quotes.
 
     Raises BadInput if readers of dotenv files disagree about the value. In single quotes, python-dotenv interprets
     `\\'` and `${...}`, and shells do not.
@@ -78,7 +78,7 @@ def dotenv(name: str, text: str) -> str:
 
 
 def docker(name: str, text: str) -> str:
-    """Return the value of a variable in an ENV line of a Dockerfile. Raises BadInput if it contains a line break."""
+    """Return a variable's value, quoted for a Dockerfile's ENV line. Raises BadInput if it contains a line break."""
     if "\n" in text or "\r" in text:
         raise BadInput(f"a Dockerfile's ENV cannot contain the value of {name}: {text!r}", hint="set it in a script")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
@@ -86,12 +86,12 @@ def docker(name: str, text: str) -> str:
 
 
 def html(text: str) -> str:
-    """Return a text for an HTML or SVG element, or for an attribute in double quotes; both have the same escapes."""
+    """Escape a text for an HTML or SVG element or for an attribute in double quotes."""
     return comment(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
 def sbatch(name: str, text: str) -> str:
-    """Return the value of an option in an #SBATCH line, which sbatch splits like a shell but does not expand.
+    """Return an option's value for an #SBATCH line, which sbatch splits like a shell but does not expand.
 
     Raises BadInput if the value contains a line break or another control character, which would end the line.
     """

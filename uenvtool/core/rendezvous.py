@@ -1,4 +1,4 @@
-"""Shell code with which the processes of a Slurm job find each other, for activation scripts and jobs."""
+"""Shell code that lets the processes of a Slurm job find each other, for activation scripts and jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_PORT, PORTS = 10_000, 20_000
 
 
 def port(number: str) -> str:
-    """Return a port that differs between jobs on a node. number: identifies the job or step, in shell arithmetic."""
+    """Return a port that differs between jobs on a node. number: shell arithmetic that identifies the job or step."""
     return f"$(({FIRST_PORT} + {number} % {PORTS}))"
 
 

@@ -29,8 +29,8 @@ def silent(_title: str) -> Iterator[Step]:
 class Table:
     """A table of text with headings.
 
-    colours: maps the text of a row's first cell to its colour, such as `red`. links: maps the text of a cell to its
-    link. cut: on a terminal, cut each row to one line.
+    colours: the colour for each text in the first column, such as `red`. links: the link for each cell text. cut:
+    whether a terminal shows only one line per row.
     """
 
     headings: tuple[str, ...]
@@ -46,9 +46,9 @@ class Result:
 
     data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`. text: the answer for
     people; the tables and then the report follow it. report: a function that returns lines and tables for a terminal
-    with a number of columns, or 0 for a pipe. problems: problems in the user's files, printed like errors. warnings:
-    messages that the user should act on. notes: remarks, and the names of written files. next: the commands to run
-    next. exit_code: NO if the answer is no.
+    width in columns (0 for a pipe). problems: problems in the user's files, printed like errors. warnings: messages
+    that the user should act on. notes: remarks, and the names of written files. next: the commands to run next.
+    exit_code: NO if the answer is no.
     """
 
     data: Any = None

@@ -79,8 +79,8 @@ def loaded_views(environ: Mapping[str, str]) -> tuple[LoadedView, ...]:
 def in_container(environ: Mapping[str, str]) -> bool:
     """Return whether this is a container of Docker, Podman, Apptainer, Flatpak or NVIDIA, by its variables and files.
 
-    A virtual machine that was made from a container image has the same files. They prove a container only if `/` is not
-    a whole disk. uenvtool looks for the files below UENVTOOL_ROOT.
+    A virtual machine that was made from a container image has the same files. The files therefore show a container only
+    if `/` is not a whole disk. uenvtool looks for the files below UENVTOOL_ROOT.
     """
     if any(name in environ for name in CONTAINER_VARIABLES):
         return True
@@ -89,7 +89,7 @@ def in_container(environ: Mapping[str, str]) -> bool:
 
 
 def container_name(environ: Mapping[str, str]) -> str:
-    """Return the name of this container from its image or runtime, or an empty string if neither sets one."""
+    """Return the container's name, which its image or runtime sets, or an empty string without one."""
     if environ.get("NVIDIA_PYTORCH_VERSION"):
         return f"nvcr.io/nvidia/pytorch:{environ['NVIDIA_PYTORCH_VERSION']}-py3"
     return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""

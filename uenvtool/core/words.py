@@ -1,4 +1,4 @@
-"""Small text functions: sizes, counts and lists in sentences, line wrapping, package names, paths, URLs, grouping."""
+"""Text helpers: sizes, counts and lists in sentences, line wrapping, package names, paths, URLs and grouping."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def canonical(name: str) -> str:
 
 
 def without_logins(text: str) -> str:
-    """Return a text without the users and passwords of its URLs."""
+    """Return a text without the user names and passwords in its URLs."""
     return _LOGIN.sub("", text) if "://" in text else text
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether a path is the directory or is below it, comparing only the texts; False if `folder` is empty."""
+    """Return whether a path is `folder` or below it. Compares only the texts. Returns False if `folder` is empty."""
     return bool(folder) and f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 

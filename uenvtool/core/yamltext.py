@@ -22,7 +22,7 @@ _SPECIAL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe
 
 
 def scalar(text: str) -> str:
-    """Return a text as a YAML scalar that every reader reads as this text, also inside `[...]`."""
+    """Return a YAML scalar that every reader reads as this text, also inside `[...]`."""
     if _PLAIN.match(text) and not _NOT_TEXT.match(text):
         return text
     if _SPECIAL.search(text):
@@ -32,7 +32,7 @@ def scalar(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a YAML scalar that is always in quotes, so that every reader reads 0 or PHB as text."""
+    """Return a YAML scalar that is always in quotes, so that every reader reads 0 or PHB as text."""
     plain = scalar(text)
     return plain if plain[:1] in "'\"" else f"'{plain}'"
 
@@ -43,14 +43,14 @@ def flow(items: Iterable[str]) -> str:
 
 
 def comment(text: str, indent: int = 0) -> list[str]:
-    """Return a text as wrapped comment lines; no character in it can end the comment."""
+    """Return a text as wrapped comment lines. No character in the text can end the comment."""
     columns = WIDTH - indent - 2
     lines = textwrap.wrap(_words(text), columns, break_long_words=False, break_on_hyphens=False)
     return [" " * indent + "# " + line for line in lines]
 
 
 def remark(text: str) -> str:
-    """Return a text as a comment for the end of a line, of any length; no character in it can end the comment."""
+    """Return a text as an end-of-line comment, without wrapping. No character in the text can end the comment."""
     return f"  # {_words(text)}"
 
 

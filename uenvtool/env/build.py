@@ -41,7 +41,7 @@ from uenvtool.knowledge.version import Version
 class Outcome:
     """The result of a build.
 
-    lock: the lock, or None if the environment is not resolved yet. state: how the lock was made, or why there is none.
+    lock: the lock, or None if the environment is not resolved yet. state: how the lock was made, or why it is missing.
     next_step: the command to run next. unseen: a sentence for each source that could not be compared with its pin.
     """
 

@@ -23,8 +23,8 @@ BUILDER = "gcc"
 class Buildable:
     """A compiler that Spack can build.
 
-    programs: the paths of the compiler's programs below its prefix, by language. variants: the variants for recipes
-    that name none. fortran: the variant that adds Fortran, or "" if no variant is needed.
+    programs: the path of the compiler for each language, relative to the prefix. variants: the default variants, for
+    recipes that name none. fortran: the variant that adds Fortran, or "" if no variant is needed.
     """
 
     programs: Mapping[str, str]

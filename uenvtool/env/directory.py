@@ -100,7 +100,7 @@ def lock_of(part: str) -> str:
 
 
 def resolved_names(contents: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the files that Spack's result determines: the locks of all parts, and the table."""
+    """Return the names of the files that Spack's result determines: the locks of all parts, and the package table."""
     return (*map(lock_of, parts_of(contents)), TABLE)
 
 
@@ -167,7 +167,7 @@ def _lock_records(recorded: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def deviations_of_locks(directory: Path) -> tuple[str, ...]:
-    """Return a sentence for each deviation from a pin when Spack made the locks."""
+    """Return a sentence for each Spack or repository version that differed from its pin when the locks were made."""
     records = _lock_records(files.read_record(directory).more).values()
     lists = [sentences for record in records if isinstance(sentences := record.get("deviations"), list)]
     return tuple(dict.fromkeys(str(sentence) for sentences in lists for sentence in sentences))

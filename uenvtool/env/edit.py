@@ -91,7 +91,7 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
 
 
 def _keys_of_pins(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]]:
-    """Return the keys that already set another version of a pinned package, by package."""
+    """Return, for each pinned package, the keys that already set another version of it."""
     if not pins:
         return {}
     recipe = read_recipe(str(path.absolute()), text.encode())
@@ -145,8 +145,8 @@ def edited(
     """Return the text of a recipe with the changes applied.
 
     inherited: the group of each inherited package, or "" for a package that is only pinned. keys_of_pins: the keys that
-    receive the pin of a package, if these are not in `require`. Raises BadInput if a spec is invalid, if a package to
-    remove is not in the recipe, or if --reason is given but the change leaves no line for a comment.
+    receive a package's pin, if the pin does not belong under `require`. Raises BadInput if a spec is invalid, if a
+    package to remove is not in the recipe, or if --reason is given but the change leaves no line for a comment.
     """
     document = Document(text)
     if changes.reason and not (changes.add or changes.pin or set(changes.remove) & set(inherited)):
@@ -240,7 +240,7 @@ def _reasoned(document: Document, item: Any, reason: str) -> Document:
 
 
 def _roots(document: Document) -> dict[str, tuple[str, int, Any]]:
-    """Return the group, the index and the node of each root spec, by package."""
+    """Return, for each package, the group, index and YAML node of its root specs."""
     roots: dict[str, tuple[str, int, Any]] = {}
     for key, _ in pairs(document.at("groups")):
         specs = document.at("groups", key.value, "specs")

@@ -41,7 +41,7 @@ class RootGroup:
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A requirement with its reason. others: the requirements that Spack accepts instead, in order of preference."""
+    """A requirement with its reason. others: alternatives that Spack also accepts, in order of preference."""
 
     text: str
     reason: str = ""
@@ -62,7 +62,7 @@ class PackageSettings:
     """The settings of one package in the environment.
 
     virtual: whether the package is virtual. A virtual package gets no architecture, but its providers do.
-    variants, strongly: the values of Spack's keys `variants` and `prefer`.
+    variants: the value of Spack's key `variants`. strongly: the value of Spack's key `prefer`.
     """
 
     name: str
@@ -80,9 +80,9 @@ class PackageSettings:
 class Environment:
     """A planned Spack environment.
 
-    needs: the variants that a package needs to use the system's network, by package. compilers: the compilers, of which
-    packages use the first one unless they name another. prepended: the directories to add to the view's path variables.
-    output: the directory that the user chose, or "" for the default.
+    needs: for each package, the variants that it needs to use the system's network. compilers: the compilers; packages
+    use the first one unless they name another. prepended: the directories to add to the view's path variables. output:
+    the directory that the user chose, or "" for the default.
     """
 
     recipe: Recipe
@@ -106,7 +106,7 @@ class Environment:
 
     @property
     def architecture(self) -> str:
-        """The operating system and CPU target that every root spec names."""
+        """The operating system and CPU target of every root spec, in spec syntax."""
         return f"os={self.node.os} target={self.node.target}"
 
     @property
@@ -115,12 +115,12 @@ class Environment:
 
     @property
     def pins(self) -> dict[str, GitPin]:
-        """The pins of the package repositories that the recipe and the system name, by name, without secrets."""
+        """The pins of the recipe's and the system's package repositories, by repository name, without secrets."""
         return storable({**self.recipe.repos, **self.system.repos})
 
     @property
     def has_secrets(self) -> bool:
-        """Whether the recipe or the system has secrets in the URLs of repositories, which no file of it contains."""
+        """Whether repository URLs of the recipe or the system contain secrets. The environment's files contain none."""
         pins = (self.recipe.spack, *self.recipe.repos.values(), *self.system.repos.values())
         return storable(pins) != pins
 

@@ -246,7 +246,7 @@ def _logged_output(completed: Completed, environment: Installable, store: Path) 
 
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
-    """Return the configuration with which Spack writes only to the store and its cache."""
+    """Return the Spack configuration: the mirrors, and directories that are all in the store or in Spack's cache."""
     directories = {
         "install_tree": {"root": environment.mount},
         "build_stage": [f"{environment.mount}/{STAGE}"],  # built packages contain this path, so it never varies

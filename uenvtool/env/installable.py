@@ -98,7 +98,7 @@ class Installable:
         return (self.lock, *self.compiler_locks.values())
 
     def staged_texts(self, view: object, on_disk: Mapping[str, Path]) -> dict[str, str]:
-        """Return the files of the copy that Spack installs, with `view` as the setting of its views.
+        """Return the files of the environment copy that Spack installs, with `view` as the value of its key `view`.
 
         Spack reads only these files and their includes. on_disk: package repositories to use from disk, by name. The
         order of the repositories stays the same, since Spack uses the first repository that has a package.
@@ -115,7 +115,7 @@ class Installable:
 
 
 def is_environment(directory: Path) -> bool:
-    """Return whether a directory contains a manifest or a lock, and so is meant as an environment."""
+    """Return whether a directory is an environment, that is, contains a manifest or a lock."""
     return any((directory / name).is_file() for name in (MANIFEST, LOCK))
 
 
@@ -220,7 +220,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
-    """Return the environments with their directories in one image. The first environment names the image.
+    """Return the environments of a shared image, which the first one names. Each further one gets its own directory.
 
     Raises BadInput with each reason why the environments cannot share an image.
     """

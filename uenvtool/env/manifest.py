@@ -47,7 +47,7 @@ def render(environment: Environment) -> dict[str, str]:
 
 
 def render_to_resolve(environment: Environment, local: Local) -> dict[str, str]:
-    """Return the manifests that Spack resolves. They have no view and exclude all other configuration of Spack."""
+    """Return the manifests that Spack resolves. They have no view and exclude all other Spack configuration."""
     main = render_manifest(environment, local, resolving=True)
     return {**_compilers(environment, local, resolving=True), MANIFEST: main}
 
@@ -307,7 +307,7 @@ def _view(environment: Environment) -> list[str]:
 
 
 def linked(view: View | FurtherView) -> list[str]:
-    """Return the settings that select the packages of a view, which have the same form in Spack and Stackinator."""
+    """Return the settings that select a view's packages, in the form that Spack and Stackinator share."""
     lines = [f"link: {view.link}"]
     lines += [f"select: {flow(view.select)}"] if view.select else []
     return [*lines, *([f"exclude: {flow(view.exclude)}"] if view.exclude else [])]

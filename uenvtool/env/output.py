@@ -179,7 +179,7 @@ def no_key(spack: Spack) -> ToolFailed:
 
 
 def clashes(output: str) -> list[str]:
-    """Return at most MAX_CLASH_LINES lines with the conflicting requests from Spack's output.
+    """Return at most MAX_CLASH_LINES lines of Spack's output that show the conflicting requests.
 
     Spack numbers the reasons and indents the chain of causes below each reason. The most useful reasons name both
     conflicting requests and have several nearest causes. Short reasons contain the same facts as long reasons.

@@ -66,8 +66,8 @@ def how_to_get(pin: GitPin, again: str) -> str:
 def repository_directory(name: str, path: Path, pin: GitPin | None = None) -> Path:
     """Return the directory of a package repository: `path`, or a directory inside the checkout at `path`.
 
-    pin: the repository's pin in the recipe or system, which may contain the paths of the directory in a checkout.
-    Raises BadInput if no directory has a repo.yaml, or if Spack would ignore the repository.
+    pin: the repository's pin in the recipe or system. It may list where the directory is inside a checkout. Raises
+    BadInput if no directory has a repo.yaml, or if Spack would ignore the repository.
     """
     inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
     candidates = (path, *(path / relative for relative in inside))
@@ -138,7 +138,7 @@ def _checked(program: Path, found_by: str) -> Spack:
     match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)
     if completed.code != 0 or not match:
         hint = "install Python and git, which Spack needs, or name another Spack with --spack"
-        raise ToolFailed(f"{program} does not run: {completed.reason}", hint=hint)
+        raise ToolFailed(f"cannot run {program}: {completed.reason}", hint=hint)
     if Version(match[1]) < OLDEST:
         raise ToolFailed(
             f"{program} is Spack {match[1]}, but {OLDEST} or newer is required",

@@ -96,7 +96,7 @@ def parse_resolved_lock(text: str, environment: Environment, part: str, spack: S
         named = ", ".join(strays[:5])
         raise ToolFailed(
             f"Spack {spack.version} resolved {named} for another machine than {environment.architecture}",
-            hint="report this error with the recipe: the packages' requirements must name the architecture",
+            hint="report this as a uenvtool bug with the recipe: the generated requirements must set the architecture",
         )
     require_installable(lock, f"the lock from Spack {spack.version}")
     if not part:
@@ -105,7 +105,7 @@ def parse_resolved_lock(text: str, environment: Environment, part: str, spack: S
 
 
 def config_section(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Return the configuration of the directories that Spack would otherwise create in its own installation.
+    """Return a configuration that moves Spack's working directories out of Spack's own installation.
 
     Raises BadInput if the CPU target of the nodes is unknown.
     """
@@ -144,7 +144,7 @@ def node_answers(environment: Environment) -> dict[str, str]:
 
 
 def is_this_machine(environment: Environment) -> bool:
-    """Return whether this machine can resolve as a node: its CPU and system match, and it has all compilers."""
+    """Return whether this machine resolves like a node: the CPU and operating system match, and all compilers exist."""
     node, externals = environment.node, [external for each in environment.packages for external in each.externals]
     compilers = [path for external in externals for path in external.compilers.values()]
     return (

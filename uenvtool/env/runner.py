@@ -37,8 +37,9 @@ class Runner:
     """Runs Spack commands on the environment in a directory.
 
     scope: a directory of Spack configuration that overrides the environment's configuration, see `write_scope`.
-    user_scope: the user's directory of Spack configuration, with a priority between these two. prefix: the command that
-    runs Spack, such as the command that mounts the store. variables: additional environment variables for Spack.
+    user_scope: the user's directory of Spack configuration, which overrides the environment's but not `scope`. prefix:
+    the command that runs Spack, such as the command that mounts the store. variables: additional environment variables
+    for Spack.
     """
 
     spack: Spack
@@ -91,7 +92,7 @@ def answer_of(completed: processes.Completed) -> Any:
 def write_scope(directory: Path, sections: Mapping[str, object]) -> None:
     """Write a directory of Spack configuration: one file per section with JSON, which Spack reads as YAML.
 
-    A section whose name ends with `:` replaces this section of all other configuration.
+    A section whose name ends with `:` replaces this section in every other scope (Spack's override syntax).
     """
     texts = {f"{name.rstrip(':')}.yaml": json.dumps({name: value}, indent=1) for name, value in sections.items()}
     write_all(directory, texts.items())
@@ -105,8 +106,9 @@ def user_cache() -> Path:
 def index_cache(machine: str, pins: Mapping[str, GitPin]) -> str:
     """Return the directory of Spack's package indexes. machine: `platform.machine()` on the nodes.
 
-    uenvtool keeps one directory per machine name, because 69 packages choose their sources by machine name, and per
-    pinned revision of Spack's packages. Spack itself distinguishes indexes only by repository name and file times.
+    uenvtool keeps one directory per machine name and per pinned revision of Spack's packages. The machine name matters
+    because 69 packages choose their sources by it. Spack itself distinguishes indexes only by repository name and file
+    times.
     """
     state = pins["builtin"].revision[:12].replace("/", "-") if "builtin" in pins else "unpinned"
     return str(user_cache() / f"cache-{machine}-{state}")
@@ -140,7 +142,7 @@ def _is_incomplete(directory: Path) -> bool:
 def mirror_answers(
     spack: Spack, mirrors: Mapping[str, object], filled: str, scope: Path | None = None
 ) -> dict[str, str]:
-    """Let Spack check whether it can reach mirrors. Return the problem of each mirror by name, or "" for none.
+    """Let Spack check whether it can reach mirrors. Return each mirror's problem, or "", by mirror name.
 
     mirrors: the value of Spack's configuration key `mirrors`. filled: the name of the mirror to push packages to.
     scope: a directory of Spack configuration with more mirrors to check. Raises ToolFailed if Spack fails.

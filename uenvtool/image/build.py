@@ -47,7 +47,8 @@ from uenvtool.knowledge.system import GitPin
 class ImagePlan:
     """The inputs and the output paths of an image build.
 
-    environments: the first environment names the image. store: the directory that Spack installs into.
+    environments: the environments to install; the first one names the image. store: the directory that Spack installs
+    into.
     """
 
     spack: Spack
@@ -58,7 +59,7 @@ class ImagePlan:
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Build an image. An existing image with the same path is replaced only when the new image is complete.
+    """Build an image. Replaces an existing image at the same path only when the new image is complete.
 
     Raises BadInput if an input is invalid, or if a file that uenvtool did not pack has the path of the image. Raises
     AnswerIsNo if the lock cannot be installed, ToolMissing if Spack or squashfs-tools are not installed, and ToolFailed

@@ -26,10 +26,10 @@ def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collecti
     """Write the bytecode of every module below `directory` into its __pycache__. Return the number of compiled modules.
 
     python: an interpreter of the version that will import the modules. directory: a virtual environment, or a directory
-    inside it. checked: write bytecode that Python compares with the time and size of the source at each import, like
-    the bytecode that Python writes. Otherwise write `unchecked-hash` bytecode (PEP 552) for files that nobody changes,
-    which Python never compares. done: modules that already have bytecode, relative to the virtual environment. Like
-    compileall, skips a file that does not compile. Raises ToolFailed if Python does not run or cannot write.
+    inside it. checked: write ordinary bytecode, which Python compares with the time and size of the source at each
+    import. Otherwise write `unchecked-hash` bytecode (PEP 552), which Python never compares, for files that do not
+    change. done: modules that already have bytecode, relative to the virtual environment. Like compileall, skips a file
+    that does not compile. Raises ToolFailed if Python does not run or cannot write.
     """
     root = next((parent for parent in (directory, *directory.parents) if (parent / "pyvenv.cfg").is_file()), directory)
     with scratch_folder() as scratch:
@@ -40,7 +40,7 @@ def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collecti
 
 
 def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
-    """Compile modules to `unchecked-hash` bytecode, and return it in bundles, whose files are in `scratch`.
+    """Compile modules to `unchecked-hash` bytecode, and return it as bundles with their files in `scratch`.
 
     python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. The file
     of each bundle starts with bytes reserved for its definitions. Raises ToolFailed if Python does not run.
@@ -62,7 +62,7 @@ def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes
 
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
-    """Return the path of a module's bytecode (PEP 3147), relative to the directory that `name` is relative to."""
+    """Return the path of a module's bytecode (PEP 3147), relative to the same directory as `name`."""
     directory, slash, base = name.rpartition(b"/")
     return b"%b%b__pycache__/%b%b.pyc" % (directory, slash, base[:-2], tag)
 

@@ -42,7 +42,7 @@ class InstalledPackage:
 
 
 class Install(NamedTuple):
-    """A row of Spack's database. folder: a directory inside or outside the image. needs, build_only: hashes."""
+    """A row of Spack's database. folder: a directory inside or outside the image. needs, build_only: package hashes."""
 
     name: str
     version: str
@@ -116,7 +116,7 @@ class Contents:
         return self._followed(path, 40) is not None
 
     def holding(self, names: Collection[str]) -> set[str]:
-        """Return the given file names that exist in any directory of the image, other than as broken symlinks.
+        """Return the given file names that exist in any directory of the image. Broken symlinks do not count.
 
         A name with a slash is an absolute path.
         """
@@ -128,7 +128,7 @@ class Contents:
         return present
 
     def _followed(self, path: str, links: int) -> str | None:
-        """Return the name that a path resolves to with at most this number of symlinks, or None."""
+        """Return the name that a path resolves to through at most `links` symlinks, or None."""
         name = ""
         parts = os.path.relpath(os.path.normpath(path), self.mount or "/").split("/")
         if parts == ["."]:
@@ -262,7 +262,10 @@ def _spack_packages(contents: Contents) -> Iterator[InstalledPackage]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the total size of the files below each prefix. Files with one prefix are adjacent, so few are parsed."""
+    """Return the total size of the files below each prefix.
+
+    Files with the same prefix are adjacent, so a file's prefix is computed only if it differs from the previous one.
+    """
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
     prefix, inside = "", "\0"

@@ -108,7 +108,7 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
 
 
 def _spack_variables(environment: Installable) -> dict[str, str]:
-    """Return the variables from which uenv-spack gets the sources of Spack and its packages.
+    """Return the variables that tell uenv-spack where to get Spack and its packages.
 
     Source: Stackinator, etc/envvars.py. uenv-spack rejects an image without a revision in COMMIT. COMMIT is the commit
     of the Spack that resolved the environment, or else the recipe's commit, or else a tag or branch.

@@ -33,8 +33,8 @@ NAMED, NOT_NAMED = "newly named", "no longer named"
 class Side:
     """The packages to compare.
 
-    versions: the versions of each package, or () if any version is accepted. complete: whether all packages are known.
-    A recipe does not name the dependencies that Spack adds.
+    versions: the versions of each package, or () for any version. complete: whether all packages are known. A recipe
+    does not name the dependencies that Spack adds.
     """
 
     versions: Mapping[str, Sequence[str]]

@@ -31,7 +31,7 @@ class ListUpdate:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UenvView:
-    """A view: the variables that the uenv client sets in a shell that loads it.
+    """A view: the variables that the uenv client sets in a shell that loads the view.
 
     root: the directory of the view in the mounted image. activate: its activation script. lists: changes of variables
     that are lists of paths. scalars: values of other variables; None unsets a variable. The client replaces `${@NAME@}`

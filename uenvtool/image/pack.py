@@ -81,7 +81,7 @@ def _write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epo
 
 
 def options(programs: Programs, epoch: int) -> list[str]:
-    """Return the options with which mksquashfs is fast and writes a reproducible image."""
+    """Return the mksquashfs options for a fast, reproducible image."""
     level = ZSTD_LEVEL if programs.compression == "zstd" else GZIP_LEVEL
     arguments = ["-noappend", "-no-progress", "-no-recovery", "-all-root", "-no-xattrs", "-no-exports", "-no-hardlinks"]
     arguments += ["-quiet", "-mem", MEMORY]

@@ -1,8 +1,8 @@
 """Reads and writes pseudo files, with which squashfs-tools 4.5 or newer add files to an image or read it (`-pf`).
 
-A pseudo file has one definition per line, a mark, and then the contents of the defined files. mksquashfs reads pseudo
-files, and unsquashfs writes them. A definition can also make mksquashfs run a command (`NAME f MODE UID GID COMMAND`),
-so a name must never contain a line break.
+A pseudo file has one definition per line, a data marker, and then the contents of the defined files. mksquashfs
+reads pseudo files, and unsquashfs writes them. A definition can also make mksquashfs run a command (`NAME f MODE UID
+GID COMMAND`), so a name must never contain a line break.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Definition(NamedTuple):
     """A parsed definition.
 
     name: a relative path, or `/` for the root. attributes: kind, time, mode, owner and group as text. size, offset: the
-    size of a file and the position of its contents after the mark, in bytes. start: the offset of the attributes in the
-    header. end: the end of the definition, after which a symlink has its unquoted target.
+    size of a file and the position of its contents after the data marker, in bytes. start: the offset of the
+    attributes in the header. end: the end of the definition, after which a symlink has its unquoted target.
     """
 
     name: bytes
@@ -63,7 +63,7 @@ def quoted(name: bytes) -> bytes:
 
 
 def pattern(name: bytes) -> bytes:
-    """Return a pattern (`-wildcards -ef`) that matches only this relative name.
+    """Return an exclude pattern (`-wildcards -ef`) that matches only this relative name.
 
     The pattern starts with a backslash, which mksquashfs removes, so that no line starts with a space, a `#`, or the
     `... ` of patterns for all directories. Raises BadInput if the name contains a line break.
@@ -93,7 +93,7 @@ def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path
 
 
 def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
-    """Yield a definition for each of these added files of a tree. Their contents follow each other without gaps."""
+    """Yield a definition for each of these added files. Their contents follow each other without gaps."""
     end = b" 0\n" if sparse_field else b"\n"
     offset = 0
     for name in names:
@@ -103,12 +103,12 @@ def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_f
 
 
 def header_bytes(names: Sequence[bytes]) -> int:
-    """Return an upper bound for the bytes of the definitions of these files and the mark. No name has a line break."""
+    """Return an upper bound in bytes for a header with these names, which must not contain a line break."""
     return len(quoted(b"/".join(names))) + len(names) * _NUMBERS_BYTES + len(MARK)
 
 
 def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field: bool) -> None:
-    """Write definitions, comments as padding, and the mark into the reserved bytes of a bundle."""
+    """Write the definitions, comments as padding, and the data marker into the reserved bytes of a bundle."""
     definitions = b"".join(file_definitions(tree, bundle.contents, epoch, sparse_field=sparse_field))
     unused = bundle.start - len(definitions) - len(MARK)
     if unused < 0:
@@ -118,10 +118,10 @@ def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field:
 
 
 def read_header(stream: BinaryIO, *, lines: int) -> bytes:
-    """Return the header of a pseudo file, which has this number of lines before the mark.
+    """Return the header of a pseudo file, which has `lines` lines before the data marker.
 
-    Counts lines, since the target of a symlink is not quoted and may look like the mark. Raises ToolFailed if the mark
-    is not after the last line.
+    Counts lines, because symlink targets are not quoted and may look like the data marker. Raises ToolFailed if
+    the data marker is not after the last line.
     """
     header = list(islice(iter(partial(stream.readline, _LONGEST_LINE), b""), lines))
     if stream.read(len(MARK)) != MARK:

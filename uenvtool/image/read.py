@@ -103,7 +103,7 @@ def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
 
 @contextlib.contextmanager
 def damage_reported(image: Path) -> Iterator[None]:
-    """Raise BadInput with the path of the image if unsquashfs fails inside the block."""
+    """Raise BadInput with the image's path if unsquashfs fails inside the block."""
     try:
         yield
     except ToolFailed as error:
@@ -112,7 +112,7 @@ def damage_reported(image: Path) -> Iterator[None]:
 
 
 def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
-    """Return the entries of an image by their name as text. If two entries have the same name, returns the last one."""
+    """Return the entries of an image by name, as text. If two entries have the same name, the last one wins."""
     return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
 
 
@@ -234,7 +234,7 @@ class LargeFile(NamedTuple):
 
 
 def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | LargeFile]:
-    """Yield every file of an image with its content, without extracting files. Skips unread pieces of a large file.
+    """Yield every file of an image with its content, without extraction. Skips pieces of large files that are not read.
 
     entries: see `listing`. Raises ToolMissing if unsquashfs 4.5 or newer is not installed, BadInput if the image is
     damaged.
@@ -275,7 +275,7 @@ def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
-    """Yield the name and size of each file. Skips the unquoted targets of symlinks by their length in the listing."""
+    """Yield the name and size of each file. Skips unquoted symlink targets by their length in the listing."""
     targets = {entry.name: entry.target for entry in entries if entry.kind == SYMLINK}
     start = 0
     while start < len(header):

@@ -39,7 +39,7 @@ def names_of(image: Path) -> tuple[str, str]:
 
 
 def refuse_others(image: Path) -> None:
-    """Raise BadInput if a file with the name of the report or the log exists that uenvtool did not write."""
+    """Raise BadInput if the report or the log would replace a file that uenvtool did not write."""
     recorded = files.read_record(image.parent).names
     for name in names_of(image):
         if os.path.lexists(image.parent / name) and name not in recorded:
@@ -48,7 +48,7 @@ def refuse_others(image: Path) -> None:
 
 
 def write_report(image: Path, report: Mapping[str, Any], log: str) -> None:
-    """Write the report and the log next to the image. Keeps an edited file under another name."""
+    """Write the report and the log next to the image. Renames an edited report or log instead of replacing it."""
     texts = (json.dumps(report, indent=1) + "\n", log)
     files.write_siblings(image.parent, dict(zip(names_of(image), texts, strict=True)), force=True)
 

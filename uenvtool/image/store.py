@@ -143,7 +143,7 @@ def _bytecode(
 
 
 def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[str, Any]) -> dict[bytes, Installable]:
-    """Return the directories of packages and views, each with the first environment that contains it."""
+    """Return, for each package or view directory, the first environment that contains it."""
     owners: dict[bytes, Installable] = {}
     for environment in reversed(environments):
         paths = [str((installs.get(package.hash) or {}).get("path") or "") for package in environment.lock.packages]

@@ -52,8 +52,8 @@ class Bundle:
 class Tree:
     """A directory to pack, and the differences between the directory and the image. Names are relative paths as bytes.
 
-    known: the entries to pack from the directory, if the caller knows them. added: the contents of files to add or to
-    replace. bundles: more files to add. left_out: names to leave out. skipped: base names of directories to leave out.
+    known: the entries to pack from the directory, if already listed. added: the contents of files to add or replace.
+    bundles: more files to add. left_out: names to leave out. skipped: base names of directories to leave out.
     """
 
     folder: Path
@@ -69,7 +69,7 @@ class Tree:
         return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
 
     def replaced(self, name: bytes) -> Entry | None:
-        """Return the directory's entry that an added file replaces, or None. Does not walk the directory."""
+        """Return the directory entry that an added file replaces, or None. Does not walk the directory."""
         if self.known is not None:
             return self.known.get(name)
         if any(part in self.left_out or os.path.basename(part) in self.skipped for part in (name, *parents(name))):
@@ -121,7 +121,7 @@ class Tree:
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
-    """Yield the expected content of a file of this size in pieces, with more bytes if the file has grown."""
+    """Yield the expected content of a file in pieces. If the file has grown beyond `size`, yields more bytes."""
     added = tree.contents.get(name)
     if added is not None:
         yield bytes(added)

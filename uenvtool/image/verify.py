@@ -198,7 +198,7 @@ def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes
 
 
 def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
-    """Return the facts about a large file. Keeps only libraries and meta/env.json in memory as a whole."""
+    """Return the facts about a large file. Only libraries and meta/env.json are held in memory as a whole."""
     first = next(file.pieces)
     digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
     is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
@@ -227,7 +227,7 @@ def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
 
 
 def tree_sha256(contents: Contents, checksums: Mapping[bytes, str]) -> str:
-    """Return the checksum of the kind, name, and content or target of every entry, whatever the compression is.
+    """Return a checksum over every entry's kind, name, and content or target. It does not depend on the compression.
 
     checksums: the SHA-256 of each file.
     """

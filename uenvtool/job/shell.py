@@ -66,7 +66,7 @@ def aligned(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def reason_of(setting: Setting) -> str:
-    """Return the reason of a variable, with the source."""
+    """Return the reason for a variable's value, and its source."""
     return quoting.comment(f"{setting.reason} [{setting.source.name}]")
 
 

@@ -49,8 +49,8 @@ class Binder:
     """Fills dataclasses from the nodes of a tree. It collects problems, and `finish` raises them all.
 
     chain: The file and the files that it extends.
-    removed: The packages that the extending files remove from the files that they extend.
-    special: Readers for types that need their own, by type.
+    removed: The inherited packages that the extending files remove.
+    special: Custom readers, by type.
     facts: The facts that conditions may name. If it is empty, facts are not checked here.
     """
 

@@ -75,7 +75,7 @@ def _possible_requests(recipe: Recipe, facts: Facts | None) -> list[VersionReque
 
 
 def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[Pin, Coupling]]:
-    """Return the hard pins that couplings add for packages whose version the recipe leaves open, with the couplings.
+    """Return the hard pins that couplings add, with the couplings, for packages whose version the recipe does not set.
 
     facts: As in `applied_couplings`.
     """
@@ -103,9 +103,9 @@ def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
 
 
 def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path, after all checks. Raises BadInput with all problems.
+    """Load and check the recipe with this name or path. Raises BadInput with all problems.
 
-    unwritten: The content to check instead of the file, which need not exist yet.
+    unwritten: The content to check instead of the file, which may not exist yet.
     """
     recipe = read_recipe(name, unwritten)
     checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
@@ -182,9 +182,9 @@ def _names_of_python_packages() -> frozenset[str]:
 
 
 def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
-    """Return the tuning files of those names as one, after all checks. Raises BadInput with all problems.
+    """Load, check and merge the named tuning files. Raises BadInput with all problems.
 
-    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test checks those files.
+    trusts_shipped: Whether to skip the search for contradictions if all files are built in. A test covers these files.
     """
     tuning = read_tuning(names)
     known = {variable.name for variable in tuning.variables}
@@ -196,9 +196,9 @@ def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
 
 
 def load_tuning_file(name: str) -> Tuning:
-    """Return one tuning file by its name or path. Raises BadInput with all problems.
+    """Load and check one tuning file by name or path. Raises BadInput with all problems.
 
-    Its sets and workarounds may set variables that other files describe.
+    The file's sets and workarounds may set variables that other files describe.
     """
     return load_tuning([name], trusts_shipped=False)
 

@@ -34,7 +34,7 @@ class Patch:
 class Release:
     """The sources of one version: an archive at `url` or a commit of `git`. The other address is empty.
 
-    url, git: The addresses, which the component file gives once for all versions. `${version}` is filled in.
+    url, git: The addresses, with `${version}` filled in. The component file gives them once for all versions.
     """
 
     version: Key
@@ -55,7 +55,7 @@ class Release:
 
     @property
     def checksum(self) -> str:
-        """Return the checksum or commit of the sources, or an empty string if the file records neither."""
+        """Return the checksum or commit of the sources, or an empty string if the file has neither."""
         return self.commit if self.git else self.sha256
 
 
@@ -122,7 +122,7 @@ class Component:
 
 
 def load_component(name: str, origin: Position | None = None) -> Component:
-    """Return the component of that name or path. Raises BadInput, at `origin` if the file does not exist."""
+    """Return the component with this name or path. Raises BadInput, at `origin` if the file does not exist."""
     location = locate(COMPONENT, name, origin)
     binder = Binder.of(location, COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}

@@ -87,7 +87,7 @@ class Condition:
         return None if any(answer is None for answer in answers) else True
 
     def left(self, facts: Facts) -> tuple[Term, ...]:
-        """Return the terms whose facts are not known."""
+        """Return the terms whose facts are unknown."""
         return tuple(term for term in self.terms if term.holds(facts) is None)
 
 
@@ -98,8 +98,8 @@ ALWAYS = Condition()
 def can_hold_together(first: Condition, second: Condition) -> bool:
     """Return whether some facts make both conditions true.
 
-    If a term allows only certain values of a fact, these values are tried. Otherwise the fact is tried as absent, at
-    each value that a term names, and at values below, above and next to them. No term can distinguish other values.
+    If a term allows only certain values of a fact, the function tries these values. Otherwise it tries an absent fact,
+    each value in a term, and values below, above and next to these. No term can distinguish other values.
     """
     for fact, terms in grouped((term.fact, term) for term in (*first.terms, *second.terms)).items():
         if len(set(map(id, terms))) == 1:  # a single term can always hold, and equal terms are one cached object

@@ -72,7 +72,7 @@ class NodeTest:
 class Container:
     """A container recipe. Exactly one of `base` and `from_` is set.
 
-    recipe: The name of the recipe, from which the name of the image can differ.
+    recipe: The name of the recipe. The image can have another name.
     """
 
     recipe: str
@@ -94,12 +94,12 @@ class Container:
 
 
 def load_container(name: str, origin: Position | None = None) -> Container:
-    """Return the container recipe of that name or path. Raises BadInput, at `origin` if the file does not exist."""
+    """Return the container recipe with this name or path. Raises BadInput, at `origin` if the file does not exist."""
     return _bound(Binder.of(locate(CONTAINER, name, origin), CONTAINER))
 
 
 def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
-    """Return the container recipe with these values, which no file contains. Raises BadInput with all problems.
+    """Return a container recipe made from values instead of a file. Raises BadInput with all problems.
 
     shown: The name of the recipe in messages.
     """

@@ -71,7 +71,7 @@ class SeenSystem:
 
 
 def partitions(text: str) -> list[SeenPartition]:
-    """Return the partitions that `sinfo -h -o '%P|%D|%c|%m|%G'` prints, those with the most GPUs per node first."""
+    """Parse the output of `sinfo -h -o '%P|%D|%c|%m|%G'`; partitions with the most GPUs per node come first."""
     listed = []
     for line in text.splitlines():
         columns = line.strip().split("|")
@@ -148,7 +148,7 @@ def node_type(gpus: Gpu | None) -> str:
 
 
 def known_gpus(model: str, count: int) -> Gpu | None:
-    """Return GPUs of the model in the GPU table with the longest name that `model` contains, or None if it has none."""
+    """Return the GPUs of the table's model with the longest name that `model` contains, or None without a match."""
     name, entry = _row(model)
     if not name:
         return None

@@ -21,13 +21,13 @@ class Fabric:
     gpu: dict[str, str] = field(default_factory=dict)
 
     def needs(self, mpi: str | None) -> dict[str, SystemPackage]:
-        """Return the requirements of an environment with this MPI, or with every MPI if `mpi` is None, by package."""
+        """Return the requirements by package, for an environment with this MPI, or for any MPI if `mpi` is None."""
         of_mpi = {name: need for name, need in self.mpi.items() if mpi in (None, name)}
         return {**self.packages, **of_mpi}
 
 
 def load_fabric(name: str) -> Fabric:
-    """Return the fabric of that name or path, without requirements if no file describes it.
+    """Return the fabric with this name or path. If no file describes the fabric, it has no requirements.
 
     Raises BadInput with all problems in the file.
     """

@@ -29,7 +29,7 @@ SYSTEM_FACTS = (
 class Software:
     """A package whose version is a fact, as software.yaml describes it.
 
-    library, variable: The library and the variable that reveal the version. They are empty where nothing reveals it.
+    library, variable: The library and the environment variable that reveal the version, or empty strings.
     title: The name in a sentence, if it differs from the name of the fact.
     """
 

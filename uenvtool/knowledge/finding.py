@@ -100,7 +100,7 @@ class FindingFile:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All findings, facts and words. words: The words of all files as one pattern for each meaning."""
+    """All findings, facts and words. words: For each meaning, the words of all files in one pattern."""
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]
@@ -108,7 +108,7 @@ class Known:
 
 
 def load_finding_file(name: str) -> FindingFile:
-    """Return the findings of one file, by its name or path. Raises BadInput with all problems.
+    """Return the findings in one file, given by name or path. Raises BadInput with all problems.
 
     Ids that another file also defines and references to unknown findings are problems.
     """
@@ -120,7 +120,7 @@ def load_finding_file(name: str) -> FindingFile:
 
 
 def load_findings() -> Known:
-    """Return all findings, facts and words. Findings of the current directory have no command to paste."""
+    """Return all findings, facts and words. Findings from files in the current directory contain no commands."""
     findings: dict[str, KnownFinding] = {}
     facts: dict[str, LogFact] = {}
     words: dict[str, list[str]] = defaultdict(list)

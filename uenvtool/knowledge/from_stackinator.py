@@ -36,7 +36,7 @@ _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
 class Imported:
     """A converted recipe: the lines of its recipe.yaml after the header, and the files that are copied next to it.
 
-    files: The original file of each copy, by the path of the copy relative to the recipe.
+    files: For each copied file, the original path, by the copy's path relative to the recipe.
     """
 
     lines: Sequence[str]

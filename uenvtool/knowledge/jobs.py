@@ -35,7 +35,7 @@ class Bind:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Large:
-    """The constraint for large runs."""
+    """The Slurm constraint for large runs."""
 
     constraint: str
     reason: str
@@ -44,7 +44,7 @@ class Large:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extended:
-    """The requirements of images that bring their own network stack."""
+    """The job requirements of images that contain their own network stack."""
 
     image: Pattern
     annotations: tuple[Explained, ...] = ()
@@ -64,7 +64,7 @@ class Mpi:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bin:
-    """The time limit of jobs on at most this number of nodes, in partitions where small jobs get less time."""
+    """The time limit for jobs with at most `nodes` nodes, in partitions where small jobs get less time."""
 
     nodes: int
     time: str
@@ -216,7 +216,7 @@ class Jobs:
     runtimes: Mapping[str, RuntimeJob] = field(default_factory=dict)
 
     def of(self, runtime: str) -> RuntimeJob:
-        """Return the requirements of the jobs of a runtime, which are empty if the file does not name the runtime."""
+        """Return a runtime's job requirements. They are empty if the system file does not name the runtime."""
         return self.runtimes.get(runtime, RuntimeJob())
 
 

@@ -24,11 +24,10 @@ class Kind:
     """One kind of knowledge file.
 
     directory: The directory that contains a user's files of this kind.
-    pattern: The files in that directory. The star is the name.
+    pattern: The glob for the files in that directory. Its `*` matches the name.
     reader: MODULE:FUNCTION, which is imported on use because readers import this table.
-    heading: The heading of the column that `list` shows between name and description. If it is empty, `list` omits the
-        kind.
-    column: The field that this column shows, if its name is not the heading.
+    heading: The heading of the column between name and description in `list`. If it is empty, `list` omits the kind.
+    column: The field in this column, if its name differs from the heading.
     listed_as: The name of the kind in `list`. The default is the directory.
     joined: The lists that `extends` joins, each with the fields that identify an entry. Lists without fields contain
         specs, which are identified by their package.
@@ -56,13 +55,13 @@ class Kind:
         return self.directory if self.directory == "recipes" else f"knowledge/{self.directory}"
 
     def load(self, name: str) -> object:
-        """Return the value of the file with that name or path. Raises BadInput with all problems of the file."""
+        """Load the file with this name or path. Raises BadInput with all problems in the file."""
         module, function = self.reader.split(":")
         reader: Reader = getattr(importlib.import_module(module), function)
         return reader(name)
 
     def file(self, name: str) -> str:
-        """Return the path of a user's file of that name, relative to the directory that contains `recipes/`."""
+        """Return the path of a user's file with this name, relative to the parent directory of `recipes/`."""
         return f"{self.directory}/{self.pattern.replace('*', name)}"
 
     def name_of(self, path: PurePath) -> str:
@@ -70,7 +69,7 @@ class Kind:
         return path.parent.name if "/" in self.pattern else path.stem
 
     def holds(self, path: PurePath) -> bool:
-        """Return whether the path of a file makes it a file of this kind."""
+        """Return whether a path is that of a file of this kind."""
         return path.match(f"{self.directory}/{self.pattern}")
 
 
@@ -169,7 +168,7 @@ def recipe_file(directory: Path) -> Path:
 
 
 def kind_of(path: Path, tree: Node) -> Kind:
-    """Return the kind of a file, from its directory or else from the kind whose schema has most of its keys."""
+    """Return the kind of a file: the kind of its directory, or else the kind whose schema matches most keys."""
     by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
     return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
 

@@ -13,7 +13,7 @@ from uenvtool.knowledge.pattern import Pattern
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """A file of launcher options, which can set the number of processes."""
+    """A configuration file of a launcher, which can set the number of processes."""
 
     option: str
     file: str
@@ -62,7 +62,7 @@ class Launcher:
 
 
 def load_launcher(name: str) -> Launcher:
-    """Return the launcher of that name or path. Raises BadInput with all problems."""
+    """Return the launcher with this name or path. Raises BadInput with all problems."""
     location = locate(LAUNCHER, name)
     binder = Binder.of(location, LAUNCHER)
     launcher = binder.whole(Launcher, name=location.name)

@@ -35,7 +35,7 @@ _PHRASES = {
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A setting that does not apply in a place. failing, open: The false and the undecided terms of its condition."""
+    """A setting that does not apply in a place. failing, open: The false and undecided terms of the condition."""
 
     setting: Setting
     failing: tuple[Term, ...]
@@ -48,7 +48,7 @@ class LeftOut:
 
 
 def left_out(place: Settings, settings: Sequence[Setting], *, inside: bool | None = None) -> list[LeftOut]:
-    """Return the given settings that do not apply in a place, those with the fewest missing terms first.
+    """Return the settings that do not apply in a place, with the fewest unmet terms first.
 
     Terms over versions count least, because a user can change a version. inside: See `Settings.held`.
     """
@@ -77,7 +77,7 @@ def _distance(omitted: LeftOut) -> tuple[int, int]:
 
 
 def by_version(place: Settings, *, inside: bool | None = None) -> dict[str, list[str]]:
-    """Return the variables that a place does not set only because of a software version, by reason.
+    """Return, by reason, the variables that are unset in a place only because of a software version.
 
     inside: See `Settings.held`.
     """
@@ -93,7 +93,7 @@ def by_version(place: Settings, *, inside: bool | None = None) -> dict[str, list
 def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
     """Return the reason why a setting does not apply in a place, as a phrase.
 
-    owner: The owner of the versions in the place. The default is the recipe.
+    owner: What the phrase names as the source of the software versions, by default the recipe.
     """
     terms = (*omitted.failing, *omitted.open)
     versions = [term for term in terms if term.fact in SOFTWARE]
@@ -121,7 +121,7 @@ def _title(term: Term) -> str:
 
 
 def in_recipes(omitted: LeftOut, place: Settings) -> Iterator[str]:
-    """Yield, for each built-in recipe, the versions of the software that the undecided terms are about.
+    """Yield the versions of the software in the undecided terms, for each built-in recipe.
 
     The versions are those of the recipe's committed environment on this system.
     """

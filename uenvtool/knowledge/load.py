@@ -31,8 +31,8 @@ NOT_INHERITED = ("extends", "abstract", "remove")
 class ExtendedTree:
     """A tree with everything that it inherits.
 
-    chain: The files that the tree was made from, the nearest first.
-    removed: The packages that a file of the chain removes from the files that it extends.
+    chain: The files that were merged into the tree, starting with the extending file.
+    removed: The inherited packages that a file in the chain removes.
     """
 
     tree: Node
@@ -71,7 +71,7 @@ def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: di
 
 
 def once_if_shipped(load: Callable[[Location], T]) -> Callable[[Location], T]:
-    """Return a function that calls `load` only once for a built-in file that extends no other file."""
+    """Return `load` with a cache for built-in files that extend no other file."""
 
     @functools.lru_cache(maxsize=256)
     def kept(location: Location, shown: str, data: bytes) -> T:
@@ -241,7 +241,7 @@ def _list(node: Node | None) -> list[Node]:
 
 
 def check_file(kind: Kind, location: Location) -> None:
-    """Read a file as its kind requires. Raises BadInput with all problems of the file.
+    """Check a file with the reader of its kind. Raises BadInput with all problems in the file.
 
     An abstract file, which may lack fields, is only checked against its schema.
     """
@@ -286,7 +286,7 @@ def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
 
 
 def entries_of_other_files(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, T]]) -> dict[str, T]:
-    """Return the entries of the other files of a kind, by id. Broken files are skipped."""
+    """Return the entries of all other files of this kind, by id. Skips broken files."""
     other_entries: dict[str, T] = {}
     for other, location in available(kind).items():
         if other != name:
@@ -296,7 +296,7 @@ def entries_of_other_files(kind: Kind, name: str, entries: Callable[[Location], 
 
 
 def duplicate_id_problems(entries: Mapping[str, Any], others: Mapping[str, Any], what: str = "") -> Iterator[Problem]:
-    """Yield a problem for each id that another file also defines. what: The kind of the ids, as the message begins."""
+    """Yield a problem for each id that another file also defines. what: The type of the ids, for the message."""
     for name, entry in entries.items():
         if name in others:
             message = f"{what}{name!r} is already defined at {others[name].position}"

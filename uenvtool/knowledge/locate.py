@@ -118,9 +118,9 @@ def available(kind: Kind, *, user_files: bool = True) -> dict[str, Location]:
 
 
 def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: bytes | None = None) -> Location:
-    """Return the file of that kind and name. A name that contains `/` or ends with `.yaml` is a path.
+    """Return the file of a kind by name. A name that contains `/` or ends with `.yaml` is a path.
 
-    origin: The position that names the file.
+    origin: The position of the reference to the file.
     unwritten: The content to use instead of the file at a path. The file need not exist yet.
 
     Raises BadInput, with the nearest name and the known names, if the file does not exist.
@@ -152,7 +152,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
 def locate_next(kind: Kind, location: Location, origin: Position) -> Location:
     """Return the file that a file extends if `extends` has the file's own name: the next one in order of precedence.
 
-    Raises BadInput if no directory after the file's own has a file of that name.
+    Raises BadInput if no later directory contains a file with this name.
     """
     file, path = kind.pattern.replace("*", location.name), os.path.abspath(location.path)
     directories = search_directories(kind)

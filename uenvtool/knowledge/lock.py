@@ -33,8 +33,9 @@ LANGUAGES = frozenset({"c", "cxx", "fortran"})
 class Package:
     """One resolved package.
 
-    external: The package's directory if the system provides the package, or else an empty text.
-    dependencies, build_only: The hashes of all dependencies, and of those that are needed only at build time.
+    external: The package's directory if the system provides the package, or else an empty string.
+    dependencies: The hashes of all dependencies. build_only: The hashes of dependencies that are needed only at build
+        time.
     compiled: Whether a compiler builds the package.
     wrapped: Whether the compiler is called through Spack's compiler-wrapper.
     variants: The values of each variant. Boolean variants have the value "True" or "False".
@@ -119,7 +120,7 @@ def _refusing_others(shown: str) -> Iterator[None]:
 
 
 def without_wrapper(lock: Lock) -> list[str]:
-    """Return the packages that would be compiled without Spack's compiler-wrapper, by name.
+    """Return the names of the packages that would be compiled without Spack's compiler-wrapper.
 
     Spack omits the wrapper if it cannot run the compiler while it resolves. A package that is installed from such a
     lock gets no RPATH, no -I and -L options for its dependencies and no -march option. `spack install` still exits with

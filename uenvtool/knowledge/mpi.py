@@ -41,7 +41,7 @@ def facts_with_mpi(recipe: Recipe, system: System, uarch: str) -> Facts:
 
 
 def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None:
-    """Return the first MPI of a system that a recipe accepts, at its published or else its first fitting version.
+    """Return the system's first MPI that the recipe accepts, in the published version or else the first that fits.
 
     Return None if the recipe has no MPI, or if it accepts any MPI and the system offers none.
 

@@ -120,7 +120,7 @@ def _written(
 
 
 def extending(kind: Kind, name: str) -> list[str]:
-    """Return the lines of a user's file that extends another file and changes nothing yet."""
+    """Return the lines of a new file that extends another file without changes."""
     location = locate(kind, name)
     return [
         *comment(f"Inherits all values of {location.name}, which `uenvtool show {location.name}` prints."),

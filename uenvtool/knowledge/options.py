@@ -51,7 +51,7 @@ def named_paths(pairs: Iterable[str]) -> dict[str, Path]:
 
 
 def named_texts(pairs: Iterable[str], option: str, example: str, form: str = "NAME=VALUE") -> dict[str, str]:
-    """Return the values of an option by name. Raises BadInput with the example if a value does not have the form."""
+    """Return an option's values by name. Raises BadInput with the example if a value does not have the form."""
     named = {}
     for pair in pairs:
         name, is_pair, value = pair.partition("=")

@@ -59,7 +59,7 @@ class Pattern:
 
 
 def any_of(texts: Iterable[str]) -> Pattern:
-    """Return the pattern that matches where one of these patterns matches. Without patterns, it never matches."""
+    """Combine patterns into one that matches where any of them matches. Without patterns, it never matches."""
     return Pattern("|".join(f"(?:{text})" for text in texts) or r"\b\B")
 
 

@@ -141,14 +141,14 @@ def this_operating_system() -> str:
 
 
 def supports_target(name: str) -> bool:
-    """Return whether this machine's CPU can run programs that were built for a target of archspec."""
+    """Return whether this machine's CPU can run programs built for an archspec target."""
     import archspec.cpu
 
     return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])
 
 
 def unknown_targets(tree: Node) -> list[Problem]:
-    """Return a problem for each CPU target in the tree of a system that archspec does not know."""
+    """Return a problem for each CPU target in a system's YAML tree that is unknown to archspec."""
     import archspec.cpu
 
     targets = [target for _, node in children(tree, "nodes") if (target := node.get("target"))]

@@ -69,7 +69,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Absence:
-    """The reason why the environments of some systems do not contain some of the published packages."""
+    """The reason why environments for some systems lack some of the published packages."""
 
     packages: tuple[str, ...]
     reason: str

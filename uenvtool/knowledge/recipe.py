@@ -79,7 +79,7 @@ class VariantGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Coupling:
-    """A rule: if the recipe requests `when`, the packages in `then` must have the given versions."""
+    """Versions that must match: if the recipe requests `when`, the packages in `then` must have these versions."""
 
     when: Spec
     then: tuple[Pin, ...]
@@ -165,9 +165,9 @@ class ReFrame:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
-    """The name, targets and tests of an image at a site that builds it with Stackinator.
+    """The image name, targets and tests for a site that builds the image with Stackinator.
 
-    post_install: The text of the script, not its path as in the file.
+    post_install: The content of the script. The file contains only its path.
     """
 
     label: str = ""
@@ -203,7 +203,7 @@ class Recipe:
     """A recipe with everything that it inherits.
 
     mpi: An empty mapping accepts any MPI. None means that the recipe does not use MPI.
-    modules: The text of Spack's configuration of module files, not its path as in the file.
+    modules: The content of Spack's configuration for module files. The recipe file contains only its path.
     """
 
     name: str
@@ -251,9 +251,9 @@ class Recipe:
 
 
 def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe of that name or path with everything that it inherits. `load_recipe` also checks versions.
+    """Return the recipe with this name or path, including inherited values. `load_recipe` also checks versions.
 
-    unwritten: The content to use instead of the file, which need not exist yet.
+    unwritten: The content to use instead of the file, which may not exist yet.
 
     Raises BadInput with all problems.
     """
@@ -308,7 +308,7 @@ def _modules(binder: Binder) -> str:
 
 
 def module_kinds(default: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of module files that a configuration generates. The default is tcl, as in Stackinator."""
+    """Return the types of module files that a configuration generates. The default is tcl, as in Stackinator."""
     return [str(kind) for kind in default.get("enable") or default.get("roots") or ("tcl",)]
 
 

@@ -17,7 +17,7 @@ from uenvtool.knowledge.yamltree import Node, is_abstract, read, text
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A variable, or a file's text, that shows that a machine belongs to a system."""
+    """An environment variable or file content that identifies the machines of a system."""
 
     env: str = ""
     file: str = ""
@@ -82,7 +82,7 @@ def _is_built_in_marker(marker: Marker, environ: Mapping[str, str]) -> bool:
 
 
 def duplicate_markers(name: str, tree: Node) -> Iterator[Problem]:
-    """Yield a problem for each marker in a user's system that another system has and that selects that system."""
+    """Yield a problem for each marker of a user's system that also belongs to a system with precedence."""
     others = sorted(available(SYSTEM).values(), key=lambda file: not file.is_built_in)
     before = [other for other in others if other.is_built_in or other.name < name]
     for marker, (_, node) in zip(markers(tree), children(tree, "recognise"), strict=True):

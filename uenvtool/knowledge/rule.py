@@ -28,9 +28,9 @@ LINES = ("line", "sbatch")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A matcher for the parts of a file. Exactly one of the fields in KINDS is set.
+    """A matcher for parts of a script or EDF. Exactly one of the fields in KINDS is set.
 
-    kind, name: The name of that field, and its pattern.
+    kind, name: The name and the pattern of the field that is set.
     """
 
     directive: Pattern | None = None

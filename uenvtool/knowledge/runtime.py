@@ -87,12 +87,12 @@ class Runtime:
 
     @property
     def extended_kind(self) -> str | None:
-        """Return the kind of image that brings its own network stack, which is the first one in `images`."""
+        """Return the kind of image that contains its own network stack. It is the first kind in `images`."""
         return next(iter(self.images), None)
 
 
 def load_runtime(name: str) -> Runtime:
-    """Return the runtime of that name or path. Raises BadInput with all problems."""
+    """Return the runtime with this name or path. Raises BadInput with all problems."""
     location = locate(RUNTIME, name)
     binder = Binder.of(location, RUNTIME)
     runtime = binder.whole(Runtime, name=location.name, chain=binder.chain)
@@ -101,7 +101,7 @@ def load_runtime(name: str) -> Runtime:
 
 
 def known_images() -> list[str]:
-    """Return the kinds of images that conditions can name."""
+    """Return the image kinds that conditions can test."""
     return sorted({image for runtime in all_runtimes() for image in runtime.images})
 
 

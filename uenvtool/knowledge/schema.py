@@ -40,7 +40,7 @@ def schema_text(name: str) -> str:
 
 
 def check_schema(tree: Node, name: str) -> None:
-    """Check a tree against the schema of that name. Raises BadInput with all problems and their positions."""
+    """Check a tree against the named schema. Raises BadInput with all problems and their positions."""
     errors = _validator(name).iter_errors(tree.plain())
     all_problems = (problem for error in errors for problem in _problems(error, tree, name))
     problems = set(islice(all_problems, 5 * MAX_PROBLEMS))  # enough to include the first problems of the file

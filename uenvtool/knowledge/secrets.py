@@ -27,7 +27,7 @@ NOT_WRITTEN = (
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A secret format to redact. unless: A pattern for complete strings that are not secrets."""
+    """A secret format to redact. unless: A pattern that matches whole strings that are not secrets."""
 
     pattern: Pattern
     unless: Pattern

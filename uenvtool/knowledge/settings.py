@@ -88,11 +88,12 @@ class Settings:
         return self.systems[0]
 
     def held(self, *, inside: bool | None = None, image_sets: bool = False) -> tuple[Setting, ...]:
-        """Return the settings that apply in the first runtime if no software version can be determined.
+        """Return the settings that apply in the preferred runtime if no software version can be determined.
 
-        inside: Whether the place is inside the container of the runtime. The default is true for a container runtime.
-        image_sets: Whether to return only the settings that remain if the image sets its variables itself. These are
-            workarounds, and removals of variables, which an image cannot do.
+        inside: Whether the settings are for a shell inside the runtime's container. The default is true for a container
+            runtime.
+        image_sets: Whether the image already sets its variables. If so, only workarounds and unset variables remain,
+            because an image cannot unset a variable.
         """
         facts = self.facts_of_first(inside)
         only_rest = image_sets and bool(self.given.get("image"))
@@ -105,12 +106,12 @@ class Settings:
 
     @property
     def by_hook(self) -> tuple[Setting, ...]:
-        """Return the settings that a container hook applies in the first runtime, so that nothing else needs to."""
+        """Return the settings that a container hook already applies in the preferred runtime, so uenvtool does not."""
         held = holding(self.tuning.settings, self.facts_of_first())
         return tuple(setting for setting in held if self.tuning.set_by(setting) == THE_HOOK)
 
     def facts_of_first(self, inside: bool | None = None) -> Facts:
-        """Return the facts in the first runtime if no software version can be determined. inside: See `held`."""
+        """Return the facts in the preferred runtime if no software version can be determined. inside: See `held`."""
         runtime = self.runtimes[0]
         return {
             "runtime": runtime.name,
@@ -154,9 +155,9 @@ def settings_for(
     workarounds: Sequence[str] = (),
     venv: str | None = None,
 ) -> Settings:
-    """Return the settings for names that a user gives. Raises BadInput if a name does not exist.
+    """Return the settings for the names that the user gives. Raises BadInput if a name is unknown.
 
-    form: The kind of file that the runtime must read.
+    form: The file format that the runtime must read.
     """
     given: Facts = {}
     if not recipe:
@@ -187,7 +188,7 @@ def settings_of(
     venv: str | None = None,
     recipe: str = "",
 ) -> Settings:
-    """Return the settings that systems have in common. runtimes: The runtime in use, or all possible ones.
+    """Return the settings that the systems share. runtimes: The current runtime, or all possible runtimes.
 
     Raises BadInput if a name is unknown or if settings contradict each other.
     """
@@ -237,7 +238,7 @@ def hook_sentence(settings: Sequence[Setting]) -> str:
 
 
 def hook_facts(system: System, runtime: str, netstack: str = "") -> Facts:
-    """Return the fact `hook` of a system: the kind of image that sets the same variables as its container hook.
+    """Return a system's `hook` fact: the image kind that sets the same variables as the system's container hook.
 
     netstack: The source of the network stack in an EDF. Sites document their hook only for its default source.
     """
@@ -296,7 +297,7 @@ def _is_met(constraint: Versions | None, locked: Sequence[str]) -> bool:
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:
-    """Return the named runtime or all runtimes of a system. With a form, return only the first that reads it.
+    """Return the named runtime or all runtimes of a system. form: Return only the first runtime that reads this format.
 
     Raises BadInput if the system does not have the runtime, or if no runtime reads the form.
     """
@@ -314,7 +315,7 @@ def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> t
 
 
 def recipe_of_label(label: str) -> str | None:
-    """Return the name of the recipe for a uenv's label, or None if no recipe has that name and version."""
+    """Return the name of the recipe for a uenv label (name and version), or None if there is no such recipe."""
     match = _LABEL.match(label)
     name = f"{match[1]}-{match[2]}" if match else ""
     return name if name in available(RECIPE) else None
@@ -361,7 +362,7 @@ def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
 
 
 def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
-    """Return a term about the runtime with only the possible runtimes. If it allows all, it only tests presence."""
+    """Restrict a runtime term to the possible runtimes. If all of them match, the term only tests for presence."""
     if term.fact != "runtime" or term.operator != "in":
         return term
     values = tuple(name for name in runtimes if name in term.values)

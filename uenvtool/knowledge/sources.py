@@ -20,7 +20,7 @@ SOURCES = "sources"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source of tuning values. date: YYYY, YYYY-MM or YYYY-MM-DD. site: The system that the source is about."""
+    """A source of tuning values. date: YYYY, YYYY-MM or YYYY-MM-DD. site: The system that the source describes."""
 
     name: Key
     title: str

@@ -65,7 +65,7 @@ class Spec:
     text: The spec as written, with folded white space.
     package: The name, or an empty string if there are only constraints.
     versions: The version constraint after `@`, or None.
-    words: The tokens of each variant, by the name of the variant.
+    words: The tokens that set each variant, by variant name.
     edges: The `%` and `^` parts.
     """
 
@@ -80,7 +80,7 @@ class Spec:
 
     @property
     def without_dependencies(self) -> str:
-        """The part about the package itself: name, version and variants."""
+        """The package's own part of the spec: name, version and variants."""
         version = f"@{self.versions}" if self.versions else ""
         return " ".join(filter(None, [f"{self.package}{version}", *self.words.values()]))
 

@@ -60,9 +60,9 @@ def modern(spec: str) -> str:
 
 
 def grouped_lines(named: Mapping[str, Sequence[SpecLine]], *, is_one: bool) -> Iterator[str]:
-    """Yield the groups of root specs. If `is_one`, the environment has one version of each package.
+    """Yield the groups of root specs. is_one: Whether the environment has one version of each package.
 
-    Lines of one package are then joined. Otherwise they are put into separate groups.
+    If so, all lines of a package are joined. Otherwise, they are in separate groups.
     """
     groups: dict[str, dict[str, SpecLine]] = {}
     for name, items in named.items():

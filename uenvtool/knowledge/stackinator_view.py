@@ -22,7 +22,7 @@ def left_out(what: str, why: str) -> list[str]:
 def rest_of(fields: Data, known: Collection[str], place: str) -> list[str]:
     """Return a comment for each field that a uenvtool recipe does not have.
 
-    place: The place of the fields, as a phrase.
+    place: A phrase that says where the fields are.
     """
     unread = ((name, value) for name, value in fields.items() if name not in known and value is not None)
     why = f"a recipe has no such field ({place})"

@@ -89,7 +89,7 @@ class External:
 class SystemPackage:
     """The system's requirements for one package.
 
-    variants: The fabric's variants, which are used if the package has them and nothing conflicts.
+    variants: The variants that the fabric recommends. They are used if the package has them and nothing conflicts.
     """
 
     name: Key
@@ -122,7 +122,8 @@ class SystemPackage:
         """Yield the requirements that an external does not meet, in the order of `require`.
 
         Spack assumes the default of each variant that the external does not name, so the external must name the
-        required variants. Of several required values, it needs the first, for example cxi of fabrics=cxi,rxm,tcp.
+        required variants. If a variant has several required values, the external needs only the first one, such as cxi
+        for fabrics=cxi,rxm,tcp.
         """
         spec = external.spec
         for requirement in map(parse_spec, self.require):
@@ -141,7 +142,7 @@ class SystemPackage:
 
 
 def _values(word: str) -> list[str]:
-    """Return the values of a variant as it is written in a spec: `+x` is true, and `x=a,b` has the values a and b."""
+    """Return the values in a variant's spec syntax: `+x` gives true, and `x=a,b` gives a and b."""
     _, equals, values = word.partition("=")
     if equals:
         return values.strip("='\"").lower().split(",")
@@ -281,9 +282,9 @@ def _is_of_cpus(jobs: Jobs, name: str) -> bool:
 
 
 def load_system(name: str, unwritten: bytes | None = None) -> System:
-    """Return the system of that name or path with everything that it inherits. Raises BadInput with all problems.
+    """Return the system with this name or path, including inherited values. Raises BadInput with all problems.
 
-    unwritten: The content to use instead of the file, which need not exist yet.
+    unwritten: The content to use instead of the file, which may not exist yet.
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     one_or_more: type = tuple[Mpi, ...]

@@ -39,7 +39,7 @@ Value = str | None
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
-    """The text that another variable of a Slurm job must contain for a setting to work."""
+    """The text that another variable must contain in a Slurm job so that a setting works."""
 
     variable: str
     contains: str
@@ -51,8 +51,8 @@ class Setting:
     """The value of one variable under one condition.
 
     value: The value, or None if it is computed or if the variable is removed.
-    workaround, together: The name of the workaround or of the set that contains this setting, if any. All settings of a
-        set are applied, or none.
+    workaround, together: The workaround or the set that contains this setting, by name. The settings of a set apply
+        only together.
     """
 
     name: Key
@@ -72,7 +72,7 @@ class Setting:
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether the setting has one fixed value with which the value in a process can be compared."""
+        """Return whether the setting has one fixed value, which can be compared with a process's value."""
         return self.policy in (DEFAULT, AT_MOST, REQUIRED) and self.value is not None and not self.from_
 
     @property
@@ -155,7 +155,7 @@ class WayOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
-    """A danger under a condition, and the ways to prevent it. One way is enough, and the tuning uses the first one."""
+    """A known problem under a condition, and the ways to prevent it. One way is enough; the tuning uses the first."""
 
     name: Key
     danger: str
@@ -168,7 +168,7 @@ class Guard:
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
-        """Return the first way that the variables of an environment contain, or None if nothing prevents the danger."""
+        """Return the first way whose values an environment contains, or None if nothing prevents the problem."""
         return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
@@ -212,7 +212,7 @@ class Tuning:
 
     @property
     def needs(self) -> dict[tuple[str, str], Need]:
-        """Return the needs of each pair of variable and value, in any place."""
+        """Return the needs of each variable and value pair, for all systems and runtimes."""
         return {
             (setting.name, setting.value): setting.needs
             for setting in self.settings
@@ -221,7 +221,7 @@ class Tuning:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Return all settings except those of workarounds, in the order of the files. Settings of sets come last."""
+        """Return all settings except those in workarounds, in file order. Settings in sets come last."""
         of_sets = [setting for tuning_set in self.sets.values() for setting in tuning_set.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
@@ -265,12 +265,12 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
 
 
 def read_tuning(names: Iterable[str]) -> Tuning:
-    """Return the tuning files of those names as one, without checking them for contradictions. Raises BadInput."""
+    """Load and merge the named tuning files, without a check for contradictions. Raises BadInput."""
     return _as_one([_load(locate(TUNING, name)) for name in names])
 
 
 def described_elsewhere(tuning: Tuning) -> Iterator[TunedVariable]:
-    """Yield the variables that only files outside this tuning describe."""
+    """Yield the variables that are described only in files outside this tuning."""
     names = {SOURCES, *(location.name for location in tuning.chain)}
     for name, location in available(TUNING).items():
         if name not in names:

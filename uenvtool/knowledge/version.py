@@ -38,7 +38,7 @@ class Version:
         return self.text
 
     def starts_with(self, other: Version) -> bool:
-        """Return whether this is `other` or one of its sub-versions. For example, 2.6.1 starts with 2.6."""
+        """Return whether this version is `other` or one of its sub-versions. For example, 2.6.1 starts with 2.6."""
         key, other_key = self.key, other.key
         return key == other_key or (other_key[1] == _FINAL and key[0][: len(other_key[0])] == other_key[0])
 

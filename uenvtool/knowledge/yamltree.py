@@ -46,7 +46,7 @@ class Node:
         return node
 
     def each(self) -> list[Node]:
-        """Return the values of a list. A value that is not a list is returned as a list of one."""
+        """Return the items of a list, or any other value as a list with one item."""
         return self.value if isinstance(self.value, list) else [self]
 
     def at(self, path: tuple[str | int, ...]) -> Node:
@@ -57,7 +57,7 @@ class Node:
         return node
 
     def plain(self) -> Any:
-        """Return the same values without positions."""
+        """Return the values of the tree without positions."""
         if isinstance(self.value, dict):
             return {name: child.plain() for name, child in self.value.items()}
         if isinstance(self.value, list):
@@ -120,7 +120,7 @@ def content(path: Path, shown: str) -> bytes:
 
 
 def decoded(data: bytes, shown: str) -> str:
-    """Return bytes as text. Raises BadInput if they are too many, not UTF-8, or begin with a byte order mark."""
+    """Decode UTF-8 bytes. Raises BadInput if they are too long, are not UTF-8, or begin with a byte order mark."""
     if len(data) > MAX_BYTES:
         raise BadInput(
             f"the file is larger than {MAX_BYTES // 1_000_000} MB",

@@ -22,7 +22,7 @@ METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution:
-    """An installed distribution, with its name as its metadata spells it.
+    """An installed distribution, with its name spelled as in its metadata.
 
     folder: the package directory that contains it. requires: the Requires-Dist lines. metadata: the path of its
     dist-info directory. extras, scripts (command -> module:function): filled only for the distributions of a base.
@@ -46,8 +46,8 @@ class Distribution:
 class Base:
     """The Python that an overlay is made on, with its packages.
 
-    homes: the directories that can be `home` in pyvenv.cfg, best first. folders: the package directories in the order
-    of the base's sys.path. sites: the package directories whose .pth files its Python processes. packages: the
+    homes: candidates for `home` in pyvenv.cfg, best first. folders: the package directories in the order of the base's
+    sys.path. sites: the package directories in which the base's Python processes .pth files. packages: the
     distributions by normalized name.
     """
 
@@ -73,7 +73,7 @@ class Base:
 
     @property
     def is_plain(self) -> bool:
-        """Return whether the base is a plain interpreter whose packages the overlay does not use."""
+        """Return whether the base is only an interpreter, so that the overlay does not use its packages."""
         return self.found_base.kind == PLAIN
 
     @property
@@ -179,7 +179,7 @@ def installed(site: Path) -> dict[str, Distribution]:
 
 
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:
-    """Return the data that probe.py prints, or None, and its process. Raises ToolFailed if the Python cannot start."""
+    """Return probe.py's data, or None if it printed none, and its process. Raises ToolFailed if Python cannot start."""
     env = {**env, "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": "1"}
     completed = processes.run([python, script_path("probe.py"), *arguments], env=env)
     return marked(completed), completed

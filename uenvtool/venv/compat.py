@@ -59,7 +59,8 @@ def newer(version: str, other: str) -> bool:
 def floor(version: str) -> str:
     """Return the oldest version that should be compatible with a version, or an empty string if that is invalid.
 
-    It has the same major version: 2026 for 2026.1. Below 1.0, it has the same minor version: 0.12 for 0.12.3.
+    The oldest compatible version has the same major version, such as 2026 for 2026.1. Below 1.0, it has the same minor
+    version, such as 0.12 for 0.12.3.
     """
     from packaging.version import Version
 
@@ -71,7 +72,7 @@ def floor(version: str) -> str:
 
 
 def satisfies(specifier: SpecifierSet, version: str) -> bool:
-    """Return whether a base's version satisfies a requirement; a vendor's build also counts as its release."""
+    """Return whether a base package's version meets a requirement. A vendor's build also counts as its release."""
     if not is_version(version):
         return True  # it cannot be compared, and the base works with it
     return specifier.contains(version, prereleases=True) or specifier.contains(as_release(version), prereleases=True)
@@ -114,9 +115,9 @@ def requirements(distribution: Distribution, environment: dict[str, str] | None)
 class Protection:
     """One rule of protected.yaml, which protects the base's packages whose names match `pattern`.
 
-    cost: the consequence of replacing the package. refuse_missing: if the base has torch but lacks this package, a
-    requirement of another package cannot install it. harmless: patterns for names that match `pattern` but whose
-    packages contain no library.
+    cost: the consequence of replacing the package. refuse_missing: whether uenvtool refuses to add this package as a
+    dependency if the base has torch but not this package. harmless: patterns for packages that match `pattern` but
+    contain no library.
     """
 
     pattern: str
@@ -166,7 +167,10 @@ def _conflict(
 
 
 def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest) -> list[Problem]:
-    """Return a problem for each requirement that fails with `new` over the base and does not fail on the base alone."""
+    """Return a problem for each requirement that is not met once `new` is installed on top of the base.
+
+    Requirements that the base alone already violates are not reported.
+    """
     environment = marker_environment(base)
     kept = [package for name, package in sorted(base.packages.items()) if name not in new]
     failing_already = {key for key, _ in _of_packages(kept, base, {}, environment)}
@@ -176,7 +180,7 @@ def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest)
 
 
 def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[str]]:
-    """Return the requirements that a vendor's build satisfies only as a release, by the name of the base's package."""
+    """Return, by base package, the requirements that it meets only because a vendor's build counts as a release."""
     environment = marker_environment(base)
     kept = {name: package for name, package in base.packages.items() if name not in new}
     return grouped(

@@ -123,7 +123,7 @@ class _Torch:
 def torch_problems(
     base: Mapping[str, Distribution], new: Mapping[str, Distribution], accepted: Collection[str]
 ) -> list[Problem]:
-    """Return a problem for each package that is compiled for another torch and whose name is not accepted.
+    """Return a problem for each package that is compiled for another torch, except those in `accepted`.
 
     The base's packages are checked only if torch is new. A torch without libraries is not checked.
     """

@@ -40,8 +40,8 @@ class FoundBase:
 
     python: its path as the user calls it. kind: one of UENV, CONTAINER, NAMED, ENVIRONMENT and PLAIN. load: the command
     that loads the base. root: the directory of a view. mounts: the mount points of all loaded uenvs. image, view: the
-    uenv client's arguments that load the base; in a container, image is the container's name. in_container: whether
-    the Python exists only in a container.
+    arguments with which the uenv client loads the base. In a container, image is the container's name. in_container:
+    whether the Python exists only in a container.
     """
 
     python: str
@@ -79,7 +79,7 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
-    """Return the first Python on PATH that is not in uenvtool's environment or an active one, as a bare interpreter.
+    """Return, as a plain base, the first Python on PATH outside uenvtool's own and any active environment.
 
     Raises BadInput if no Python is found.
     """
@@ -114,7 +114,7 @@ def loading_command(base: Mapping[str, Any], mounted: str) -> list[str]:
 
 
 def is_loaded(base: Mapping[str, Any]) -> str:
-    """Return a bash test that succeeds if the base is loaded or cannot be loaded: a uenv inside another uenv."""
+    """Return a bash test that succeeds if the base is loaded or cannot be loaded, such as inside another uenv."""
     uenv = base.get("kind") == UENV
     return "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]]" if uenv else "! command -v apptainer >/dev/null"
 
@@ -178,7 +178,7 @@ def _of_view(view: LoadedView, python: str, views: tuple[LoadedView, ...], envir
 
 
 def label(image: str, environ: Mapping[str, str], option: str = "") -> str:
-    """Return the name and tag of an image in the uenv client's repository, or "" if the repository lacks it.
+    """Return an image's name and tag in the uenv client's repository, or "" if the image is not in the repository.
 
     option: the value of --uenv. If the image has several names, a name that begins with this value is preferred.
     """

@@ -26,12 +26,12 @@ _PACKAGE = re.compile(r"lib/python3[^/]*/site-packages/([^/]+?)-[^/-]+\.dist-inf
 class Environment:
     """An overlay or another tool's virtual environment, packed or unpacked. Unknown values are empty or None.
 
-    home, python: the directory and the path of the Python that it was made with. sees_base: whether its Python also
-    imports the packages of that Python. packages: the normalized names of its packages. programs: the names in bin/, if
-    another tool made it. site: the directory of its packages, if another tool made it. name, mount: the uenv name and
-    mount point of its image. kind, platform, image, view, in_container: the base in the record of an overlay
-    (FoundBase). base_is_here: whether this base is available. newer: the unpacked overlay, if it has changed since it
-    was packed. outdated: a warning for each package whose source has changed since it was built.
+    home, python: the directory and the path of the Python that created the environment. sees_base: whether the
+    environment also imports that Python's packages. packages: the normalized names of its own packages. programs, site:
+    the names in bin/ and the package directory, if another tool created it. name, mount: the uenv name and mount point
+    of its image. kind, platform, image, view, in_container: the base in the record of an overlay (FoundBase).
+    base_is_here: whether this base is available. newer: the unpacked overlay, if it has changed since it was packed.
+    outdated: a warning for each package whose source has changed since it was built.
     """
 
     is_overlay: bool

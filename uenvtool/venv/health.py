@@ -23,7 +23,7 @@ class Health:
 
     overrides: the normalized names of the base's packages that --override replaced. older_image: the image, if the
     environment has changed since it was packed. repack: the command that packs the environment again. for_other_numpy,
-    for_other_torch: a sentence about each package that is compiled for another numpy or torch.
+    for_other_torch: a sentence for each package that was compiled for another numpy or torch.
     """
 
     overrides: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class PythonHere:
 
     folders: the package directories in search order. packages: the distributions in that order, including those that
     Python does not import. user_site: the user's site-packages, if Python uses it. environment: the virtual
-    environment, or an empty string. its_folder: its site-packages. overlay: its problems.
+    environment, or an empty string. its_folder: the environment's site-packages. overlay: the environment's problems.
     """
 
     version: str
@@ -70,7 +70,7 @@ class PythonHere:
 
 
 def python_here(environ: Mapping[str, str], *, read_libraries: bool) -> tuple[PythonHere | None, str]:
-    """Return the Python of a shell, or None if PATH has none or it does not start, and its output on stderr.
+    """Return the shell's Python, or None if it is missing or does not start, and its stderr output.
 
     The Python is started once and imports no package. read_libraries: also read compiled modules, which takes seconds.
     """

@@ -27,11 +27,11 @@ VIEW = "venv"
 def uses(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield the ways to load an image, as data for --json, in each runtime that supports its base.
 
-    runtime: the runtime's name. use: where the lines belong, such as a batch script. text: the lines, which end with
+    runtime: the runtime's name. use: where to put the lines, such as in a batch script. text: the lines, which end with
     the command to run. caveat: a limitation to print below the lines. name: the image's uenv name. base: the base in
-    the overlay's record. A base in a container works only in containers, and a uenv or a Python of the host works only
-    outside. A container without a name yields nothing. The host's modules, and machines without the uenv client, cannot
-    mount an image, so a job unpacks it on each node.
+    the overlay's record. A container base works only in containers; a uenv or host Python works only outside them. A
+    container without a name yields nothing. A base from host modules, or a machine without the uenv client, cannot
+    mount an image, so the job unpacks it on each node.
     """
     needs_container = bool(base.get("in_container"))
     if needs_container:
@@ -52,7 +52,7 @@ def shown(ways: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 
 def surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the current container or host as the base of an environment that has no record of uenvtool."""
+    """Describe the current container or host as the base of an environment that uenvtool did not record."""
     is_inside = in_container(environ)
     return {"in_container": is_inside, "image": container_name(environ) if is_inside else ""}
 

@@ -108,16 +108,17 @@ def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
 
 
 def record_paths(directory: Path) -> list[Path]:
-    """Return the record and the lock of an overlay, which its image contains too."""
+    """Return the paths of an overlay's record and lock, which are also in its image."""
     return [directory / RECORD_FOLDER / name for name in (RECORD, "pylock.toml")]
 
 
 def overlay_uenv(name: str, mount: str, *, base: str = "", site: str = "") -> Uenv:
     """Return the uenv metadata of an image that has an overlay at its root.
 
-    Its only view puts the overlay's commands first on PATH, sets VIRTUAL_ENV, and unsets PYTHONPATH, which would take
-    precedence over all packages. base: the name of the overlay's base. site: the directory of the packages of another
-    tool's environment. Its Python finds the base's packages through PYTHONPATH, so the view prepends the directory.
+    The image's only view puts the overlay's commands first on PATH, sets VIRTUAL_ENV, and unsets PYTHONPATH, because
+    PYTHONPATH would take precedence over all packages. base: the name of the overlay's base. site: the package
+    directory of another tool's environment. The view prepends it to PYTHONPATH, through which that environment's Python
+    finds the base's packages.
     """
     on_base = f" on {base}" if base else ""
     view = UenvView(
@@ -163,7 +164,7 @@ def pack_overlay(
 
 
 def previous_names(name: str, suffix: str = "") -> Iterator[str]:
-    """Yield the names for an old file or directory that is kept, best first."""
+    """Yield candidate names for an old file or directory that is kept, best first."""
     yield f"{name}.previous{suffix}"
     yield from (f"{name}.previous.{number}{suffix}" for number in itertools.count(2))
 

@@ -184,13 +184,13 @@ def image_of(overlay: Path) -> Path | None:
 
 
 def overlay_of(image: Path) -> Path | None:
-    """Return the overlay directory that an image was packed from if it is next to the image, or else None."""
+    """Return the overlay directory next to an image, if the image was packed from it, or else None."""
     overlays = (image.parent / name for name in (image.stem, f".{image.stem}"))
     return next((path for path in overlays if read_record(path) is not None and image_of(path) == image), None)
 
 
 def is_older(image: Path, overlay: Path) -> bool:
-    """Return whether an image contains another state of its overlay, or False if it cannot be read here."""
+    """Return whether an image differs from its overlay's current state, or False if the image cannot be read here."""
     try:
         record = read_image_record(image)
     except (BadInput, ToolMissing):
@@ -205,7 +205,7 @@ def repack_command(overlay: Path, image: Path) -> str:
 
 
 def require_mountable(mount: str, position: Position | None = None, hint: str = "") -> None:
-    """Raise BadInput if a path cannot be a mount point: runtimes interpret spaces and the characters : , $ { }."""
+    """Raise BadInput if a path cannot be a mount point. Runtimes interpret spaces and the characters : , $ { }."""
     if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
         advice = "use an absolute path of letters, digits and . + @ % _ - that exists on the nodes, such as /user-tools"
         raise BadInput(f"{mount!r} is not a valid mount point", position, hint or advice)

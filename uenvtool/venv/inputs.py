@@ -19,8 +19,8 @@ from uenvtool.venv.sources import changed_files
 def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, str]:
     """Return a request with the current directory's requirement files added, and a note about them or an empty string.
 
-    Only a request that packs without changes gets files: for a new overlay the first of `found_here`, and for an
-    existing overlay the files that its record names, if they, the options or the directories of packages have changed
+    Only a request that packs without changes gets files. A new overlay gets the first file of `found_here`. An existing
+    overlay gets the files that its record names, if the files, the options or the package directories have changed
     since the overlay was made.
     """
     if request.squash is None or request.changes_overlay:
@@ -47,7 +47,7 @@ def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, st
 def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the field `made_from` of a record, which describes the current directory's files that the request names.
 
-    previous: the field of the old record, which stays if the request names no such file and no lock.
+    previous: the old record's `made_from`, which is kept if the request names no such file and no lock.
     """
     named = [*request.requirements, *([str(request.from_)] if request.from_ else [])]
     names = [name for name in named if name in FOUND_HERE]

@@ -40,7 +40,7 @@ RESERVED = (RECORD_FOLDER, "meta")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
-    """A plan with the pylock.toml to install, and the resolution that gave the lock, empty for a lock of the user."""
+    """A plan with the pylock.toml to install and its resolution, which is empty if the user provided the lock."""
 
     uv: Uv
     plan: OverlayPlan
@@ -73,7 +73,7 @@ def refuse_package_name(plan: OverlayPlan) -> None:
 
 
 def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
-    """Return the installation of a user's lock, without the packages of the base and with the lock's requirements."""
+    """Return the installation of a user's lock: its requirements, and its packages that the base does not provide."""
     base, notes = plan.base, []
     is_of_project = path.name == UV_LOCK
     lock_path = pylock.exported(uv, plan, path) if is_of_project else path
@@ -125,7 +125,7 @@ def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
     """Return the installation of the user's requirements, resolved on the base.
 
     Raises AnswerIsNo if the requirements contradict the base, would replace a protected package, or resolve to files
-    without the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
+    that do not match the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
     """
     uv = uv.building_on(plan.base, plan.requested)
     resolution = resolve(uv, plan)

@@ -1,7 +1,7 @@
 """Starts a command, a shell or a Jupyter kernel in an overlay, and loads the overlay's base first.
 
 A kernel is a directory with a kernel.json in Jupyter's data directory
-(https://jupyter-client.readthedocs.io/en/stable/kernels.html). Kernels that another tool made are never replaced.
+(https://jupyter-client.readthedocs.io/en/stable/kernels.html). uenvtool never replaces kernels that another tool made.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ _SITES = "lib/python3*/site-packages"
 class Foreign:
     """The packages (name -> version) and the files in an overlay that uenvtool did not install or that have changed.
 
-    whole: the unchanged packages that uenvtool installed and whose RECORD lists all of their files, normalized name ->
-    files. checksums: the checksum of each file. Paths are relative to the overlay.
+    whole: the files of each unchanged package that uenvtool installed and whose RECORD lists all of its files, by
+    normalized name. checksums: the checksum of each file. Paths are relative to the overlay.
     """
 
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Foreign:
     checksums: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def shown(self) -> str:
-        """Return the first packages and files for a message, and the number of the others."""
+        """Return the first packages and files, and the number of remaining ones, for a message."""
         return listed([*(f"{name} {version}" for name, version in sorted(self.packages.items())), *self.names], 8)
 
     def __bool__(self) -> bool:
@@ -162,7 +162,7 @@ def _files(directory: Path) -> Iterator[str]:
 
 
 def _by_directory(names: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Yield the names, except that a directory without known files is yielded once, as its name with a slash."""
+    """Yield the names, but combine the files of a directory without known files into its name with a slash."""
     directories = map(Path, {os.path.dirname(name) for name in known})
     known_directories = {str(parent) for directory in directories for parent in (directory, *directory.parents)}
     reported: set[str] = set()

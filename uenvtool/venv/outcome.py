@@ -27,8 +27,8 @@ def outcome(
 ) -> tuple[PackageRow, ...]:
     """Return the new packages, and the base's packages that they or the user require.
 
-    foretold: package versions that a dry run would install. askers_of: for each package name, the packages that require
-    the package.
+    foretold: the package versions that a dry run would install. askers_of: for each package, the packages that require
+    it.
     """
     environment = marker_environment(base)
     pairs = [(requirement.name, requirement.origin) for requirement in request.requirements]
@@ -52,9 +52,10 @@ def outcome(
 def changes(
     rows: Sequence[PackageRow], previous: Mapping[str, str], newest: Mapping[str, str], rebuilt: Collection[str] = ()
 ) -> tuple[PackageRow, ...]:
-    """Return the rows with the change that a run made to each package, sorted by change as in CHANGES.
+    """Return the rows with each package's change in this run, in the order of CHANGES.
 
-    previous: the versions in the old overlay. newest: the newest version of each package that got an older one.
+    previous: the versions in the old overlay. newest: the newest version of each package for which the run
+    installed an older version.
     rebuilt: the packages whose source has changed.
     """
     changed = [_change(row, previous.get(row.name), newest.get(row.name)) for row in rows]
@@ -72,7 +73,7 @@ def changes(
 
 
 def table_rows(packages: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return the data of packages as the rows of a table with HEADINGS."""
+    """Return the table rows of the packages, for the columns in HEADINGS."""
     fixed = ("name", "version", "how")
     return [(*(row[key] for key in fixed), ", ".join(row["asked_by"]), row.get("note", "")) for row in packages]
 

@@ -36,9 +36,9 @@ _CONDA_SPEC = re.compile(r"(?:\S+::)?([\w.-]+)\s*(.*)")
 class OverlayPlan:
     """The inputs of the resolution: a request with its base, the user's requirements and settings, and the old overlay.
 
-    requested: includes the old overlay's requirements. previous: the record of the old overlay. foreign: the packages
-    and files in it that uenvtool did not install. preferred: the versions to keep if possible, by package name. kept:
-    the names of the packages that --keep-base leaves to the base.
+    requested: the user's requirements, including those of the old overlay. previous: the old overlay's record. foreign:
+    the packages and files in the old overlay that uenvtool did not install. preferred: the version of each package to
+    keep if possible. kept: the names of the packages that --keep-base leaves to the base.
     """
 
     request: VenvRequest
@@ -53,7 +53,7 @@ class OverlayPlan:
 
     @property
     def keeps_old(self) -> bool:
-        """Return whether the old overlay is kept under another name."""
+        """Return whether the run keeps the old overlay under another name."""
         return self.request.update or bool(self.foreign)
 
     @property

@@ -29,7 +29,7 @@ Lines = list[tuple[int, str]]
 
 
 def is_project(file: str) -> bool:
-    """Return whether the name of a -r file is that of a project file or a lock, and not of a requirements file."""
+    """Return whether a -r file is a project file or a lock instead of a requirements file, judging by its name."""
     return file.endswith((TOML, *ENVIRONMENTS)) or Path(file).name == UV_LOCK
 
 
@@ -40,7 +40,7 @@ def found_here() -> list[str]:
 
 
 def option_of(name: str) -> str:
-    """Return the option with its value that installs the requirements of a file in FOUND_HERE."""
+    """Return the option and value that install the requirements in a file of FOUND_HERE."""
     return f"--from {name}" if is_lock(name) else f"-r {name}"
 
 
@@ -58,7 +58,7 @@ def project_name(directory: Path) -> str:
 
 
 def is_lock(name: str) -> bool:
-    """Return whether a file name is that of a lock."""
+    """Return whether a file is a lock, judging by its name."""
     return name in (UV_LOCK, "pylock.toml")
 
 

@@ -105,8 +105,8 @@ def signed(text: str, plan: OverlayPlan) -> str:
 def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
     """Export a project's uv.lock with uv and return the path of the pylock.toml.
 
-    The export contains the requested extras and groups, the default groups and the project itself, which is not
-    editable in an image. As with `uv sync --locked`, a lock that is older than the project is an error.
+    The export contains the requested extras and groups, the default groups and the project itself. In an image, the
+    project is not editable. As with `uv sync --locked`, a lock that is older than the project is an error.
     """
     work, request = uv.work / "project", plan.request
     if not path.is_file():
@@ -131,7 +131,7 @@ def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
 def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     """Return the text of a lock with absolute paths, its versions by normalized name, and its [tool.uenvtool] table.
 
-    The versions are those of the packages for this machine. environment: the marker values. Raises BadInput with the
+    The versions include only packages for this machine. environment: the marker values. Raises BadInput with the
     position if the file is not a valid lock.
     """
     from packaging.markers import Marker
@@ -267,7 +267,7 @@ def _is_wheel(table: Mapping[str, Any]) -> bool:
 
 
 def stripped(text: str, names: Collection[str]) -> str:
-    """Return a lock without the packages of these normalized names and without the [tool.uenvtool] table."""
+    """Return a lock without the named packages (normalized names) and without the [tool.uenvtool] table."""
     import tomlkit
 
     document = tomlkit.parse(text)

@@ -48,8 +48,8 @@ _KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a string"}
 class PackageRow:
     """A package of an overlay, as a row of the table.
 
-    how: one of FROM_BASE, INSTALLED and OVERRIDDEN. asked_by: the packages and requirements that require it.
-    base_version: the base's version that it replaces. change: the change that this run made to it.
+    how: one of FROM_BASE, INSTALLED and OVERRIDDEN. asked_by: the packages and requirements that require the package.
+    base_version: the replaced version of the base. change: the package's change in this run.
     """
 
     name: str
@@ -87,7 +87,7 @@ class OverlayRecord:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Return the packages that were installed: normalized name -> version."""
+        """Return the version of each installed package, by normalized name."""
         return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
     def rows(self) -> list[PackageRow]:
@@ -130,7 +130,7 @@ def recorded_requirement(text: str, origin: str, source: str) -> UserRequirement
 
 
 def noted_image(directory: Path) -> Path | None:
-    """Return the image that an overlay was last packed into, or None without a readable note of it."""
+    """Return the image that an overlay was last packed into, or None if no readable note names the image."""
     try:
         name = os.fsdecode(read_bytes(directory / RECORD_FOLDER / IMAGE_NOTE, MAX_BYTES)).strip()
     except (FileNotFoundError, BadInput):
@@ -139,7 +139,7 @@ def noted_image(directory: Path) -> Path | None:
 
 
 def image_note(directory: Path, image: Path) -> dict[str, str]:
-    """Return the note that records an overlay's image: file name relative to the overlay -> content."""
+    """Return the note that records an overlay's image, as its file name relative to the overlay and its content."""
     return {f"{RECORD_FOLDER}/{IMAGE_NOTE}": os.path.relpath(os.path.abspath(image), directory) + "\n"}
 
 

@@ -50,7 +50,7 @@ class UserRequirement:
     text: the requirement in the form that uv accepts. name: the normalized name, or an empty string if only a build can
     determine it (a directory or URL). origin: the file or option of the requirement, as the table prints it. position:
     its position in a file. requirement: the parsed form, if it is PEP 508. hashes: the allowed hashes, as `sha256:HEX`;
-    without hashes, any file is allowed. read_by_uv: whether uv reads the file that contains it.
+    without hashes, any file is allowed. read_by_uv: whether uv itself reads the requirement's file.
     """
 
     text: str
@@ -88,10 +88,10 @@ class UserRequirement:
 class UserRequest:
     """All requirements of the user.
 
-    files: the paths or URLs as the user named them. sources: the files that uv reads too. lines: the lines of standard
-    input, which cannot be read twice. constraints: the requirements in constraint files. options: pip's options in the
-    files, by their long names. require_hashes: each package needs a hash. conda_specs: the conda packages in an
-    environment.yml, which are not installed. notes: notes about these packages.
+    files: the paths or URLs as the user typed them. sources: the files that uv also reads. lines: the lines from
+    standard input, which can be read only once. constraints: the requirements in constraint files. options: pip's
+    options in the files, by their long names. require_hashes: whether each package needs a hash. conda_specs: the conda
+    packages in an environment.yml, which are not installed. notes: messages about the conda packages.
     """
 
     requirements: tuple[UserRequirement, ...] = ()

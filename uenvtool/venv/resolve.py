@@ -25,8 +25,8 @@ class Resolution:
     """The resolved packages.
 
     lock: the text of a pylock.toml. versions: the versions by normalized name; a project without a version has an empty
-    string. older: the newest allowed version of each package that the user named and that gets an older version.
-    askers: the packages that require each package, filled only in a dry run.
+    string. older: for each package that the user named and that gets an older version, the newest allowed version.
+    askers: the packages that require each package, known only in a dry run.
     """
 
     lock: str = pylock.EMPTY

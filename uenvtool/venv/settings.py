@@ -56,9 +56,9 @@ class UvSettings:
 
     arguments: uv's options for resolving and installing. urls: uv's variables for pip's indexes. constraints: paths or
     URLs of constraint files. built_on_base: the packages that are built from source with the base's packages
-    (--no-build-isolation), or ALL. require_hashes: each package needs a hash. has_cache: whether uv can use the user's
-    cache. link_mode: one of LINK_MODES. project: uv's settings in the user's project, as read from TOML. notes: notes
-    about ignored settings.
+    (--no-build-isolation), or ALL. require_hashes: whether each package needs a hash. has_cache: whether uv can use the
+    user's cache. link_mode: one of LINK_MODES. project: uv's settings in the user's project, as read from TOML. notes:
+    notes about ignored settings.
     """
 
     arguments: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def _has_cache(environ: Mapping[str, str]) -> bool:
 
 
 def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> UvSettings:
-    """Return the settings with those options of requirements files that uv reads differently from pip.
+    """Return the settings with the options from requirements files that uv and pip read differently.
 
     As in pip, an index in a file takes precedence over the user's, and the best version of all indexes is installed.
     """
@@ -128,7 +128,7 @@ def with_options(settings: UvSettings, options: Mapping[str, Sequence[str]]) -> 
 
 
 def users_settings(environ: Mapping[str, str], directory: Path) -> Path:
-    """Return the file with uv's settings of this user or machine, or else an empty file in `directory`."""
+    """Return this user's or machine's uv configuration file, or else an empty file in `directory`."""
     home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
     for path in (Path(home, "uv/uv.toml"), Path("/etc/uv/uv.toml")):
         if path.is_file():

@@ -73,7 +73,8 @@ _ERRORS: dict[str, type[UenvtoolError]] = {
 class Unbuilt:
     """The normalized names of packages that would be built. A dry run assumes that they have no dependencies.
 
-    of_index: releases of an index. elsewhere: archives, directories and repositories. uv reports the names one by one.
+    of_index: releases from an index. elsewhere: archives, directories and repositories. uv reports only one name at a
+    time.
     """
 
     of_index: set[str] = field(default_factory=set)
@@ -113,8 +114,8 @@ class Unbuilt:
 class Uv:
     """The program uv, with the user's settings and a temporary working directory.
 
-    build_path: the package directories for builds without build isolation. unbuilt: the packages to build, only in a
-    dry run.
+    build_path: the package directories for builds without build isolation. unbuilt: in a dry run, the packages that a
+    real run would build.
     """
 
     program: str
@@ -204,7 +205,7 @@ class Uv:
             return self.run(arguments)
 
     def building_nothing(self, request: UserRequest) -> Uv:
-        """Return a Uv for a dry run, which builds no packages and tracks the packages that a run would build.
+        """Return a Uv for a dry run. It builds no packages and records the packages that a real run would build.
 
         Raises AnswerIsNo if all packages are built, or if only a build can determine the name of a package.
         """

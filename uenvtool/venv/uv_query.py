@@ -26,7 +26,7 @@ WANTED = "wanted.in"
 class Question:
     """The queries of one resolution, with the input files that uv reads.
 
-    pins: the requirements that pin the base's packages to their versions, by name, except the replaceable packages.
+    pins: by name, the requirements that pin base packages to their versions. Replaceable packages are not pinned.
     """
 
     def __init__(self, uv: Uv, plan: OverlayPlan, replaceable: frozenset[str]) -> None:
@@ -73,19 +73,19 @@ class Question:
         return pylock.with_absolute_paths(text, self.directory)
 
     def newest(self) -> str:
-        """Return a lock of the newest allowed versions of the named packages without dependencies, or "" on failure."""
+        """Return a lock of the newest allowed versions of the named packages, without dependencies; "" on failure."""
         asks_index = all(requirement.is_of_index for requirement in self.plan.requested.requirements)
         uv = replace(self.uv, unbuilt=None) if asks_index else self.uv  # an index gives versions without a build
         return self._tried(uv.run_again, "pylock.newest.toml", "--no-deps")
 
     def askers(self, name: str) -> str:
-        """Return the requirers of a package for a message, separated by commas; `you` is the user."""
+        """Return the comma-separated names of the packages that require a package. `you` is the user."""
         user_file = f"-r {self.directory / WANTED}"
         requirers = self.annotations().get(name, [user_file])
         return ", ".join("you" if requirer == user_file else requirer.removeprefix("-r ") for requirer in requirers)
 
     def annotations(self) -> dict[str, list[str]]:
-        """Return the requirers of each package, from uv's comments in its output; `-r FILE` is the user."""
+        """Return the packages that require each package, from the comments in uv's output. `-r FILE` is the user."""
         arguments = [*self._arguments(), "--annotation-style", "line", "--no-strip-extras"]
         pairs = (line.partition("# via ") for line in self.uv.run_again(arguments).splitlines())
         requirers = {re.split(r"[\s\[=@]", package, maxsplit=1)[0]: via for package, _, via in pairs if via}

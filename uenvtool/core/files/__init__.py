@@ -1,4 +1,4 @@
-"""Writes all files of uenvtool: atomically, under a lock, and only over files that uenvtool wrote."""
+"""Writes all of uenvtool's files: atomically, under a lock, and only over files that uenvtool wrote."""
 
 from uenvtool.core.files.atomic import full_disk as full_disk
 from uenvtool.core.files.atomic import let_owner_access as let_owner_access

@@ -89,7 +89,7 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def set_shared_mode(path: Path) -> None:
-    """Set the mode of a finished file to that of a new file under the user's umask."""
+    """Set the mode of a finished file to the mode that the user's umask gives a new file."""
     with write_errors(path):
         path.chmod(0o666 & ~umask())
 
@@ -120,9 +120,9 @@ def write_errors(path: Path) -> Iterator[None]:
 def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
     """Return the error for a failed write to `path`, with a hint about its disk or its permissions.
 
-    state: the part of the hint that describes the files now. The error of a copy or a rename contains both names, and
-    the second one is written. A name in another directory than that of `path` is a file that could not be read. Raises
-    BadInput if there is a file where a directory is needed.
+    state: the sentence of the hint that describes the current state of the files. The error of a copy or rename
+    contains two names; the second is the written file. A name in another directory than that of `path` is a file that
+    could not be read. Raises BadInput if there is a file where a directory is needed.
     """
     if isinstance(error, NotADirectoryError | FileExistsError):  # FileExistsError: a dangling link
         require_directory(path)
@@ -141,7 +141,7 @@ def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFaile
 
 
 def full_disk(path: Path, text: str) -> ToolFailed | None:
-    """Return the error for `path` if the output of another program reports a full disk or quota, or else None."""
+    """Return the error for `path` if a program's output reports a full disk or an exceeded quota, or else None."""
     phrases = {"no space left": errno.ENOSPC, "quota exceeded": errno.EDQUOT}
     number = next((number for phrase, number in phrases.items() if phrase in text.lower()), None)
     return None if number is None else write_error(path, OSError(number, os.strerror(number)))
@@ -188,7 +188,7 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
 
 
 def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool = False) -> None:
-    """Lock an open directory, unless its filesystem has no locks. Raises ToolFailed about `shown` if it is in use."""
+    """Lock an open directory, unless its filesystem lacks locks. Raises ToolFailed for `shown` if it is in use."""
     import fcntl
 
     try:
@@ -269,7 +269,7 @@ def make_folders(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: list[Path]) -> None:
-    """Remove those directories in the list that are empty. The outermost directory is first in the list."""
+    """Remove the empty directories in a list, whose first entry is the outermost directory."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()  # fails for a directory that is not empty

@@ -32,8 +32,8 @@ _FIELDS = ("generator", "files", "writing")
 class Record:
     """The record of the files that uenvtool wrote into a directory.
 
-    files: maps relative paths to sha256 digests. writing: the same for a run that has not ended or was killed. more:
-    other values that a command records, by name.
+    files: the sha256 digest of each relative path. writing: the digests of files that an unfinished or killed run
+    writes. more: other values that a command records, by name.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -109,9 +109,9 @@ def check_generated(
 ) -> None:
     """Raise AnswerIsNo, with the diff, if a directory of generated files does not match its inputs.
 
-    expected: maps relative names to texts. again: the command that generates the directory. kept: recorded names that
-    need not be expected. strays: names of leftover files that are not in the record. remarks: lines about other
-    problems. A run that was killed while writing is also a problem.
+    expected: the text of each relative name. again: the command that generates the directory. kept: recorded names that
+    may be absent from `expected`. strays: names of leftover files that are not in the record. remarks: lines about
+    other problems. A run that was killed while writing is also a problem.
     """
     if not os.path.lexists(folder):
         raise AnswerIsNo(f"{folder} does not exist", hint=f"create it with `{again}`")

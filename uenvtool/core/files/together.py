@@ -27,7 +27,7 @@ class Replacement:
 
     @property
     def old(self) -> Path:
-        """Return the path where `workplace` searches for a target that a killed run moved away."""
+        """Return the path of the moved target, where `workplace` finds it after a killed run."""
         return self.new.with_name("old")
 
 

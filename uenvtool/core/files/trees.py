@@ -11,7 +11,7 @@ from uenvtool.core.files.atomic import as_bytes, umask, write_errors
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
-    """Write files into a directory that no other process reads yet, without the atomicity of `write`."""
+    """Write files, not atomically, into a directory that no other process reads yet."""
     with write_errors(folder):
         for name, content in contents.items():
             path = folder / name

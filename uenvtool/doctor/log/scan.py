@@ -343,7 +343,7 @@ class _Context:
         return moment(self.before + self.line)
 
     def cleaned(self, log_line: LogLine) -> _Context:
-        """Return the context without secrets, and without the following bytes if `log_line` does not need them."""
+        """Return the context with secrets removed, and without `following` unless `log_line` searches it."""
         needed = self.following if log_line.near or log_line.not_near else b""
         following = without_secrets(needed.decode("utf-8", "replace")).encode()
         return replace(self, line=without_secrets(self.line), following=following)

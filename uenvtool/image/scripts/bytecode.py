@@ -66,7 +66,7 @@ def bytecode(path: bytes, name: str, checked: bool) -> bytes:
 
 
 def read(path: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the source of a module, the bytecode header for comparing times, and the hash of the source."""
+    """Return a module's source, its timestamp-based bytecode header, and the hash of its source."""
     with open(path, "rb", buffering=0) as stream:
         source = stream.read()
         status = os.fstat(stream.fileno())
@@ -76,7 +76,7 @@ def read(path: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def hashed(digest: bytes) -> set[bytes]:
-    """Return the two bytecode headers with the hash of the source: unchecked, and checked at each import."""
+    """Return the two hash-based bytecode headers: unchecked, and checked at each import."""
     return {b"\1\0\0\0" + digest, b"\3\0\0\0" + digest}
 
 
@@ -97,8 +97,8 @@ def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
 def marshalled(code: types.CodeType) -> bytes:
     """Return the code as bytes that are the same in every process.
 
-    marshal writes a mark for each object with more than one reference, and other parts of the process may refer to the
-    names in the code. Another reference to each object makes marshal mark all of them.
+    marshal flags each object with more than one reference (FLAG_REF), and other parts of the process may refer to the
+    names in the code. An additional reference to each object makes marshal flag all of them.
     """
     code = with_equal_sets_shared(code, {})
     held: list[object] = []

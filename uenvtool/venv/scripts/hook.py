@@ -38,7 +38,7 @@ def parts(path: list[str], site: str) -> tuple[list[str], list[str], list[str]]:
 
 
 def order() -> None:
-    """Reorder sys.path, or exit if the base was not found or is another one."""
+    """Reorder sys.path. Exit if the base was not found or is not the recorded base."""
     original = list(sys.path)
     if any("pip-build-env-" in entry for entry in original):
         return  # pip's isolated build uses this environment's Python but not its packages
@@ -127,7 +127,7 @@ def listing(directories: list[str]) -> str:
 
 
 def print_once(text: str) -> None:
-    """Print a line on the first rank, and only once for this process and its child processes."""
+    """Print a line on the first rank only, and once for this process and its child processes."""
     if os.environ.get("SLURM_PROCID", "0") == "0" and os.environ.get("UENVTOOL_SAID") != text:
         os.environ["UENVTOOL_SAID"] = text
         sys.stderr.write(f"uenvtool: {text}\n")

@@ -49,7 +49,7 @@ def described(distribution: metadata.Distribution, directory: str) -> dict[str, 
 
 
 def distributions(directories: list[str]) -> list[dict[str, object]]:
-    """Return descriptions of all distributions; the first one of a name wins, as in importlib.metadata."""
+    """Describe all distributions. If a name occurs twice, the first one wins, as in importlib.metadata."""
     from importlib import metadata  # imported late because it is slow
 
     described_by_name: dict[str, dict[str, object]] = {}
