@@ -147,7 +147,9 @@ ue_library() {
   [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))
   eval "ue_$1=$ue_is"
 }
-if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+ue_line='' # the first line of the script that runs this code: this file, or a job that evaluates it
+[[ ${BASH_SOURCE[0]-} != "$0" ]] || { IFS= read -r ue_line <"$0"; } 2>/dev/null || :
+if [[ $ue_line == '# '*': '* || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
   printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
   exit 2
 fi
@@ -190,7 +192,7 @@ elif [[ -n $ue_venv ]]; then
     include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
 fi
 ue_folders="${LD_LIBRARY_PATH-}:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64"
-[[ $ue_runtime != uenv ]] || ue_folders=$ue_views
+[[ ${ue_runtime-uenv} != uenv ]] || ue_folders=$ue_views
 ue_library nccl libnccl.so "${NCCL_VERSION-}" "$ue_folders"
 ue_library nvshmem libnvshmem_host.so '' "$ue_folders"
 # The cores of a task, divided by its processes: torchrun starts one process per GPU.

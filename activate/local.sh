@@ -40,7 +40,9 @@ ue_require() {
 ue_remove() { ue_require "$1" '' "$2"; }
 # NAME VALUE: set a variable if it is unset and VALUE is not empty.
 ue_default() { [[ -z $2 ]] || [[ -v $1 ]] || { ue_undo+=" $1" && export "$1=$2"; }; }
-if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+ue_line='' # the first line of the script that runs this code: this file, or a job that evaluates it
+[[ ${BASH_SOURCE[0]-} != "$0" ]] || { IFS= read -r ue_line <"$0"; } 2>/dev/null || :
+if [[ $ue_line == '# '*': '* || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
   printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
   exit 2
 fi

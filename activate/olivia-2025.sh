@@ -126,7 +126,9 @@ ue_library() {
   [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))
   eval "ue_$1=$ue_is"
 }
-if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+ue_line='' # the first line of the script that runs this code: this file, or a job that evaluates it
+[[ ${BASH_SOURCE[0]-} != "$0" ]] || { IFS= read -r ue_line <"$0"; } 2>/dev/null || :
+if [[ $ue_line == '# '*': '* || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
   printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
   exit 2
 fi

@@ -40,7 +40,8 @@ def of_activate(cli: Cli, *place: str) -> dict[str, str]:
     if form == "edf":
         return {name: str(value) for name, value in tomlkit.parse(answer.stdout)["env"].items()}  # type: ignore[union-attr]
     removed = dict.fromkeys(re.findall(r"\bue_remove (\w+)", answer.stdout), "")
-    return {**removed, **run("bash", f"{answer.stdout}\nSNAP\n", dict.fromkeys(removed, "another")).env}
+    lines = f"source /dev/stdin <<'END'\n{answer.stdout}\nEND\nSNAP\n"
+    return {**removed, **run("bash", lines, dict.fromkeys(removed, "another")).env}
 
 
 def of_job(cli: Cli, *place: str) -> dict[str, str]:

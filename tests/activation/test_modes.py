@@ -90,3 +90,15 @@ def test_a_published_row_with_another_number_has_a_reason(name: str) -> None:
 
     assert differing
     assert all(row.reason for row in differing)
+
+
+def test_a_job_that_evaluates_the_output_is_not_taken_for_a_script_that_is_run(cli: Cli, place: Path) -> None:
+    """In both, bash has the name of the job's file in $0 and in BASH_SOURCE."""
+    text = cli("activate", "--system", "clariden", "--runtime", "uenv").stdout
+    (place / "lines.sh").write_text(text)
+    job = place / "job.sh"
+    job.write_text('#!/bin/bash\nset -eu\neval "$(cat lines.sh)"\necho "$NCCL_NET"\n')
+
+    ran = subprocess.run(["bash", job], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"})
+
+    assert (ran.returncode, ran.stdout) == (0, "AWS Libfabric\n"), ran.stderr

@@ -163,7 +163,7 @@ def test_fix_removes_only_the_temporary_file_of_a_killed_run(cli: Cli, write: Wr
     write(".mine.uenvtool-parts", "mine\n")
 
     done = subprocess.run(command("check", "--fix", file, code=f"{killed}; {MAIN}"), check=False)
-    left = list(place.glob(".job.sh.*.uenvtool-part"))
+    left = list(place.glob(".*.uenvtool-part"))
     cli("check", "--fix", file)
 
     assert (done.returncode, len(left)) == (9, 1)

@@ -78,6 +78,7 @@ FORMS = {
 }
 SHELL = {
     "findings findings.command": "shown, to be pasted",
+    "findings log.command": "shown, to be pasted",
     "runtime use.lines": "shown, to be pasted",
     "runtime job.srun": "a part of a job's command",
     "runtime job.staged": "a part of a job's command",

@@ -134,7 +134,9 @@ ue_gid() {
 }
 
 #: begin
-if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+ue_line='' # the first line of the script that runs this code: this file, or a job that evaluates it
+[[ ${BASH_SOURCE[0]-} != "$0" ]] || { IFS= read -r ue_line <"$0"; } 2>/dev/null || :
+if [[ $ue_line == '# '*': '* || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
   printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
   exit 2
 fi
@@ -195,7 +197,7 @@ elif [[ -n $ue_venv ]]; then
 fi
 
 #: of_views
-[[ $ue_runtime != @NAME@ ]] || ue_folders=$ue_views
+[[ ${ue_runtime-@NAME@} != @NAME@ ]] || ue_folders=$ue_views
 
 #: of_library
 ue_library @FACT@ @LIBRARY@ @VERSION@ "$ue_folders"

@@ -62,7 +62,7 @@ def tell(message: str) -> None:
 
 
 def kept(patterns: list[str], harmless: list[str]) -> dict[str, str]:
-    """Return the installed packages that match the patterns, name to version."""
+    """Return the version of each installed package that matches the patterns, by name."""
     versions: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()

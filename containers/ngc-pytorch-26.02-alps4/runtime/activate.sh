@@ -114,7 +114,9 @@ ue_together() {
   fi
   ue_pass='' ue_other=''
 }
-if [[ ${BASH_SOURCE[0]-} == "$0" || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
+ue_line='' # the first line of the script that runs this code: this file, or a job that evaluates it
+[[ ${BASH_SOURCE[0]-} != "$0" ]] || { IFS= read -r ue_line <"$0"; } 2>/dev/null || :
+if [[ $ue_line == '# '*': '* || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
   printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
   exit 2
 fi
