@@ -63,13 +63,13 @@ ue_require() {
 ue_remove() { ue_require "$1" '' "$2"; }
 # NAME VALUE: set a variable if it is unset and VALUE is not empty.
 ue_default() { [[ -z $2 ]] || [[ -v $1 ]] || { ue_undo+=" $1" && export "$1=$2"; }; }
+case $- in *x*) set +x && ue_options='set -x;' ;; *) ue_options='' ;; esac # keep this script out of a trace
 ue_line='' # the first line of the script that runs this code: this file, or a job that evaluates it
 [[ ${BASH_SOURCE[0]-} != "$0" ]] || { IFS= read -r ue_line <"$0"; } 2>/dev/null || :
 if [[ $ue_line == '# '*': '* || (${ZSH_EVAL_CONTEXT-} == toplevel && $- != *i*) ]]; then
   printf 'uenvtool: a script that is run instead of sourced has no effect: source %s\n' "$0" >&2
   exit 2
 fi
-case $- in *x*) set +x && ue_options='set -x;' ;; *) ue_options='' ;; esac # keep this script out of a trace
 ue_undo='' ue_back='' ue_kept='' ue_old='' ue_again='' ue_say='' ue_line='' ue_names='' ue_pass='' ue_other=''
 ! typeset -f uenvtool_deactivate >/dev/null || { uenvtool_deactivate carry && ue_again=1; } # sourced before
 case ${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${RANK:-0}}}}${UENVTOOL_QUIET-} in 0 | 00) ue_say=1 ;; esac

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import BUILD_SYSTEM, BaseHere, backend, project, unpack
+from tests.support.samples import sampled
 from tests.venv.conftest import record
 from uenvtool.venv.sources import changed_files, recorded
 from uenvtool.venv.uv import find_uv
@@ -38,16 +39,19 @@ def packed(image: str, place: Path) -> str:
 
 @pytest.mark.parametrize(
     ("first", "second", "overlay"),
-    [
-        ("v ./mypkg --squash", "v ./mypkg --squash", "v"),
-        ("v ./mypkg --squash", "v --squash", "v"),
-        ("v ./mypkg --squash", "v --update --squash", "v"),
-        ("v ./mypkg", "v", "v"),
-        ("v ./mypkg", "v --update", "v"),
-        ("v ./mypkg", "w ./mypkg --squash", "w"),
-        ("v mypkg@./mypkg", "v mypkg@./mypkg", "v"),
-        ("v -r requirements.txt", "v -r requirements.txt", "v"),
-    ],
+    sampled(
+        [
+            ("v ./mypkg --squash", "v ./mypkg --squash", "v"),
+            ("v ./mypkg --squash", "v --squash", "v"),
+            ("v ./mypkg --squash", "v --update --squash", "v"),
+            ("v ./mypkg", "v", "v"),
+            ("v ./mypkg", "v --update", "v"),
+            ("v ./mypkg", "w ./mypkg --squash", "w"),
+            ("v mypkg@./mypkg", "v mypkg@./mypkg", "v"),
+            ("v -r requirements.txt", "v -r requirements.txt", "v"),
+        ],
+        keep=3,
+    ),
 )
 def test_an_edited_package_is_built_again(
     code: Path, done: Cli, place: Path, first: str, second: str, overlay: str
