@@ -180,6 +180,7 @@ def made_overlay(nodes: Nodes, cli: Cli, kind: str, system: str) -> Path:
     shutil.rmtree(work, ignore_errors=True)
     target = work / "image" if kind != "unpacked" else work
     program(target / "bin" / "python3", 'export OF_OVERLAY=yes\nexec /usr/bin/python3 "$@"')
+    (target / "bin" / "python").symlink_to("python3")
     (target / "pyvenv.cfg").write_text(OVERLAY.replace("/usr/bin", "/opt/conda/bin"))
     if kind == "unpacked":
         return work
