@@ -36,6 +36,22 @@ def test_a_long_name_can_be_forced_twice(cli: Cli, place: Path) -> None:
     assert [other.read_text() for other in place.glob("*.before")] == ["mine"]
 
 
+@pytest.mark.parametrize("length", [230, 255])
+def test_a_file_that_a_cache_also_has_may_have_the_longest_name(place: Path, length: int) -> None:
+    target, cached = place / "target", place / ("a" * length)
+    target.mkdir(mode=0o755)
+    cached.write_text("one")
+    cached.chmod(0o600)
+    with files.workplace(target) as work:
+        (work / "new").mkdir()
+        os.link(cached, work / "new" / cached.name)
+        files.publish([files.Replacement(new=work / "new", target=target)])
+
+    (published,) = target.iterdir()
+    assert published.name == cached.name
+    assert [path.stat().st_mode & 0o777 for path in (published, cached)] == [0o644, 0o600]
+
+
 def test_files_are_readable_and_writable_whatever_the_umask_is(cli: Cli, place: Path) -> None:
     before = os.umask(0o777)
     try:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool.core.files.atomic import sync_folders, write_error
+from uenvtool.core.files.atomic import name_beside, sync_folders, write_error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,14 +91,15 @@ def _share(path: str, rights: os.stat_result) -> None:
     mode = owner << 6 | (owner << 3 & rights.st_mode) | (owner & rights.st_mode)
     if stat.S_ISDIR(status.st_mode):
         mode |= (status.st_mode | rights.st_mode) & stat.S_ISGID
-    may_change_group = os.geteuid() == 0 or rights.st_gid in os.getgroups()
+    may_change_group = os.geteuid() == 0 or rights.st_gid in (os.getegid(), *os.getgroups())
     has_group = status.st_gid == rights.st_gid or not may_change_group
     if stat.S_IMODE(status.st_mode) == mode and has_group:
         return
     if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):  # the file also belongs to the old directory or a cache
         import shutil
 
-        copy = f"{path}.uenvtool-copy"
+        folder, name = os.path.split(path)
+        copy = os.path.join(folder, name_beside(name, suffix=".uenvtool-copy"))
         shutil.copy2(path, copy)
         os.replace(copy, path)
     if not has_group:
