@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -114,3 +115,17 @@ def test_validate_reads_the_files_of_a_directory_and_counts_the_guessed_values(c
     assert "recipes/broken/recipe.yaml:2:1: unknown key 'surprise'" in everything.stderr
     assert "systems/mine.yaml: fine" in everything.stderr
     assert (empty.code, "empty:1:1: no knowledge file in this directory" in empty.stderr) == (2, True)
+
+
+def test_validate_goes_on_after_a_broken_file_that_a_system_needs(cli: Cli, write: Write) -> None:
+    write("fabrics/slingshot.yaml", "packages: [\n")
+    write("systems/mine.yaml", "extends: clariden\n")
+    write("systems/other.yaml", "extends: clariden\nsurprise: 1\n")
+
+    answer = cli("validate", "systems", "--json")
+
+    assert answer.code == 2
+    assert [problem["file"] for problem in json.loads(answer.stdout)] == [
+        "fabrics/slingshot.yaml",
+        "systems/other.yaml",
+    ]

@@ -230,12 +230,14 @@ def problems_in(path: Path) -> list[Problem]:
         check_file(kind, location)
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
+        return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)
-    if kind is not SYSTEM:
-        return []
-    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(file.absolute())))
-    rdma = missing_rdma(load_extended(location, kind).tree)
+
+
+def _system_problems(location: Location, tree: Node) -> list[Problem]:
+    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(location.path)))
+    rdma = missing_rdma(load_extended(location, SYSTEM).tree)
     duplicates = () if location.is_built_in else duplicate_markers(location.name, tree)
     return [*excluded, *unknown_targets(tree), *rdma, *duplicates]
 
