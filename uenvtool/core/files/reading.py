@@ -116,7 +116,8 @@ def fetched(url: str, most: int) -> bytes:
     if not url.lower().startswith(("http://", "https://")):
         raise BadInput("only http and https URLs are supported", hint=DOWNLOAD_HINT)
     try:
-        with urlopen(url, timeout=DOWNLOAD_SECONDS) as answer:  # noqa: S310  only http and https, as checked above
+        # Never opens a local file (file:): the scheme is checked above, and urllib refuses to follow a redirect to one.
+        with urlopen(url, timeout=DOWNLOAD_SECONDS) as answer:  # noqa: S310  see above
             content: bytes = answer.read(most + 1)
     except (OSError, HTTPException, ValueError) as error:
         why = getattr(error, "reason", None) or error
