@@ -57,10 +57,10 @@ def sbom(path: Path) -> Result:
 
 
 def holders(spec: str, paths: Sequence[Path]) -> Result:
-    """Return the packages of images and locks that match a spec with versions, with exit code NO if there are none.
+    """Return the packages of images and locks that match a spec with versions.
 
-    A Python package also matches without the prefix `py-`. Raises the errors of `sbom`, and BadInput for a spec with
-    anything but a name and versions.
+    The exit code is NO if no package matches. A Python package also matches without the prefix `py-`. Raises the errors
+    of `sbom`, and BadInput for a spec with anything but a name and versions.
     """
     try:
         wanted = parse_spec(spec)
