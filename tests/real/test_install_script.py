@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.index import fail_or_skip_without_index
 from tests.support.needs import skip_without
 from tests.support.programs import program
 from tests.support.pythons import PYENV
@@ -99,3 +100,16 @@ def test_another_command_of_that_name_is_not_replaced(home: Path) -> None:
     assert ran.returncode == 1
     assert "was not created by tools/install" in ran.stderr
     assert (home / ".local/bin/uenvtool").read_text() == "mine"
+
+
+def test_the_command_starts_with_the_python_variables_of_a_uenv(home: Path) -> None:
+    installed = run(home)
+    if installed.returncode != 0:
+        fail_or_skip_without_index(installed.stderr)
+
+    env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHONHOME": "/nowhere", "PYTHONPATH": "/nowhere"}
+    command = [home / ".local/bin/uenvtool", "--version"]
+    started = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert (started.returncode, started.stderr) == (0, "")
+    assert f"installed {started.stdout.strip()} as {command[0]}" in installed.stdout
