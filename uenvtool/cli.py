@@ -74,10 +74,10 @@ def load(name: str) -> Any:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Every error is printed on stderr."""
-    from uenvtool.core import console, files, processes, session
+    from uenvtool.core import console, processes, session
 
     session.leave_out_relative_paths()
-    files.let_owner_access()
+    session.let_owner_access()
     try:
         try:
             code = call(arguments)

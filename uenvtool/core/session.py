@@ -1,4 +1,4 @@
-"""Detects the environment of this shell: uenv images and their views, a container, a job of a scheduler."""
+"""Detects the environment of this shell (uenv images and views, containers, jobs), and makes PATH and umask safe."""
 
 from __future__ import annotations
 
@@ -52,6 +52,11 @@ def leave_out_relative_paths() -> None:
     """
     entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
     os.environ["PATH"] = os.pathsep.join(entries) or os.defpath  # an empty PATH also means the current directory
+
+
+def let_owner_access() -> None:
+    """Change the umask of this process so that its user can use all new files and directories."""
+    os.umask(os.umask(0o077) & 0o077)
 
 
 def mounted_images(environ: Mapping[str, str]) -> dict[str, str]:

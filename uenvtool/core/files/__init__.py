@@ -1,7 +1,6 @@
 """Writes all of uenvtool's files: atomically, under a lock, and only over files that uenvtool wrote."""
 
 from uenvtool.core.files.atomic import full_disk as full_disk
-from uenvtool.core.files.atomic import let_owner_access as let_owner_access
 from uenvtool.core.files.atomic import locked as locked
 from uenvtool.core.files.atomic import require_directory as require_directory
 from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode

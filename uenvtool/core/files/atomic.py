@@ -255,11 +255,6 @@ def name_beside(name: str, prefix: str = "", suffix: str = "") -> str:
     return f"{prefix}{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}{suffix}"
 
 
-def let_owner_access() -> None:
-    """Change the umask of this process so that its user can use all new files and directories."""
-    os.umask(umask() & 0o077)
-
-
 def make_folders(folder: Path) -> list[Path]:
     """Create `folder` and its parents, and return the created directories, outermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
