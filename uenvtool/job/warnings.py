@@ -127,26 +127,27 @@ def _of_program(case: Case) -> Iterator[str]:
                 f"{place} starts processes itself, but {launcher} starts {name} once for each GPU; "
                 "use `--launcher none` to start it once per node"
             )
-    if match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {_script(case)}"):
+    processes = plan.nodes * (1 if launcher == NONE else plan.ranks)
+    is_known = match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {_script(case)}")
+    if is_known or processes == 1:
         return
-    program = read_program(file, plan.request.workdir or ".", disk.text)
-    if program and not program.reads_rank:
+    program = read_program(file, text, plan.request.workdir or ".", disk.text)
+    if not program.reads_rank:
         yield from _of_same_work(case, name)
-    place = program.place_of_first_gpu if program and plan.gpus else ""
-    if place and launcher != NONE and plan.ranks > 1 and not plan.one_gpu_per_rank:
+    if program.first_gpu and plan.gpus and launcher != NONE and plan.ranks > 1 and not plan.one_gpu_per_rank:
         ways = 'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) first'
         ways += ", or use --gpu-per-rank" if launcher == SRUN else ""
         yield (
-            f"{place} uses the first GPU of the node in each of the {plan.ranks} ranks, so NCCL fails with "
+            f"{program.first_gpu} uses the first GPU of the node in each of the {plan.ranks} ranks, so NCCL fails with "
             f'"Duplicate GPU detected"; {ways}'
         )
 
 
 def _of_same_work(case: Case, name: str) -> Iterator[str]:
     plan, run = case.plan, case.plan.run
-    if plan.command.launcher == NONE and plan.nodes > 1:
+    if plan.command.launcher == NONE:
         yield f"{run}; {name} reads no rank, so each node does the whole work; use --nodes 1"
-    elif plan.command.launcher != NONE and plan.nodes * plan.ranks > 1:
+    else:
         one = "--nodes 1 --gpus 1" if plan.gpus else f"--nodes 1 --option --{TASKS}=1"
         ways = f"use {one}, or --launcher none with --nodes 1 if one process uses all GPUs of a node"
         yield f"{run}; {name} reads no rank, so each does the whole work; {ways if plan.gpus else f'use {one}'}"
