@@ -11,7 +11,7 @@ from textwrap import shorten
 
 from uenvtool.check.launchers import NONE, OF_RANK, PYTHON_NAME, SRUN, TORCHRUN
 from uenvtool.core.words import counted, is_within
-from uenvtool.job.command import SHELLS, is_inline
+from uenvtool.job.command import is_inline
 from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.environment import starts_without_it
 from uenvtool.job.images import on_another_machine, on_another_tag, on_unknown_recipe
@@ -128,7 +128,7 @@ def _of_program(case: Case) -> Iterator[str]:
                 "use `--launcher none` to start it once per node"
             )
     processes = plan.nodes * (1 if launcher == NONE else plan.ranks)
-    is_known = match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {_script(case)}")
+    is_known = match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {case.typed.script}")
     if is_known or processes == 1:
         return
     program = read_program(file, text, plan.request.workdir or ".", disk.text)
@@ -186,19 +186,11 @@ def _program_file(case: Case) -> str:
         path = folder / named.replace(".", "/")
         main = path / "__main__.py"
         return str(main) if case.disk.exists(str(main)) else f"{path}.py"
-    in_script = (word for word in re.findall(r"[\w./-]+\.py\b", _script(case)) if case.disk.exists(str(folder / word)))
+    in_script = (
+        word for word in re.findall(r"[\w./-]+\.py\b", case.typed.script) if case.disk.exists(str(folder / word))
+    )
     named = named or next(in_script, "")
     return str(folder / named) if named else ""
-
-
-def _script(case: Case) -> str:
-    """Return the text of the shell script that the command runs, or "" if it runs another program."""
-    words = case.typed.words[case.typed.start :]
-    if case.typed.program not in SHELLS:
-        return case.disk.text(words[0]) if words[0].endswith((".sh", ".bash")) else ""
-    if is_inline(words):
-        return words[2]
-    return next((case.disk.text(word) for word in words[1:] if not word.startswith("-")), "")
 
 
 def _of_missing_program(case: Case) -> Iterator[str]:
