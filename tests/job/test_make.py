@@ -843,6 +843,12 @@ OVERLAYS = {
         UENV,
         "another build than pytorch/v2.6.0:v1 (the job runs pytorch/v2.6.0:v0)",
     ),
+    "on a file that may have been built from another recipe": (
+        {"kind": "uenv", "image": "/store/base.squashfs"},
+        UENV,
+        "--recipe pytorch-2.6: the job runs /store/base.squashfs, on which mine.squashfs was created; its variables "
+        "are correct only if /store/base.squashfs was built from pytorch-2.6",
+    ),
     "stale": ({}, UENV, "/mine; pack it again with `uenvtool venv "),
 }
 
