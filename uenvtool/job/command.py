@@ -36,6 +36,7 @@ SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """Programs that start ranks or submit jobs. The command of a job must not contain them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _SHELLS = ("bash", "sh", "zsh", "dash")
+_RUNNER = re.compile(r"(?:env .*?)?(?:\S*/)?((?:uv|poetry|pdm|pixi|hatch|pipenv|rye|conda|mamba|micromamba) run) ")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 _MODULE = frozenset(("-m", "--module"))
 _MODULE_OPTION = re.compile(r"-[a-zA-Z]*m|--module")
@@ -110,6 +111,12 @@ class Typed:
         """Return the options of the launcher, which come before the program that it starts."""
         ends = (i for i, word in enumerate(self.rest) if word in _MODULE or (word.endswith(".py") and word[0] != "-"))
         return self.rest[: next(ends, len(self.rest))]
+
+    @property
+    def runner(self) -> str:
+        """Return the first words of the command, such as `uv run`, if they start a Python of another environment."""
+        match = _RUNNER.match(" ".join(self.words))
+        return match[1] if match else ""
 
     @property
     def named(self) -> str:

@@ -281,7 +281,7 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
 def _without_torch(case: Case) -> Iterator[Problem]:
     """Yield a problem if the Python that the job finds on PATH has no PyTorch.
 
-    A Python that is named by its path, a shell script and runners such as `uv run` use their own environment.
+    The check skips a Python with a path, a shell script and `uv run`, because each uses its own environment.
     """
     plan, typed, system = case.plan, case.typed, case.system
     kind, known, name = plan.use.image, plan.knowledge, plan.runtime.name
@@ -290,7 +290,7 @@ def _without_torch(case: Case) -> Iterator[Problem]:
     is_loaded = kind == NO_IMAGE and known.modules and known.torch
     program = typed.words[typed.start]
     is_by_name = "/" not in program and bool(typed.launcher or PYTHON_NAME.fullmatch(program))
-    if is_loaded or case.disk.active or plan.request.nccl_test or not is_by_name:
+    if is_loaded or case.disk.active or plan.request.nccl_test or typed.runner or not is_by_name:
         return
     why = f"the file of {system.name} lists no modules for the runtime {name}"
     if known.modules:

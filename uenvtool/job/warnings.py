@@ -23,7 +23,6 @@ from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.place import missing_rdma
 
-_RUNNER = re.compile(r"(?:env .*?)?(?:\S*/)?((?:uv|poetry|pdm|pixi|hatch|pipenv|rye|conda|mamba|micromamba) run) ")
 _DEVICES = re.compile(r"((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=([\d,]*)")
 _OF_SLURM = re.compile(r"\$\{?(?:SLURM_\w+|(?:LOCAL_|NODE_)?RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|NNODES|LOGS)\b\}?")
 """A variable that only the job or its ranks have."""
@@ -74,15 +73,17 @@ def _of_other_python(case: Case) -> Iterator[str]:
     """Yield a warning if the command starts a Python that is neither the overlay's nor the image's."""
     plan, typed = case.plan, case.typed
     base = plan.overlay.path if plan.overlay else plan.image
-    runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
-    if runner and base and not {base, base.removeprefix("./")}.intersection(typed.words):
+    if not base or plan.request.nccl_test:
+        return
+    if typed.runner and not {base, base.removeprefix("./")}.intersection(typed.words):
         yield (
-            f"{runner[1]} starts the Python of its own environment, without the packages of {base}; install the "
-            f"project with `uenvtool venv`, name the overlay with --venv, and leave {runner[1]} out"
+            f"{typed.runner} starts the Python of its own environment, without the packages of {base}; install the "
+            f"project with `uenvtool venv`, name the overlay with --venv, and leave {typed.runner} out"
         )
     word = typed.words[typed.start]
-    is_python = bool(typed.launcher or PYTHON_NAME.fullmatch(os.path.basename(word)))
-    if is_python and base and "/" in word and "$" not in word and _is_other(case, os.path.abspath(word)):
+    is_path = "/" in word and "$" not in word
+    is_python = typed.launcher or PYTHON_NAME.fullmatch(os.path.basename(word))
+    if is_path and is_python and _is_other(case, os.path.abspath(os.path.join(plan.request.workdir, word))):
         name = os.path.basename(word)
         yield f"{word} is not the {name} of {base} and does not see its packages; write {name} without a path"
 
