@@ -350,7 +350,7 @@ def _unmounted(case: Case) -> Iterator[Problem]:
     seen += [bind.inside for bind in plan.knowledge.binds] + [folder]
     seen += [disk.home] if plan.use.step and plan.use.home else []
     seen += plan.knowledge.site_fs.paths if plan.knowledge.site_fs else ()
-    seen += [plan.overlay.mount or plan.overlay.path] if plan.overlay else []
+    seen += [plan.overlay.place] if plan.overlay else []
     for word in plan.command.words:
         path = word.rpartition("=")[2]
         if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):
