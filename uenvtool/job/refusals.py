@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from uenvtool.check.launchers import NONE, PYTHON_NAME, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
@@ -65,6 +66,11 @@ class Case:
     refused_launchers: Mapping[str, Refused]
     usual_launcher: str
     plan: JobPlan
+
+    @property
+    def folder(self) -> Path:
+        """Return the directory in which the command runs."""
+        return Path(self.plan.request.workdir or ".")
 
 
 def refusals(case: Case) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from textwrap import shorten
 
 from uenvtool.check.launchers import NONE, OF_RANK, PYTHON_NAME, SRUN, TORCHRUN
@@ -83,7 +83,7 @@ def _of_other_python(case: Case) -> Iterator[str]:
     word = typed.words[typed.start]
     is_path = "/" in word and "$" not in word
     is_python = typed.launcher or PYTHON_NAME.fullmatch(os.path.basename(word))
-    if is_path and is_python and _is_other(case, os.path.abspath(os.path.join(plan.request.workdir, word))):
+    if is_path and is_python and _is_other(case, os.path.abspath(case.folder / word)):
         name = os.path.basename(word)
         yield f"{word} is not the {name} of {base} and does not see its packages; write {name} without a path"
 
@@ -132,7 +132,7 @@ def _of_program(case: Case) -> Iterator[str]:
     is_known = match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {case.typed.script}")
     if is_known or processes == 1:
         return
-    program = read_program(file, text, plan.request.workdir or ".", disk.text)
+    program = read_program(file, text, str(case.folder), disk.text)
     if not program.reads_rank:
         yield from _of_same_work(case, name)
     if program.first_gpu and plan.gpus and launcher != NONE and plan.ranks > 1 and not plan.one_gpu_per_rank:
@@ -179,8 +179,8 @@ def _shown(case: Case) -> str:
 
 
 def _program_file(case: Case) -> str:
-    """Return the path of the first Python program that the command or its script names, or "" if there is none."""
-    words, folder = case.plan.command.words, Path(case.plan.request.workdir or ".")
+    """Return the path of the Python program in the command, or else in its shell script, or "" without a program."""
+    words, folder = case.plan.command.words, case.folder
     pairs = zip(("", *words), words, strict=False)
     named = next((word for before, word in pairs if word.endswith(".py") or before == "-m"), "")
     if named and not named.endswith(".py"):
@@ -195,8 +195,7 @@ def _program_file(case: Case) -> str:
 
 
 def _of_missing_program(case: Case) -> Iterator[str]:
-    workdir, words = case.plan.request.workdir, case.plan.command.words
-    folder = Path(workdir or ".")
+    workdir, words, folder = case.plan.request.workdir, case.plan.command.words, case.folder
     for before, word in zip(("", *words), words, strict=False):
         is_named = word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-"))
         if is_named and not case.disk.exists(str(folder / word)):
@@ -214,7 +213,7 @@ def _of_missing_program(case: Case) -> Iterator[str]:
 def _of_start(case: Case) -> Iterator[str]:
     """Yield a warning if the command is a file here that the system cannot start as a program."""
     plan, disk, word = case.plan, case.disk, case.typed.words[case.typed.start]
-    file = str(Path(plan.request.workdir or ".", word))
+    file = str(case.folder / word)
     if not disk.is_file(file) or (plan.command.launcher == TORCHRUN and word.endswith(".py")):
         return
     is_script = disk.text(file).startswith("#!") if word.endswith((".py", ".sh")) else True
