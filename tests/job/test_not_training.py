@@ -54,6 +54,14 @@ def test_a_script_with_a_server_runs_once_per_node(cli: Cli, write: Write, scrip
         assert planned(cli, *UENV, "--", *words)["launcher"] == launcher
 
 
+def test_the_script_of_a_job_is_in_its_working_directory(cli: Cli, place: Path, write: Write) -> None:
+    write("run.sh", "python eval.py\n")
+    write("elsewhere/run.sh", "vllm serve M\n")
+
+    for words in (("bash", "run.sh"), ("./run.sh",)):
+        assert planned(cli, *UENV, "--workdir", str(place / "elsewhere"), "--", *words)["launcher"] == "none"
+
+
 EVAL = "import torch\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained('x').cuda()\n"
 TO_GPU = (
     "import torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\nmodel = torch.nn.Linear(2, 2)"

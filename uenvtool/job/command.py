@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -134,8 +135,8 @@ class Typed:
         return self.program
 
 
-def read_words(words: Sequence[str], disk: Disk) -> Typed:
-    """Return the parsed command of a user. disk: reads the scripts in the command."""
+def read_words(words: Sequence[str], disk: Disk, folder: str) -> Typed:
+    """Return the parsed command of a user. disk: reads its script. folder: the directory in which the command runs."""
     words = _split(words, disk)
     start, launcher = _program(words)
     program = program_name(words[start])
@@ -144,7 +145,7 @@ def read_words(words: Sequence[str], disk: Disk) -> Typed:
             words=words, start=start, program=program, launcher=launcher, end=start + matched(words[start:])[1]
         )
     alone, launcher_alone, _ = of_one_node(words[start:])
-    script_name, script = _script(words[start:], disk)
+    script_name, script = _script(words[start:], disk, folder)
     return Typed(
         words=words,
         start=start,
@@ -280,14 +281,14 @@ def is_inline(words: Sequence[str]) -> bool:
     return program_name(words[0]) in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]) is not None
 
 
-def _script(words: Sequence[str], disk: Disk) -> tuple[str, str]:
-    """Return the name of the shell script that a command runs, and its text, which is "" without such a script."""
+def _script(words: Sequence[str], disk: Disk, folder: str) -> tuple[str, str]:
+    """Return the path of the shell script that a command runs, and its text, which is "" without such a script."""
     if is_inline(words):
         return "-c", words[2]
     is_shell = program_name(words[0]) in _SHELLS
     arguments = (word for word in words[1:] if not word.startswith("-"))
-    name = next(arguments, words[0]) if is_shell else words[0]
-    return name, disk.text(name) if is_shell or name.endswith((".sh", ".bash")) else ""
+    path = os.path.join(folder, next(arguments, words[0]) if is_shell else words[0])
+    return path, disk.text(path) if is_shell or path.endswith((".sh", ".bash")) else ""
 
 
 def _inside(name: str, script: str) -> Iterator[Started]:
