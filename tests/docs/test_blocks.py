@@ -114,9 +114,10 @@ OWN_INDEX = {
 }
 KINDS = {
     "from": "containers",
-    "extends": "recipes",
+    "site": "systems",
     "groups": "recipes",
     "couplings": "recipes",
+    "extends": "recipes",
     "rules": "rules",
     "findings": "findings",
     "words": "findings",
@@ -126,7 +127,7 @@ KINDS = {
     "sources": "tuning",
     "fabric": "systems",
 }
-"""The directory of a file, by a key that only this kind of file has."""
+"""The directory of a file, by a key. The first key that is in the file decides, because systems also have `extends`."""
 REST = {"recipes": {"extends": "pytorch-2.6", "description": "Mine."}, "tuning": {"description": "Mine."}}
 """The text that completes a part of a file."""
 
