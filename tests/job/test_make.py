@@ -723,12 +723,15 @@ TOLD = [
     ("-- python train.py", "# mp.spawn(run, nprocs=8)\n", ""),
     ("-- python other.py", "", "file not found: 'other.py'"),
     ("-- uv run train.py", "", "uv run starts the Python of its own environment"),
+    ("--launcher torchrun -- uv run python train.py", "", "uv run starts the Python of its own environment"),
     ("-- conda run -n mine python train.py", "", "conda run starts the Python of its own environment"),
     ("-- /opt/bin/micromamba run -p /a python train.py", "", "micromamba run starts the Python of its own"),
     ("-- /usr/bin/python3 train.py", "", "/usr/bin/python3 is not the python3 of pytorch/v2.6.0:v1"),
     ("-- mine/bin/python -u train.py", "", "mine/bin/python is not the python of pytorch/v2.6.0:v1"),
     ("-- /opt/bin/torchrun train.py", "", "/opt/bin/torchrun is not the torchrun of pytorch/v2.6.0:v1"),
     ("-- /user-environment/env/default/bin/python train.py", "", ""),
+    ("--workdir /user-environment -- env/default/bin/python -V", "", ""),
+    ("--nccl-test -- uv run train.py", "", ""),
     ("-- python -m pkg.train", "", "-m pkg.train: pkg was not found here"),
     ("--workdir /a/w -- python other.py", "", "the job looks for it in /a/w"),
 ]
@@ -744,6 +747,12 @@ def test_what_a_command_will_not_find_or_does_with_the_gpus_of_a_node_is_told(
 
     assert answer.code == 0
     assert (warning in " ".join(answer.stderr.split())) if warning else "warning" not in answer.stderr
+
+
+def test_a_runner_brings_its_own_pytorch(cli: Cli) -> None:
+    answer = cli("job", "-s", "isambard-ai", "--", "uv", "run", "torchrun", "t.py")
+
+    assert answer.code == 0, answer.stderr
 
 
 ADDRESS = "--nnodes=$N --master-addr=$MASTER_ADDR t.py"
@@ -842,6 +851,12 @@ OVERLAYS = {
         {"kind": "uenv", "image": "pytorch/v2.6.0:v0"},
         UENV,
         "another build than pytorch/v2.6.0:v1 (the job runs pytorch/v2.6.0:v0)",
+    ),
+    "on a file that may have been built from another recipe": (
+        {"kind": "uenv", "image": "/store/base.squashfs"},
+        UENV,
+        "--recipe pytorch-2.6: the job runs /store/base.squashfs, on which mine.squashfs was created; its variables "
+        "are correct only if /store/base.squashfs was built from pytorch-2.6",
     ),
     "stale": ({}, UENV, "/mine; pack it again with `uenvtool venv "),
 }

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Write
+from uenvtool.job.disk import MAX_PROGRAM
+from uenvtool.job.program import read_program
 
 UENV = ("--system", "clariden", "--account", "a", "--image", "mine/v1.0:v1")
 
@@ -50,6 +52,14 @@ def test_a_script_with_a_server_runs_once_per_node(cli: Cli, write: Write, scrip
 
     for words in (("bash", "run.sh"), ("bash", "-c", script)):
         assert planned(cli, *UENV, "--", *words)["launcher"] == launcher
+
+
+def test_the_script_of_a_job_is_in_its_working_directory(cli: Cli, place: Path, write: Write) -> None:
+    write("run.sh", "python eval.py\n")
+    write("elsewhere/run.sh", "vllm serve M\n")
+
+    for words in (("bash", "run.sh"), ("./run.sh",)):
+        assert planned(cli, *UENV, "--workdir", str(place / "elsewhere"), "--", *words)["launcher"] == "none"
 
 
 EVAL = "import torch\nfrom transformers import AutoModel\nmodel = AutoModel.from_pretrained('x').cuda()\n"
@@ -96,21 +106,34 @@ SHARED = {
     "MPI": "from mpi4py import MPI\n",
     "a program without imports": "# to do\n",
     "a program of another Python": "print 'a'\n",
+    "a long expression": f"import os\nshard = os.environ['RANK']\ntext = {' + '.join(['shard'] * 900)}\n",
+    "a line that Python warns about": "import os\nshard = 1if os.environ['RANK'] else 2\n",
+    "next to a module of many MB": "from helper import shard\nimport large\n",
 }
 
 
 @pytest.mark.parametrize("case", SHARED)
-def test_a_program_that_reads_its_rank_is_not_reported(cli: Cli, write: Write, case: str) -> None:
+def test_a_program_that_reads_its_rank_is_not_reported(
+    cli: Cli, write: Write, recwarn: pytest.WarningsRecorder, case: str
+) -> None:
     write("eval.py", SHARED[case])
     for name in ("helper.py", "src/below/inner.py", "pkg/own.py"):
         write(name, "import os\nshard = os.environ['LOCAL_RANK']\n")
     write("pkg/__init__.py", "from .own import shard\n")
     write("src/below/__init__.py", "")
+    write("large.py", f"import os\n{'#' * MAX_PROGRAM}\n")
 
     answer = cli("job", *UENV, "-o", "job.sh", "--", "python", "eval.py")
 
     assert (answer.code, "warning" in answer.stderr) == (0, False), answer.stderr
+    assert not recwarn.list
     assert "8 ranks of `python eval.py` on 2 nodes, 4 GPUs each\n" in answer.stderr
+
+
+def test_modules_are_read_only_until_the_result_is_known() -> None:
+    used = read_program("t.py", "import os, module\nshard = os.environ['RANK']\n", ".", pytest.fail)
+
+    assert (used.reads_rank, used.first_gpu) == (True, "")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,16 @@ def step_of(cli: Cli, place: Path, *words: str) -> str:
     return found[1].replace("'\\''", "'")
 
 
+@contextmanager
+def on_base(place: Path, home: str) -> Iterator[None]:
+    """Give `mine` another base while a job is written, because a job rejects a Python of this machine."""
+    config = place / "mine" / "pyvenv.cfg"
+    real = config.read_text()
+    config.write_text(CONFIG.format(home=home.format(place=place)))
+    yield
+    config.write_text(real)
+
+
 def run(step: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     words = ["bash", "-c", step, "rank", *COMMAND[1:]]
     return subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
@@ -74,11 +86,8 @@ def test_its_packages_come_before_those_of_the_base_and_of_the_home(
     home, words = RUNTIMES[runtime]
     env = environment(place)
     write("env/bin/python", "").chmod(0o755)
-    config = place / "mine" / "pyvenv.cfg"
-    real = config.read_text()
-    config.write_text(CONFIG.format(home=home.format(place=place)))  # a Python of this machine would be rejected
-    step = step_of(cli, place, *words, "--venv", "mine", "--launcher", "srun")
-    config.write_text(real)
+    with on_base(place, home):
+        step = step_of(cli, place, *words, "--venv", "mine", "--launcher", "srun")
 
     ran = run(step, env)
     in_home = run(step, {**env, "PYTHONPATH": "", "PYTHONUSERBASE": str(place / "home/.local")})
@@ -91,12 +100,9 @@ def test_its_packages_come_before_those_of_the_base_and_of_the_home(
 
 def test_a_variable_of_the_user_stays(cli: Cli, place: Path) -> None:
     env = environment(place)
-    config = place / "mine" / "pyvenv.cfg"
-    real = config.read_text()
-    config.write_text(CONFIG.format(home=RUNTIMES["uenv"][0]))
-    words = (*RUNTIMES["uenv"][1], "--venv", "mine", "--launcher", "srun", "--env", "PYTHONPATH=/src")
-    step = step_of(cli, place, *words)
-    config.write_text(real)
+    home, words = RUNTIMES["uenv"]
+    with on_base(place, home):
+        step = step_of(cli, place, *words, "--venv", "mine", "--launcher", "srun", "--env", "PYTHONPATH=/src")
 
     ran = run(step, {**env, "PYTHONNOUSERSITE": ""})
 
@@ -114,12 +120,9 @@ def test_a_job_on_this_machine_has_the_same_order(cli: Cli, place: Path) -> None
 
 def test_a_pod_has_the_same_order(cli: Cli, place: Path) -> None:
     env = environment(place)
-    config = place / "mine" / "pyvenv.cfg"
-    real = config.read_text()
-    config.write_text(CONFIG.format(home="/opt/conda/bin"))
     words = ("-s", "rcp", "--image", "r/x:1", "--pvc", "a:/a", "--venv", "mine", "--launcher", "none", "-o", "job.sh")
-    assert cli("job", *words, *COMMAND).code == 0
-    config.write_text(real)
+    with on_base(place, "/opt/conda/bin"):
+        assert cli("job", *words, *COMMAND).code == 0
 
     ran = subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
 

@@ -155,10 +155,11 @@ def test_an_option_of_the_users_own_system_replaces_ours(
 
 
 def test_podman_hpc_gets_the_devices_of_a_rank_and_the_caches_are_named(cli: Cli) -> None:
-    text = script(cli, *words("perlmutter", "podman-hpc"), "--launcher", "srun", "--gpu-per-rank")
+    given = ("--env", "CUDA_VISIBLE_DEVICES=0", "--env", "OMP_NUM_THREADS=1")
+    text = script(cli, *words("perlmutter", "podman-hpc"), "--launcher", "srun", "--gpu-per-rank", *given)
 
-    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"):
-        assert f'-e "{name}"' in text
+    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "OMP_NUM_THREADS"):
+        assert text.count(f'-e "{name}"') == 1
     assert "# HOME in the container is a directory that disappears" in text
     assert "HF_HOME, TORCH_HOME and XDG_CACHE_HOME" in text
     assert "# HOME" not in script(cli, *words("perlmutter", "shifter"))

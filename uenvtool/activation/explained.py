@@ -80,8 +80,8 @@ def explained_variable(
 ) -> Explained:
     """Return the description of a variable.
 
-    variables: one entry for each file that describes the variable.
-    owner: what the text names as the source of the software versions, by default the recipe.
+    variables: the descriptions of the variable in the tuning files.
+    owner: the name in the phrase `OWNER has VERSION`; default: the recipe; empty: the phrase is `here it is VERSION`.
     is_brief: whether the text contains only the short description.
     """
     value = _value_in_place(name, tuning, place, owner) if place else None

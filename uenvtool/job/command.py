@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
@@ -35,8 +36,8 @@ from uenvtool.knowledge.secrets import storable
 SUBMITTERS = STARTERS | {"sbatch", "salloc"}
 """Programs that start ranks or submit jobs. The command of a job must not contain them."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-SHELLS = ("bash", "sh", "zsh", "dash")
-"""The shells whose scripts are read."""
+_SHELLS = ("bash", "sh", "zsh", "dash")
+_RUNNER = re.compile(r"(?:env .*?)?(?:\S*/)?((?:uv|poetry|pdm|pixi|hatch|pipenv|rye|conda|mamba|micromamba) run) ")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 _MODULE = frozenset(("-m", "--module"))
 _MODULE_OPTION = re.compile(r"-[a-zA-Z]*m|--module")
@@ -86,9 +87,9 @@ class Typed:
 
     words: its arguments; a command in a single argument is split, or passed to bash. start: the index of the program,
     after env and assignments. program: its name. launcher: the launcher that the command starts; empty if there is
-    none. end: the index after the launcher's name. inner: the launchers and submitters in the shell script that the
-    command runs. alone: the server or launcher that the command starts and that supports only one node, or "". serves:
-    whether it is a server.
+    none. end: the index after the launcher's name. script: the text of the shell script that the command runs, or "".
+    inner: the launchers and submitters in that script. alone: the server or launcher that the command starts and that
+    supports only one node, or "". serves: whether it is a server.
     """
 
     words: tuple[str, ...]
@@ -96,6 +97,7 @@ class Typed:
     program: str
     launcher: str = ""
     end: int = 0
+    script: str = ""
     inner: tuple[Started, ...] = ()
     alone: str = ""
     serves: bool = False
@@ -110,6 +112,12 @@ class Typed:
         """Return the options of the launcher, which come before the program that it starts."""
         ends = (i for i, word in enumerate(self.rest) if word in _MODULE or (word.endswith(".py") and word[0] != "-"))
         return self.rest[: next(ends, len(self.rest))]
+
+    @property
+    def runner(self) -> str:
+        """Return the first words of the command, such as `uv run`, if they start a Python of another environment."""
+        match = _RUNNER.match(" ".join(self.words))
+        return match[1] if match else ""
 
     @property
     def named(self) -> str:
@@ -127,8 +135,8 @@ class Typed:
         return self.program
 
 
-def read_words(words: Sequence[str], disk: Disk) -> Typed:
-    """Return the parsed command of a user. disk: reads the scripts in the command."""
+def read_words(words: Sequence[str], disk: Disk, folder: str) -> Typed:
+    """Return the parsed command of a user. disk: reads its script. folder: the directory in which the command runs."""
     words = _split(words, disk)
     start, launcher = _program(words)
     program = program_name(words[start])
@@ -137,11 +145,13 @@ def read_words(words: Sequence[str], disk: Disk) -> Typed:
             words=words, start=start, program=program, launcher=launcher, end=start + matched(words[start:])[1]
         )
     alone, launcher_alone, _ = of_one_node(words[start:])
+    script_name, script = _script(words[start:], disk, folder)
     return Typed(
         words=words,
         start=start,
         program=program,
-        inner=tuple(_inside(words[start:], disk)),
+        script=script,
+        inner=tuple(_inside(script_name, script)),
         alone=alone,
         serves=launcher_alone is not None and launcher_alone.server,
     )
@@ -268,22 +278,24 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
 
 def is_inline(words: Sequence[str]) -> bool:
     """Return whether a command is `bash -c SCRIPT` or the same with another shell."""
-    return program_name(words[0]) in SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]) is not None
+    return program_name(words[0]) in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]) is not None
 
 
-def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
-    name = program_name(words[0])
-    arguments = [word for word in words[1:] if not word.startswith("-")]
+def _script(words: Sequence[str], disk: Disk, folder: str) -> tuple[str, str]:
+    """Return the path of the shell script that a command runs, and its text, which is "" without such a script."""
     if is_inline(words):
-        shown, script = "-c", words[2]
-    else:
-        shown = arguments[0] if name in SHELLS and arguments else words[0]
-        is_script = shown.endswith((".sh", ".bash")) or name in SHELLS
-        script = disk.text(shown) if is_script else ""
+        return "-c", words[2]
+    is_shell = program_name(words[0]) in _SHELLS
+    arguments = (word for word in words[1:] if not word.startswith("-"))
+    path = os.path.join(folder, next(arguments, words[0]) if is_shell else words[0])
+    return path, disk.text(path) if is_shell or path.endswith((".sh", ".bash")) else ""
+
+
+def _inside(name: str, script: str) -> Iterator[Started]:
     if not script:
         return
     differs = OF_RANK.search(script)
-    values = Values(read_script(script, shown))
+    values = Values(read_script(script, name))
     for command in commands(script):
         spelled_words = values.expanded([spelling(script, word) for word in command.words])
         if not spelled_words:
@@ -293,7 +305,7 @@ def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
         program = launcher or alone or program_name(spelled_words[start])
         if launcher or alone or program in SUBMITTERS:
             line = script.count("\n", 0, command.words[0][0].start) + 1
-            yield Started(place=Position(shown, line), name=program, words=spelled_words[start:])
+            yield Started(place=Position(name, line), name=program, words=spelled_words[start:])
 
 
 def _torchrun_words(words: Sequence[str]) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def decide(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
 ) -> tuple[JobPlan, tuple[str, ...]]:
     """Return the plan of a job, and warnings about possible failures. Raises BadInput if the job is impossible."""
-    typed = read_words(request.words or ("sleep", "infinity"), disk)
+    typed = read_words(request.words or ("sleep", "infinity"), disk, request.workdir)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
         chosen_workarounds(load_tuning(system.tuning), request.workaround)

@@ -116,7 +116,7 @@ def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
         hint = f"write {name} = {quoting.toml(value)} into the [annotations] of {path}"
         yield Problem(f"--annotation {name}={value}: uenvtool does not change {path}", hint=hint)
     overlay = plan.overlay
-    if overlay and not edf.shows(overlay.mount or overlay.path, runs_in):
+    if overlay and not edf.shows(overlay.place, runs_in):
         source, _, inside = mounted_overlay(plan, os.path.abspath(overlay.image)).partition(":")
         hint = mount_hint(path, source, inside if overlay.mount else "")
         yield Problem(f"--venv {overlay.path}: uenvtool does not change {path}", hint=hint)
@@ -147,36 +147,40 @@ def on_another_image(plan: JobPlan, published: str) -> Iterator[Problem]:
     published: the uenv of --recipe, or an empty string. With --recipe, the base may be a file, because an image of the
     recipe can be a file.
     """
-    base = plan.overlay.base_image if plan.overlay else ""
+    overlay, base = _overlay_and_base(plan)
     for option, image in (("--image", plan.request.image), ("--recipe", published)):
         is_file = option == "--recipe" and base.startswith(PATH_STARTS)
-        if plan.overlay and base and image and not is_file and not _can_be_same(image, base):
+        if base and image and not is_file and not _can_be_same(image, base):
             yield Problem(
-                f"{plan.overlay.path} was created on {base}, not on {image}",
+                f"{overlay} was created on {base}, not on {image}",
                 hint=f"leave {option} out, or create the overlay again on {image}",
             )
 
 
 def on_another_tag(plan: JobPlan, published: str) -> Iterator[str]:
     """Yield a warning if the overlay was created on another build of the image. published: as in `on_another_image`."""
-    base = plan.overlay.base_image if plan.overlay else ""
+    overlay, base = _overlay_and_base(plan)
     image = plan.request.image or published
     tags = [match[1] for match in map(_TAG.match, (base, image)) if match]
-    if plan.overlay and len(set(tags)) > 1:
+    if len(set(tags)) > 1:
         yield (
-            f"{plan.overlay.path} was created on {base}, which is another build than {image} (the job runs "
+            f"{overlay} was created on {base}, which is another build than {image} (the job runs "
             f"{plan.image}); create the overlay again on {image}"
         )
 
 
 def on_unknown_recipe(plan: JobPlan) -> Iterator[str]:
     """Yield a warning if --recipe names a recipe from which the overlay's base may not have been built."""
-    base = plan.overlay.base_image if plan.overlay else ""
-    if plan.overlay and plan.recipe and base and not plan.request.image:
+    overlay, base = _overlay_and_base(plan)
+    if plan.recipe and base and not plan.request.image:
         yield (
-            f"--recipe {plan.recipe}: the job runs {base}, on which {plan.overlay.path} was created; its variables are "
+            f"--recipe {plan.recipe}: the job runs {base}, on which {overlay} was created; its variables are "
             f"correct only if {base} was built from {plan.recipe}"
         )
+
+
+def _overlay_and_base(plan: JobPlan) -> tuple[str, str]:
+    return (plan.overlay.path, plan.overlay.base_image) if plan.overlay else ("", "")
 
 
 def _can_be_same(first: str, second: str) -> bool:

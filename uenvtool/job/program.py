@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.launcher import all_launchers
 
 MOST_FILES = 200
@@ -24,69 +26,78 @@ _SELECTS_GPU = re.compile(
     r"|cuda:\{|cuda:['\"]\s*\+|cuda:%|\.cuda\(\s*[\w(]"
 )
 _NCCL = re.compile(r"init_process_group\((?!.*gloo)")
+_SELECTING = {"accelerate", "deepspeed", "lightning", "pytorch_lightning", "horovod", "transformers.Trainer"}
+"""The packages and classes that select the GPU of a rank."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Program:
-    """A Python program.
+    """A description of a Python program and its own modules.
 
-    file: its path. text: its source. code: the source of the program and of its own modules, without comments. imports:
-    the modules and names that it imports; a program without imports is not judged.
+    reads_rank: whether it reads the number of its process, or imports a package that does; true if the program imports
+    nothing or cannot be parsed. first_gpu: the line that puts all ranks of a node on its first GPU, as FILE:LINE, or ""
+    without such a line.
     """
 
-    file: str
-    text: str
-    code: str
-    imports: frozenset[str]
-
-    @property
-    def reads_rank(self) -> bool:
-        """Return whether the program reads the number of its process, or imports a package that does."""
-        if not self.imports or _READS_RANK.search(self.code):
-            return True
-        packages = {package for launcher in all_launchers().values() for package in launcher.imports}
-        return any(name == package or name.startswith(f"{package}.") for name in self.imports for package in packages)
-
-    @property
-    def place_of_first_gpu(self) -> str:
-        """Return the line that puts all ranks of a node on its first GPU, as FILE:LINE, or "" without such a line."""
-        packages = {"accelerate", "deepspeed", "lightning", "pytorch_lightning", "horovod", "transformers.Trainer"}
-        if not _NCCL.search(self.code) or _SELECTS_GPU.search(self.code) or packages & self.imports:
-            return ""
-        lines = enumerate(self.text.splitlines(), start=1)
-        number = next((number for number, line in lines if _FIRST_GPU.search(line.partition("#")[0])), 0)
-        return f"{self.file}:{number}" if number else ""
+    reads_rank: bool
+    first_gpu: str
 
 
-def read_program(file: str, folder: str, read: Callable[[str], str]) -> Program | None:
-    """Return a program with the modules next to it, or None if the file is missing or its syntax is wrong.
+def read_program(file: str, text: str, folder: str, read: Callable[[str], str]) -> Program:
+    """Return the description of a program with the modules next to it, which are read until the result is known.
 
-    folder: the directory in which the program runs. read: returns the text of a file, which is empty if it is missing.
+    text: the source of the program. folder: the directory in which the program runs. read: returns the text of a file,
+    which is empty if the file is missing, or raises BadInput.
     """
-    text = read(file)
-    trees: dict[str, ast.Module] = {}
-    imports: set[str] = set()
-    waiting = [file]
-    while waiting and len(trees) < MOST_FILES:
+    lines = enumerate(text.splitlines(), start=1)
+    line = next((number for number, line in lines if _FIRST_GPU.search(line.partition("#")[0])), 0)
+    has_imports = reads_rank = selects_gpu = uses_nccl = False
+    for code, imports in _sources(file, text, folder, read):
+        has_imports = has_imports or bool(imports)
+        reads_rank = reads_rank or bool(_READS_RANK.search(code)) or _imports_launcher(imports)
+        selects_gpu = selects_gpu or bool(_SELECTS_GPU.search(code) or _SELECTING & imports)
+        uses_nccl = uses_nccl or bool(_NCCL.search(code))
+        if reads_rank and (selects_gpu or not line):
+            break
+    is_first = line and uses_nccl and not selects_gpu
+    return Program(reads_rank=reads_rank or not has_imports, first_gpu=f"{file}:{line}" if is_first else "")
+
+
+def _imports_launcher(imports: Set[str]) -> bool:
+    packages = {package for launcher in all_launchers().values() for package in launcher.imports}
+    return any(name == package or name.startswith(f"{package}.") for name in imports for package in packages)
+
+
+def _sources(file: str, text: str, folder: str, read: Callable[[str], str]) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the source of the program and of each of its own modules, without comments, and the names it imports."""
+    waiting, seen, count = [file], set[str](), 0
+    while waiting and count < MOST_FILES:
         path = waiting.pop()
-        tree = _parsed(text if path == file else read(path)) if path not in trees else None
-        if tree is None:
+        parsed = None if path in seen else _parsed(text) if path == file else _parsed_file(path, read)
+        seen.add(path)
+        if parsed is None:
             continue
-        trees[path] = tree
-        for name, level in _imported(tree):
-            if not level:
-                imports.add(name)
+        code, imported = parsed
+        count += 1
+        yield code, frozenset(name for name, level in imported if not level)
+        for name, level in imported:
             waiting += _files(name, level, PurePath(path).parent, (PurePath(file).parent, PurePath(folder)))
-    if file not in trees:
-        return None
-    code = "\n".join(map(ast.unparse, trees.values()))
-    return Program(file=file, text=text, code=code, imports=frozenset(imports))
 
 
-def _parsed(text: str) -> ast.Module | None:
+def _parsed_file(path: str, read: Callable[[str], str]) -> tuple[str, list[tuple[str, int]]] | None:
     try:
-        return ast.parse(text) if text else None
-    except (SyntaxError, ValueError, RecursionError):
+        return _parsed(read(path))
+    except BadInput:  # a module that is too large or not readable
+        return None
+
+
+def _parsed(text: str) -> tuple[str, list[tuple[str, int]]] | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the warnings of Python about the user's source
+            tree = ast.parse(text)
+        return (ast.unparse(tree), list(_imported(tree))) if text else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 

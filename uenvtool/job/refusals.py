@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from uenvtool.check.launchers import NONE, PYTHON_NAME, SRUN, TORCHRUN, has_unknown, isolation_reason, launchers, option
 from uenvtool.core import quoting
@@ -65,6 +66,11 @@ class Case:
     refused_launchers: Mapping[str, Refused]
     usual_launcher: str
     plan: JobPlan
+
+    @property
+    def folder(self) -> Path:
+        """Return the directory in which the command runs."""
+        return Path(self.plan.request.workdir or ".")
 
 
 def refusals(case: Case) -> Iterator[Problem]:
@@ -281,7 +287,7 @@ def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
 def _without_torch(case: Case) -> Iterator[Problem]:
     """Yield a problem if the Python that the job finds on PATH has no PyTorch.
 
-    A Python that is named by its path, a shell script and runners such as `uv run` use their own environment.
+    The check skips a Python with a path, a shell script and `uv run`, because each uses its own environment.
     """
     plan, typed, system = case.plan, case.typed, case.system
     kind, known, name = plan.use.image, plan.knowledge, plan.runtime.name
@@ -290,7 +296,7 @@ def _without_torch(case: Case) -> Iterator[Problem]:
     is_loaded = kind == NO_IMAGE and known.modules and known.torch
     program = typed.words[typed.start]
     is_by_name = "/" not in program and bool(typed.launcher or PYTHON_NAME.fullmatch(program))
-    if is_loaded or case.disk.active or plan.request.nccl_test or not is_by_name:
+    if is_loaded or case.disk.active or plan.request.nccl_test or typed.runner or not is_by_name:
         return
     why = f"the file of {system.name} lists no modules for the runtime {name}"
     if known.modules:
@@ -350,7 +356,7 @@ def _unmounted(case: Case) -> Iterator[Problem]:
     seen += [bind.inside for bind in plan.knowledge.binds] + [folder]
     seen += [disk.home] if plan.use.step and plan.use.home else []
     seen += plan.knowledge.site_fs.paths if plan.knowledge.site_fs else ()
-    seen += [plan.overlay.mount or plan.overlay.path] if plan.overlay else []
+    seen += [plan.overlay.place] if plan.overlay else []
     for word in plan.command.words:
         path = word.rpartition("=")[2]
         if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):

@@ -315,7 +315,7 @@ def _container_step(plan: JobPlan) -> str:
         return ""
     env = " ".join(f"--env {name}={quoting.sh_word(value)}" for name, value in plan.knowledge.env.items())
     names = (*(setting.name for setting in plan.settings), *plan.request.variables, *plan.request.passed)
-    set_here = [*PASSED, *(name for name in dict.fromkeys(names) if not name.startswith(_PASSED_STARTS))]
+    set_here = dict.fromkeys((*PASSED, *(name for name in names if not name.startswith(_PASSED_STARTS))))
     step = filled_where_marked(
         plan.use.step,
         ENV=f" \\\n  {env}" if env else "",

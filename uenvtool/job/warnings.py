@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Iterator
 from itertools import takewhile
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from textwrap import shorten
 
 from uenvtool.check.launchers import NONE, OF_RANK, PYTHON_NAME, SRUN, TORCHRUN
 from uenvtool.core.words import counted, is_within
-from uenvtool.job.command import SHELLS, is_inline
+from uenvtool.job.command import is_inline
 from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.environment import starts_without_it
 from uenvtool.job.images import on_another_machine, on_another_tag, on_unknown_recipe
@@ -23,7 +23,6 @@ from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.place import missing_rdma
 
-_RUNNER = re.compile(r"(?:env .*?)?(?:\S*/)?((?:uv|poetry|pdm|pixi|hatch|pipenv|rye|conda|mamba|micromamba) run) ")
 _DEVICES = re.compile(r"((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=([\d,]*)")
 _OF_SLURM = re.compile(r"\$\{?(?:SLURM_\w+|(?:LOCAL_|NODE_)?RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|NNODES|LOGS)\b\}?")
 """A variable that only the job or its ranks have."""
@@ -74,15 +73,17 @@ def _of_other_python(case: Case) -> Iterator[str]:
     """Yield a warning if the command starts a Python that is neither the overlay's nor the image's."""
     plan, typed = case.plan, case.typed
     base = plan.overlay.path if plan.overlay else plan.image
-    runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
-    if runner and base and not {base, base.removeprefix("./")}.intersection(typed.words):
+    if not base or plan.request.nccl_test:
+        return
+    if typed.runner and not {base, base.removeprefix("./")}.intersection(typed.words):
         yield (
-            f"{runner[1]} starts the Python of its own environment, without the packages of {base}; install the "
-            f"project with `uenvtool venv`, name the overlay with --venv, and leave {runner[1]} out"
+            f"{typed.runner} starts the Python of its own environment, without the packages of {base}; install the "
+            f"project with `uenvtool venv`, name the overlay with --venv, and leave {typed.runner} out"
         )
     word = typed.words[typed.start]
-    is_python = bool(typed.launcher or PYTHON_NAME.fullmatch(os.path.basename(word)))
-    if is_python and base and "/" in word and "$" not in word and _is_other(case, os.path.abspath(word)):
+    is_path = "/" in word and "$" not in word
+    is_python = typed.launcher or PYTHON_NAME.fullmatch(os.path.basename(word))
+    if is_path and is_python and _is_other(case, os.path.abspath(case.folder / word)):
         name = os.path.basename(word)
         yield f"{word} is not the {name} of {base} and does not see its packages; write {name} without a path"
 
@@ -127,26 +128,27 @@ def _of_program(case: Case) -> Iterator[str]:
                 f"{place} starts processes itself, but {launcher} starts {name} once for each GPU; "
                 "use `--launcher none` to start it once per node"
             )
-    if match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {_script(case)}"):
+    processes = plan.nodes * (1 if launcher == NONE else plan.ranks)
+    is_known = match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {case.typed.script}")
+    if is_known or processes == 1:
         return
-    program = read_program(file, plan.request.workdir or ".", disk.text)
-    if program and not program.reads_rank:
+    program = read_program(file, text, str(case.folder), disk.text)
+    if not program.reads_rank:
         yield from _of_same_work(case, name)
-    place = program.place_of_first_gpu if program and plan.gpus else ""
-    if place and launcher != NONE and plan.ranks > 1 and not plan.one_gpu_per_rank:
+    if program.first_gpu and plan.gpus and launcher != NONE and plan.ranks > 1 and not plan.one_gpu_per_rank:
         ways = 'call torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) first'
         ways += ", or use --gpu-per-rank" if launcher == SRUN else ""
         yield (
-            f"{place} uses the first GPU of the node in each of the {plan.ranks} ranks, so NCCL fails with "
+            f"{program.first_gpu} uses the first GPU of the node in each of the {plan.ranks} ranks, so NCCL fails with "
             f'"Duplicate GPU detected"; {ways}'
         )
 
 
 def _of_same_work(case: Case, name: str) -> Iterator[str]:
     plan, run = case.plan, case.plan.run
-    if plan.command.launcher == NONE and plan.nodes > 1:
+    if plan.command.launcher == NONE:
         yield f"{run}; {name} reads no rank, so each node does the whole work; use --nodes 1"
-    elif plan.command.launcher != NONE and plan.nodes * plan.ranks > 1:
+    else:
         one = "--nodes 1 --gpus 1" if plan.gpus else f"--nodes 1 --option --{TASKS}=1"
         ways = f"use {one}, or --launcher none with --nodes 1 if one process uses all GPUs of a node"
         yield f"{run}; {name} reads no rank, so each does the whole work; {ways if plan.gpus else f'use {one}'}"
@@ -177,32 +179,23 @@ def _shown(case: Case) -> str:
 
 
 def _program_file(case: Case) -> str:
-    """Return the path of the first Python program that the command or its script names, or "" if there is none."""
-    words, folder = case.plan.command.words, Path(case.plan.request.workdir or ".")
+    """Return the path of the Python program in the command, or else in its shell script, or "" without a program."""
+    words, folder = case.plan.command.words, case.folder
     pairs = zip(("", *words), words, strict=False)
     named = next((word for before, word in pairs if word.endswith(".py") or before == "-m"), "")
     if named and not named.endswith(".py"):
         path = folder / named.replace(".", "/")
         main = path / "__main__.py"
         return str(main) if case.disk.exists(str(main)) else f"{path}.py"
-    in_script = (word for word in re.findall(r"[\w./-]+\.py\b", _script(case)) if case.disk.exists(str(folder / word)))
+    in_script = (
+        word for word in re.findall(r"[\w./-]+\.py\b", case.typed.script) if case.disk.exists(str(folder / word))
+    )
     named = named or next(in_script, "")
     return str(folder / named) if named else ""
 
 
-def _script(case: Case) -> str:
-    """Return the text of the shell script that the command runs, or "" if it runs another program."""
-    words = case.typed.words[case.typed.start :]
-    if case.typed.program not in SHELLS:
-        return case.disk.text(words[0]) if words[0].endswith((".sh", ".bash")) else ""
-    if is_inline(words):
-        return words[2]
-    return next((case.disk.text(word) for word in words[1:] if not word.startswith("-")), "")
-
-
 def _of_missing_program(case: Case) -> Iterator[str]:
-    workdir, words = case.plan.request.workdir, case.plan.command.words
-    folder = Path(workdir or ".")
+    workdir, words, folder = case.plan.request.workdir, case.plan.command.words, case.folder
     for before, word in zip(("", *words), words, strict=False):
         is_named = word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-"))
         if is_named and not case.disk.exists(str(folder / word)):
@@ -220,7 +213,7 @@ def _of_missing_program(case: Case) -> Iterator[str]:
 def _of_start(case: Case) -> Iterator[str]:
     """Yield a warning if the command is a file here that the system cannot start as a program."""
     plan, disk, word = case.plan, case.disk, case.typed.words[case.typed.start]
-    file = str(Path(plan.request.workdir or ".", word))
+    file = str(case.folder / word)
     if not disk.is_file(file) or (plan.command.launcher == TORCHRUN and word.endswith(".py")):
         return
     is_script = disk.text(file).startswith("#!") if word.endswith((".py", ".sh")) else True
