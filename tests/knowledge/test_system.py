@@ -59,3 +59,13 @@ def test_an_external_that_spack_would_never_use_is_reported(
     message = f"{external} does not have {missing}" if missing else "systems/mine.yaml: fine"
     assert message in answer.stderr
     assert answer.code == (2 if missing else 0)
+
+
+@pytest.mark.parametrize(("external", "code"), [("hdf5@1.14 cuda_arch=90", 0), ("hdf5@1.14", 2)])
+def test_a_value_that_depends_on_the_node_is_not_compared(write: Write, cli: Cli, external: str, code: int) -> None:
+    text = f"{{externals: [{{spec: '{external}', prefix: /opt}}], require: ['cuda_arch=${{cuda_arch}}']}}"
+    write("systems/mine.yaml", f"extends: clariden\npackages: {{hdf5: {text}}}\n")
+
+    answer = cli("validate", "systems/mine.yaml")
+
+    assert answer.code == code, answer.stderr

@@ -123,16 +123,15 @@ class SystemPackage:
 
         Spack assumes the default of each variant that the external does not name, so the external must name the
         required variants. If a variant has several required values, the external needs only the first one, such as cxi
-        for fabrics=cxi,rxm,tcp.
+        for fabrics=cxi,rxm,tcp. Values with a `${...}`, which depends on the node type, are not compared.
         """
         spec = external.spec
         for requirement in map(parse_spec, self.require):
             required, has = requirement.versions, spec.versions
             is_other_version = required is not None and has is not None and not required.intersects(has)
-            words = requirement.words.items()
-            if is_other_version or any(
-                _values(word)[0] not in _values(spec.words.get(name, "")) for name, word in words
-            ):
+            pairs = [(word, spec.words.get(name, "")) for name, word in requirement.words.items()]
+            comparable = [(word, has_word) for word, has_word in pairs if not has_word or "${" not in word + has_word]
+            if is_other_version or any(_values(word)[0] not in _values(has_word) for word, has_word in comparable):
                 yield requirement
 
     def allows(self, version: str) -> bool:
