@@ -39,7 +39,9 @@ def test_a_copy_of_a_system_takes_its_machine_over_under_its_own_name_alone(writ
         ("libfabric", "libfabric@1.22.0 +cuda fabrics=tcp", "fabrics=cxi,rxm,tcp, which slingshot requires"),
         ("libfabric", "libfabric@1.22.0 fabrics=cxi", ""),
         ("openmpi", "openmpi@5.0.8 fabrics=ucx", "fabrics=ofi, which slingshot requires"),
-        ("openmpi", "openmpi@5.0.8 fabrics=ofi,ucx", ""),
+        ("openmpi", "openmpi@5.0.8 fabrics=ofi,ucx", "schedulers=slurm, which mine requires"),
+        ("openmpi", "openmpi@5.0.8 fabrics=ofi schedulers=slurm", "+cuda cuda_arch=90, which mine requires"),
+        ("openmpi", "openmpi@5.0.8 fabrics=ofi,ucx schedulers=slurm +cuda cuda_arch=80,90", ""),
         ("mpich", "mpich@4.3 device=ch4", "device=ch4 netmod=ofi, which slingshot requires"),
         ("hdf5", "hdf5@1.14", "@:1.12 +mpi, which mine requires"),
         ("hdf5", "hdf5@1.12.3", "@:1.12 +mpi, which mine requires"),
@@ -69,3 +71,11 @@ def test_a_value_that_depends_on_the_node_is_not_compared(write: Write, cli: Cli
     answer = cli("validate", "systems/mine.yaml")
 
     assert answer.code == code, answer.stderr
+
+
+def test_an_external_for_another_node_type_is_usable(write: Write, cli: Cli) -> None:
+    external = "{spec: 'hdf5@1.14 amdgpu_target=gfx942', prefix: /opt}"
+    package = f"{{externals: [{external}], require: ['amdgpu_target=${{amdgpu_target}}']}}"
+    write("systems/mine.yaml", f"extends: beverin\npackages: {{hdf5: {package}}}\n")
+
+    assert cli("validate", "systems/mine.yaml").code == 0

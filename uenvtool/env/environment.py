@@ -80,9 +80,9 @@ class PackageSettings:
 class Environment:
     """A planned Spack environment.
 
-    needs: for each package, the variants that it needs to use the system's network. compilers: the compilers; packages
-    use the first one unless they name another. prepended: the directories to add to the view's path variables. output:
-    the directory that the user chose, or "" for the default.
+    needs: for each package, the variants that it needs for the system's network, scheduler and GPUs. compilers: the
+    compilers; packages use the first one unless they name another. prepended: the directories to add to the view's
+    path variables. output: the directory that the user chose, or "" for the default.
     """
 
     recipe: Recipe

@@ -12,7 +12,7 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.fabric import unusable_externals
+from uenvtool.knowledge.fabric import unusable_packages
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
@@ -236,7 +236,7 @@ def problems_in(path: Path) -> list[Problem]:
 
 
 def _system_problems(location: Location, tree: Node) -> list[Problem]:
-    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(location.path)))
+    excluded = () if is_abstract(tree) else unusable_packages(load_system(str(location.path)))
     rdma = missing_rdma(load_extended(location, SYSTEM).tree)
     duplicates = () if location.is_built_in else duplicate_markers(location.name, tree)
     return [*excluded, *unknown_targets(tree), *rdma, *duplicates]
