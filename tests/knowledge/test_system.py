@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.conftest import Cli, Write
@@ -71,6 +74,34 @@ def test_a_value_that_depends_on_the_node_is_not_compared(write: Write, cli: Cli
     answer = cli("validate", "systems/mine.yaml")
 
     assert answer.code == code, answer.stderr
+
+
+def test_validate_fills_every_value_of_a_system_that_a_build_fills(write: Write, cli: Cli) -> None:
+    packages = """\
+packages:
+  hdf5: {require: ['cuda_arch=${cuda_arch}']}
+  zstd: {externals: [{spec: 'zstd@1.5 cuda_arch=${cuda_arch}', prefix: /usr}]}
+"""
+    write("systems/mine.yaml", f"extends: eiger\n{packages}")
+    write("systems/with.yaml", f"extends: bristen\n{packages}")
+
+    answer, with_gpus = (cli("validate", f"systems/{name}.yaml") for name in ("mine", "with"))
+
+    assert (answer.code, with_gpus.code) == (2, 0)
+    assert "systems/mine.yaml:3:3: ${cuda_arch} has no value on mine, node type zen2" in answer.stderr
+
+
+def test_a_cpu_system_of_alps_builds_and_sets_no_variable_of_nccl(cli: Cli) -> None:
+    assert cli("build", "hello", "--system", "eiger", "--dry-run").code == 0
+
+    settings = json.loads(cli("explain", "--system", "eiger", "--json").stdout)
+    job = cli("job", "--system", "eiger", "--runtime", "ce", "--account", "a", "--image", "i", "-o", "j", "--", "true")
+
+    assert job.code == 0, job.stderr
+    written = Path("j").read_text() + Path("j.toml").read_text()
+    assert not [row["name"] for row in settings if row["name"].startswith("NCCL_")]
+    assert "NCCL_" not in written
+    assert "aws_ofi_nccl" not in written
 
 
 def test_an_external_for_another_node_type_is_usable(write: Write, cli: Cli) -> None:

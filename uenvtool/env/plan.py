@@ -23,6 +23,7 @@ from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
+from uenvtool.knowledge.unfilled import facts_with_paths
 from uenvtool.knowledge.version import Version, versions
 
 UENV = "uenv"
@@ -69,7 +70,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         name: _preferences(package, variants, roots.get(name), hard.get(name))
         for name, package in node_packages.items()
     }
-    known, position = _facts_with_paths(recipe, system, facts), recipe.tree.position
+    known, position = facts_with_paths(recipe, system, facts), recipe.tree.position
     prepended = {
         name: tuple(filled(path, known, position) for path in paths) for name, paths in recipe.view.prepend_path.items()
     }
@@ -242,19 +243,14 @@ def _soft_pins(recipe: Recipe, facts: Facts, node_packages: Mapping[str, SystemP
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    facts_with_paths = _facts_with_paths(recipe, system, facts)
+    known = facts_with_paths(recipe, system, facts)
     recipe_names = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
     if recipe.view.tuning:
         yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in recipe_names)
     for variable in recipe.view.env:
         if variable.when.holds(facts):
             value = variable.value
-            yield replace(variable, value=value and filled(value, facts_with_paths, variable.position))
-
-
-def _facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:
-    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
-    return {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
+            yield replace(variable, value=value and filled(value, known, variable.position))
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:

@@ -17,10 +17,12 @@ from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS,
 from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import missing_rdma, unknown_targets
+from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
+from uenvtool.knowledge.unfilled import unfilled
 from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -230,6 +232,8 @@ def problems_in(path: Path) -> list[Problem]:
         check_file(kind, location)
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
+        if kind is RECIPE and not is_abstract(tree):
+            return unfilled(read_recipe(str(location.path)))
         return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)
