@@ -15,9 +15,11 @@ from typing import Literal, cast
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.session import KUBERNETES
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import this_operating_system, this_target
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.system import Gpu
 from uenvtool.knowledge.yamltree import read
 
@@ -239,8 +241,10 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     guessed = {name: why for name, why in properties.guessed.items() if not options.get(name)}
     gpus = gpus or properties.gpus
     cpu = _row(gpus.model)[1].get("target", "") if gpus else ""  # some modules contain both a CPU and a GPU
+    named = [load_runtime(name).job.scheduler for name in runtimes]
     return replace(
         properties,
+        scheduler=KUBERNETES if named and {*named} == {KUBERNETES} else properties.scheduler,
         fabric=fabric or properties.fabric,
         gpus=gpus,
         target=cpu or properties.target,

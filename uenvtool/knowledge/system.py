@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.session import KUBERNETES, SLURM
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Partition, Pool, RuntimeJob, minutes
+from uenvtool.knowledge.jobs import Jobs, Partition, Pool, RuntimeJob, Scheduler, minutes
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.recognise import Marker
@@ -204,15 +205,6 @@ class Bandwidth:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scheduler:
-    """The scheduler that starts jobs."""
-
-    name: Literal["slurm", "kubernetes", "none", ""] = ""
-    exclusive: bool = False
-    defaults: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
     """A git repository at a tag, commit or branch."""
 
@@ -262,6 +254,21 @@ class System:
         """Return the limits of a QOS, or None if they are not known. An empty name is the default QOS."""
         known = self.jobs.qos
         return known.get(name) if name else next((each for each in known.values() if each.default), None)
+
+    def under(self, runtime: str, scheduler: str) -> System:
+        """Return the system with only the scheduler that starts a runtime's jobs.
+
+        scheduler: The kind of scheduler that the runtime needs. Without its own scheduler in the file, the runtime has
+        the system's scheduler. Pods on a system with Slurm do not have the limits and options of Slurm.
+        """
+        own = self.jobs.of(runtime).scheduler
+        if own is None and (scheduler != KUBERNETES or self.scheduler.name != SLURM):
+            return self
+        own = own or Scheduler(name=KUBERNETES)
+        jobs = self.jobs
+        if own.name != SLURM:
+            jobs = replace(jobs, required=(), options=(), partitions={}, qos={}, cpu=None)
+        return replace(self, scheduler=own, jobs=jobs)
 
     def without_gpus(self, uarch: str, partition: str) -> System:
         """Return the system with only its nodes without GPUs, for a job in a partition of such nodes.
