@@ -73,7 +73,7 @@ ROCM, CUDA = "+rocm amdgpu_target=gfx942", "+cuda cuda_arch=90"
 def test_the_mpi_of_a_new_site_supports_its_scheduler_and_its_gpus(
     cli: Cli, write: Write, fabric: str, gpu: str, line: str, mpi: str, required: list[str]
 ) -> None:
-    gpu_variants = "variants: {gpu: {values: [+cuda, 'cuda_arch=${cuda_arch}']}}\n"
+    gpu_variants = "variants: {gpu: {when: gpu == nvidia, values: [+cuda, 'cuda_arch=${cuda_arch}']}}\n"
     benchmarks = "groups: {tools: {specs: [osu-micro-benchmarks]}}\n"
     own = line if line.startswith("mpi") else f"mpi: true\n{line}"
     write("recipes/mine/recipe.yaml", f"extends: hello\n{gpu_variants}{benchmarks}{own}\n")

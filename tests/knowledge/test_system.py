@@ -104,6 +104,19 @@ def test_a_cpu_system_of_alps_builds_and_sets_no_variable_of_nccl(cli: Cli) -> N
     assert "aws_ofi_nccl" not in written
 
 
+@pytest.mark.parametrize(("package", "code"), [("", 2), ("cray-mpich: {buildable: true}", 0)])
+def test_an_mpi_that_spack_cannot_build_must_be_on_the_nodes(write: Write, cli: Cli, package: str, code: int) -> None:
+    cli("new", "system", "mine", "--fabric", "slingshot", "--gpu", "A100:4")
+    text = Path("systems/mine.yaml").read_text().replace("mpi: openmpi", "mpi: cray-mpich")
+    write("systems/mine.yaml", text.replace("packages:\n", f"packages:\n  {package}\n"))
+
+    answer = cli("validate", "systems/mine.yaml")
+
+    assert answer.code == code, answer.stderr
+    message = "systems/mine.yaml:8:6: Spack cannot build cray-mpich, but mine does not provide cray-mpich"
+    assert (message in answer.stderr) == (code == 2)
+
+
 def test_an_external_for_another_node_type_is_usable(write: Write, cli: Cli) -> None:
     external = "{spec: 'hdf5@1.14 amdgpu_target=gfx942', prefix: /opt}"
     package = f"{{externals: [{external}], require: ['amdgpu_target=${{amdgpu_target}}']}}"

@@ -132,13 +132,15 @@ def unusable_packages(system: System) -> list[Problem]:
 
 def _not_provided(system: System, packages: Mapping[str, SystemPackage]) -> Iterator[Problem]:
     for offered in system.mpi:
-        for default in packages[offered.package].defaults or () if offered.package in packages else ():
-            name = default.external
+        mpi = packages.get(offered.package)
+        needed = {each.external: f"{offered.package} needs {each.spec}" for each in (mpi and mpi.defaults) or ()}
+        if mpi and mpi.buildable is False:
+            needed[mpi.name] = f"Spack cannot build {mpi.name}"
+        for name, why in needed.items():
             if name and not (name in packages and packages[name].externals):
-                what = f"{offered.package} needs {default.spec}, but {system.name} does not provide {name}"
                 entry = f"{name}: {{buildable: false, externals: [{{spec: {name}@VERSION, prefix: /usr}}]}}"
-                hint = f"otherwise, Spack builds its own {name}. Add yours to `packages` of the system:\n  {entry}"
-                yield Problem(what, offered.position, hint)
+                hint = f"add the installation of the nodes to `packages` of the system:\n  {entry}"
+                yield Problem(f"{why}, but {system.name} does not provide {name}", offered.position, hint)
 
 
 def _excluded(

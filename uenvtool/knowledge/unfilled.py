@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.knowledge.condition import Condition, Facts
@@ -35,7 +36,8 @@ def unfilled(recipe: Recipe) -> list[Problem]:
                     try:
                         _ = when.holds(facts) and filled(text, facts, position)
                     except BadInput as error:
-                        problems.setdefault(position, error.problems[0])
+                        hint = f"{error.problems[0].hint}, or list the node types of the recipe under `uarchs`"
+                        problems.setdefault(position, replace(error.problems[0], hint=hint))
     return list(problems.values())
 
 
