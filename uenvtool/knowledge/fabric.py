@@ -107,8 +107,8 @@ def _filled(external: External, facts: Facts) -> External:
 def unusable_packages(system: System) -> list[Problem]:
     """Return a problem for each package setting that a build on some node type could not use.
 
-    These are values that a node type does not have, externals that Spack would never use because the fabric or the
-    system excludes them on all node types, and packages that only the system can provide but does not.
+    The problems are values that a node type does not have, and packages that neither Spack nor the system provides. An
+    external is a problem if the fabric or the system excludes it on all node types, so that Spack never uses it.
     """
     problems: list[Problem] = []
     unmet: dict[Position, list[list[Problem]]] = {}
