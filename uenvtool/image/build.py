@@ -90,7 +90,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
-    deviating, _ = deviations(plan.spack, _pin(plan.environments[0]), plan.options.repos, pins(request))
+    deviating, unseen = deviations(plan.spack, _pin(plan.environments[0]), plan.options.repos, pins(request))
     report = report_of(
         plan.environments,
         packed,
@@ -98,11 +98,12 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         spack=plan.spack,
         repos=plan.options.repos,
         not_as_pinned=deviating,
+        not_compared=unseen,
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
     notes = _push(plan, as_url(request.push), progress) if request.push else ()  # if this fails, the image stays
-    return _result(plan, packed, (*deviating, *_cache_warnings(request, installed)), notes)
+    return _result(plan, packed, (*deviating, *unseen, *_cache_warnings(request, installed)), notes)
 
 
 def _planned(request: ImageRequest, progress: Progress) -> ImagePlan:

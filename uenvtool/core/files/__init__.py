@@ -28,6 +28,7 @@ from uenvtool.core.files.reading import read_bytes as read_bytes
 from uenvtool.core.files.reading import read_named as read_named
 from uenvtool.core.files.together import Replacement as Replacement
 from uenvtool.core.files.together import publish as publish
+from uenvtool.core.files.trees import appending as appending
 from uenvtool.core.files.trees import fill as fill
 from uenvtool.core.files.trees import fill_from as fill_from
 from uenvtool.core.files.trees import fill_start as fill_start
