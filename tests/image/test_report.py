@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -10,9 +11,10 @@ from pathlib import Path
 
 from tests.conftest import Cli, Write
 from tests.image.test_store import environment, filled_store
-from tests.support.programs import spack_of_python
+from tests.support.programs import program, spack_of_python
 from uenvtool import __version__
 from uenvtool.core.files import digest
+from uenvtool.core.processes import run
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
@@ -111,3 +113,18 @@ def test_what_somebody_put_there_is_refused_before_anything_is_built(
     assert "i.squashfs.build.log was not written by uenvtool" in answer.stderr
     assert (place / "i.squashfs.build.log").read_text() == "mine\n"
     assert not (place / "i.squashfs").exists()
+
+
+def test_a_shell_sees_the_store_at_the_mount_point_and_holds_its_lock(
+    environment: Installable, place: Path, cli: Cli
+) -> None:
+    words = [word for word in build_words(environment, place) if word not in ("-o", "i.squashfs")] + ["--shell"]
+    lines = [f"test -d {environment.mount}/linux-zen && touch {place}/store/mark && spack install", "echo $SPACK_ENV"]
+    program(place / "shell", "\n".join(["#!/bin/sh", *lines, f"flock --nonblock {place}/store true || echo held"]))
+
+    done = run([sys.executable, "-m", "uenvtool", *words], env={**os.environ, "SHELL": str(place / "shell")})
+
+    assert done.code == 0, done.stderr
+    assert done.stdout.splitlines()[-3:] == ["all is there", f"{place}/store/.uenvtool-install/environment", "held"]
+    assert (place / "store/mark").exists()
+    assert "--shell packs no image, so --push has no effect" in cli(*words, "--push", "x").stderr

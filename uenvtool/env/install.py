@@ -14,11 +14,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.core.files import appending, fill, last_lines, remove_tree, scratch_folder, write, write_all
-from uenvtool.core.processes import Completed, run
+from uenvtool.core.files import (
+    appending,
+    fill,
+    last_lines,
+    locked,
+    remove_tree,
+    scratch_folder,
+    take_lock,
+    write,
+    write_all,
+)
+from uenvtool.core.processes import Completed, become, run
 from uenvtool.core.result import Step
 from uenvtool.env.directory import MODULES
 from uenvtool.env.installable import Installable, pins_of
@@ -120,15 +131,9 @@ def install(
     of compilers first, and ignores the user's configuration. Raises BadInput if the mount point does not exist, and
     ToolFailed if Spack cannot build a package. After an error, the installed packages stay in the store.
     """
-    require_mount_point(environment.mount)
     with scratch_folder() if options.shared else contextlib.nullcontext(store / WORK) as work:
-        write_scope(work / "configuration", configuration(environment, options))
-        view = False if options.shared else _views(environment)
-        for name in environment.views if view else ():
-            _remove_unfinished_views(store / "env" / name)
-        directory = _staged_directory(environment, work)
-        write_all(directory, environment.staged_texts(view, options.repos).items())
-        runner = sandboxed(spack, environment, store, work, directory, options)
+        runner = _staged(spack, environment, store, work, options)
+        directory = runner.directory
         if not options.shared:
             (store / WORK / LOG).unlink(missing_ok=True)
         installed = Installed()
@@ -136,6 +141,37 @@ def install(
             first = replace(runner, directory=directory / compiler)
             installed += _install(first, replace(environment, lock=lock), store, options, on_step)
         return installed + _install(runner, environment, store, options, on_step)
+
+
+def _staged(spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions) -> Runner:
+    require_mount_point(environment.mount)
+    write_scope(work / "configuration", configuration(environment, options))
+    view = False if options.shared else _views(environment)
+    for name in environment.views if view else ():
+        _remove_unfinished_views(store / "env" / name)
+    directory = _staged_directory(environment, work)
+    write_all(directory, environment.staged_texts(view, options.repos).items())
+    return sandboxed(spack, environment, store, work, directory, options)
+
+
+def shell(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> NoReturn:
+    """Replace this process with the user's shell in the sandbox of a build, in which `spack` uses the environment.
+
+    The shell holds the lock of the store until it ends. Raises BadInput if the mount point does not exist, ToolFailed
+    if another run uses the store.
+    """
+    with locked(store):
+        runner = _staged(spack, environment, store, store / WORK, options)
+    descriptor = os.open(store, os.O_RDONLY | os.O_DIRECTORY)
+    take_lock(descriptor, store)
+    os.set_inheritable(descriptor, True)
+    variables = without_foreign() | {
+        "PATH": f"{spack.program.parent}{os.pathsep}{os.environ['PATH']}",
+        "SPACK_ENV": os.fspath(runner.directory),
+        "SPACK_USER_CONFIG_PATH": os.fspath(runner.scope),
+        "SPACK_SYSTEM_CONFIG_PATH": os.fspath(runner.user_scope or runner.scope),
+    }
+    become([*runner.prefix, os.environ.get("SHELL") or "/bin/sh"], {**variables, **runner.variables})
 
 
 def require_mount_point(mount: str) -> None:
