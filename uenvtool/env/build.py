@@ -22,6 +22,8 @@ from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.fabric import unusable_externals
+from uenvtool.knowledge.kinds import PACKAGES
+from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import (
     LOCK,
@@ -32,6 +34,7 @@ from uenvtool.knowledge.lock import (
     without_network,
     without_wrapper,
 )
+from uenvtool.knowledge.packages import Vulnerability, Yanked, package_facts
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.version import Version
@@ -68,6 +71,13 @@ class Outcome:
             next=(self.next_step,),
         )
 
+    @property
+    def known(self) -> tuple[Sequence[Vulnerability], Sequence[Yanked]]:
+        """The vulnerabilities and withdrawals of the lock's versions, or without a lock, of the pinned versions."""
+        if self.lock:
+            return package_facts().about(self.lock.versions())
+        return self.environment.cves, self.environment.yanked
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         versions = self.lock.versions() if self.lock else {}
         rows = []
@@ -84,21 +94,23 @@ class Outcome:
             *self._vulnerabilities(),
             *(
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
-                for yanked in self.environment.yanked
+                for yanked in self.known[1]
             ),
             *(f"{problem.position}: {problem.message}" for problem in unusable_externals(self.environment.system)),
             *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 
     def _vulnerabilities(self) -> list[str]:
-        pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
-        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.environment.cves)
+        versions = {root.package: [str(root.version).lstrip("=")] for root in self.environment.roots if root.version}
+        versions |= self.lock.versions() if self.lock else {}
+        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.known[0])
         by_package = grouped(
             (package, ", ".join(ids) + (f" (fixed in {fixed})" if fixed else ""))
             for (package, fixed), ids in by_fix.items()
         )
         return [
-            f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}"
+            f"{' '.join(f'{package}@{version}' for version in versions.get(package, ())) or package} "
+            f"has known vulnerabilities: {'; '.join(listed)}"
             for package, listed in by_package.items()
         ]
 
@@ -113,11 +125,11 @@ class Outcome:
             "packages": self.lock.versions() if self.lock else None,
             "cves": [
                 {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
-                for cve in self.environment.cves
+                for cve in self.known[0]
             ],
             "yanked": [
                 {"package": yanked.package, "versions": str(yanked.versions), "reason": yanked.reason}
-                for yanked in self.environment.yanked
+                for yanked in self.known[1]
             ],
             "next": self.next_step,
         }
@@ -151,7 +163,7 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
         environment = dataclasses.replace(environment, output=directory.as_posix())
     result = _answer(environment, directory, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
-    return dataclasses.replace(result, notes=(note, *result.notes))
+    return dataclasses.replace(result, notes=(note, *skipped_file_notes(PACKAGES), *result.notes))
 
 
 def _answer(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Result:

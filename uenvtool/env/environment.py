@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
 from uenvtool.env.compilers import Compiler
-from uenvtool.knowledge.recipe import Addition, Recipe, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.packages import Vulnerability, Yanked
+from uenvtool.knowledge.recipe import Addition, Recipe, Variable
 from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions

@@ -206,7 +206,7 @@ def _config(environment: Environment) -> list[str]:
         listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
         known = (
             "Spack deprecates versions with known vulnerabilities and old patch releases, and rejects them without "
-            f"this setting. The recipe (`cves`) lists only these for the pinned versions: {listed}"
+            f"this setting. knowledge/packages lists only these for the pinned versions: {listed}"
         )
         lines += [*comment(known, 2), "  deprecated: true"]
     if mount:

@@ -14,10 +14,10 @@ from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.load import package_of
 from uenvtool.knowledge.locate import Location, locate, shown
+from uenvtool.knowledge.packages import Coupling, Pin
 from uenvtool.knowledge.published import Published, PublishedTable, load_published
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.system import GitPin
-from uenvtool.knowledge.version import Versions
 from uenvtool.knowledge.yamltree import Node, read
 
 ANY_UARCH = "any"
@@ -28,21 +28,6 @@ SPACK_VIEW = "spack"
 MODULES_VIEW = "modules"
 """The name of the view for the module files of an image."""
 Link = Literal["all", "run", "roots"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pin:
-    """The required or preferred version and variants of a package, or the provider of a virtual package."""
-
-    shorthand: ClassVar[str] = "version"
-    package: Key
-    version: Versions | None = None
-    variants: SpecText = ""
-    position: Position
-    reason: str = ""
-    source: str = ""
-    when: Condition = ALWAYS
-    provider: SpecText = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,18 +60,6 @@ class VariantGroup:
     position: Position
     reason: str = ""
     when: Condition = ALWAYS
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Coupling:
-    """Versions that must match: if the recipe requests `when`, the packages in `then` must have these versions."""
-
-    when: Spec
-    then: tuple[Pin, ...]
-    lacks: dict[str, str] = field(default_factory=dict)
-    position: Position
-    reason: str
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,27 +103,6 @@ class FurtherView:
     link: Link = "all"
     select: tuple[SpecText, ...] = ()
     exclude: tuple[SpecText, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Vulnerability:
-    """A known vulnerability in versions of a package."""
-
-    id: str
-    package: str
-    versions: Versions
-    fixed: str = ""
-    source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Yanked:
-    """Versions of a package that their developers withdrew. reason: The defect of these versions."""
-
-    package: str
-    versions: Versions
-    reason: str
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,8 +179,6 @@ class Recipe:
     views: dict[str, FurtherView] = field(default_factory=dict)
     unify: Literal["True", "when_possible"] = "True"
     modules: str = ""
-    cves: tuple[Vulnerability, ...] = ()
-    yanked: tuple[Yanked, ...] = ()
     deployment: Deployment = field(default_factory=Deployment)
     published: Published | None = None
     additions: tuple[Addition, ...]
