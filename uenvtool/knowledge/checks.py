@@ -133,19 +133,25 @@ def _applies(rule: Coupling, request: VersionRequest) -> bool:
     return rule.when.versions is None or request.versions.intersects(rule.when.versions)
 
 
-def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
+def broken_couplings(recipe: Recipe) -> Iterator[tuple[Coupling, Pin, VersionRequest]]:
+    """Yield each coupling that applies to the recipe, with its pin and the recipe's request that contradict."""
     requests = list(version_requests(recipe))
     for rule in applied_couplings(recipe):
         for pin in rule.then:
             for request in requests:
                 if request.package == pin.package and pin.version and not request.versions.intersects(pin.version):
-                    yield Problem(
-                        f"{pin.package}@{request.versions} is not compatible with {rule.when}, which needs "
-                        f"{pin.package}@{pin.version}",
-                        request.position,
-                        f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "
-                        f"The coupling is at {rule.position}: {rule.reason}",
-                    )
+                    yield rule, pin, request
+
+
+def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
+    for rule, pin, request in broken_couplings(recipe):
+        yield Problem(
+            f"{pin.package}@{request.versions} is not compatible with {rule.when}, which needs "
+            f"{pin.package}@{pin.version}",
+            request.position,
+            f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "
+            f"The coupling is at {rule.position}: {rule.reason}",
+        )
 
 
 def _contradictions(recipe: Recipe) -> Iterator[Problem]:
