@@ -230,6 +230,7 @@ class TestEdit:
     ) -> None:
         path = write("elsewhere/special.yaml", COMMENTED)
         path.chmod(0o660)
+        write("p/repo.yaml", "repo: {namespace: builtin}\n")
         words = ("edit", "elsewhere/special.yaml", "--add", "pigz", "--reason", "parallel", "--repo", "builtin=p")
 
         dry = cli(*words, "--dry-run")

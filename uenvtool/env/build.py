@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import Position, ToolFailed
+from uenvtool.core.errors import BadInput, Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import counted, grouped
 from uenvtool.env import directory as env_directory
 from uenvtool.env.directory import LOG, MANIFEST, TABLE, build_again, usual_directory
 from uenvtool.env.environment import Environment, Root
+from uenvtool.env.known_versions import unknown_versions_of
 from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repository_directories, spack_is_missing
@@ -45,7 +46,8 @@ class Outcome:
     """The result of a build.
 
     lock: the lock, or None if the environment is not resolved yet. state: how the lock was made, or why it is missing.
-    next_step: the command to run next. unseen: a sentence for each source that could not be compared with its pin.
+    next_step: the command to run next. unseen: a sentence for each source that could not be compared with its pin, and
+    for each version that was not found.
     """
 
     environment: Environment
@@ -182,6 +184,9 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
     """Write an environment and, if its lock does not match it and Spack is installed, resolve it."""
     texts = render(environment)
     repos = repository_directories(request.repos, environment.pins)
+    unknown = [*unknown_versions_of(environment, repos)] if repos else []
+    if environment.pins.keys() <= repos.keys():  # otherwise another repository may have the version
+        BadInput.raise_any(unknown)
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, directory)
@@ -210,7 +215,7 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
         lock=lock,
         state=state,
         next_step=_next_step(environment, directory, spack=spack, resolved=lock is not None, repos=repos),
-        unseen=unseen,
+        unseen=(*unseen, *(f"{problem.position}: {problem.message}" for problem in unknown)),
     )
 
 

@@ -20,6 +20,7 @@ from uenvtool.core.result import Result
 from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import scalar
 from uenvtool.env.document import Document, Names, pairs
+from uenvtool.env.known_versions import unknown_versions
 from uenvtool.env.request import Changes, EditRequest
 from uenvtool.knowledge.checks import applied_couplings, broken_couplings, load_recipe
 from uenvtool.knowledge.kinds import RECIPE
@@ -59,6 +60,9 @@ def edit(request: EditRequest) -> Result:
         after = edited(base, request, _inherited(path, base), _keys_of_pins(path, base, request.pin))
         after, moved = _with_coupled(path, after, request)
         changed = load_recipe(str(path.absolute()), after.encode())
+        if repos:
+            names = {_package(spec) for spec in (*request.add, *request.pin, *moved)}
+            BadInput.raise_any(unknown_versions(changed, repos, names))
         if not dry_run:
             files.write(path, after)
     old, new = (text.splitlines(keepends=True) for text in (before, after))
