@@ -175,6 +175,16 @@ def test_settings_that_recipes_lack_become_comments(imported: Any, file: str, ol
     assert f"left out: {remark}" in comments
 
 
+def test_a_recipe_without_a_default_view_stays_without_one(imported: Any) -> None:
+    config = FILES["config.yaml"].replace("default-view: main, ", "")
+
+    own = yaml.safe_load(imported({**FILES, "config.yaml": config}))
+
+    assert (own["view"]["load"], own["view"]["name"]) == ("none", "all")
+    ours = planned("mine", "clariden", "gh200")
+    assert "default-view" not in yaml.safe_load(render_recipe(ours, 3)["config.yaml"])
+
+
 def test_a_recipe_of_version_1_is_read_in_the_words_of_the_later_ones(imported: Any, place: Path) -> None:
     text = imported(OLD, "mine-env")
 

@@ -16,6 +16,8 @@ from uenvtool.knowledge.version import Versions
 NAMESPACE = "uenvtool"
 """The namespace of the package repository with the additions of an environment."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
+NO_DEFAULT_VIEW = "  default view: none"
+"""The line in the header of spack.yaml from which `image build` knows that the image has no default view."""
 PACKAGE_API = "v2.2"
 """The package API of spack-packages v2026.06.0 and e79ba9f (in their repo.yaml). Spack v1.1.0 supports it."""
 

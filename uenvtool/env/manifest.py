@@ -10,7 +10,7 @@ from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
 from uenvtool.env.directory import EXTRA, MANIFEST, MODULES, again
-from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
+from uenvtool.env.environment import NAMESPACE, NO_DEFAULT_VIEW, PACKAGE_API, REPOSITORY, Environment, PackageSettings
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External, SystemPackage
@@ -86,7 +86,8 @@ def render_manifest(environment: Environment, local: Local | None = None, *, res
         _env_vars(environment),
     )
     description = comment(f"{environment.recipe.name}: {environment.recipe.description}")
-    lines = [*commented_header(environment), "#", *description, "spack:"]
+    remark = [f"# {NO_DEFAULT_VIEW}"] if environment.recipe.view.load == "none" else []
+    lines = [*commented_header(environment), *remark, "#", *description, "spack:"]
     for section in sections:
         if section:
             lines += [*indented(section, 2), ""]

@@ -77,7 +77,7 @@ def _config(environment: Environment, version: int) -> list[str]:
     spack, builtin = storable((recipe.spack, recipe.repos["builtin"]))
     commit, packages_commit = (pin.commit or pin.revision for pin in (spack, builtin))  # a tag may move
     # Stackinator 6.0 does not know `default-view`
-    view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
+    view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 and recipe.view.load == "default" else []
     return [
         f"name: {scalar(recipe.deployment.label.partition('/')[0] or recipe.name)}",
         f"description: {scalar(recipe.description)}",

@@ -102,7 +102,7 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
         description=first.description or f"{counted(len(first.lock.roots), 'package')}, built by uenvtool",
         mount=first.mount,
         views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: modules} if has_module_files else {})},
-        default_view=first.view,
+        default_view=first.default_view,
         modules=root if has_module_files else None,
     )
 

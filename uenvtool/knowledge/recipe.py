@@ -82,6 +82,8 @@ class View:
     select: The specs that the view links. If it is empty, the view links all specs.
     """
 
+    shorthand: ClassVar[str] = "load"
+    load: Literal["default", "none"] = "default"
     name: str = "default"
     link: Link = "all"
     select: tuple[SpecText, ...] = ()

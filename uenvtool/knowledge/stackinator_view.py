@@ -37,12 +37,13 @@ def field_text(name: str, value: object) -> str:
 def views_of(views: Sequence[tuple[str, dict[str, Any]]], default: str | None) -> Iterator[str]:
     """Yield the lines of the default view and of the other views, which have the variables of the default view."""
     if not views:
-        yield from (*comment("The Stackinator recipe has no view."), "view: {link: roots}")
+        yield from (*comment("The Stackinator recipe has no view."), "view: {load: none, link: roots}")
         return
     (first, main), *others = views
     if default and default != first:
         yield from left_out(field_text("default-view", default), f"{first} is the default view")
-    yield from ("view:", f"  name: {scalar(first)}", *indented([*_linked(main), *_variables(main["uenv"])], 2))
+    loaded = [] if default else ["  load: none"]
+    yield from ("view:", *loaded, f"  name: {scalar(first)}", *indented([*_linked(main), *_variables(main["uenv"])], 2))
     yield from ("views:",) if others else ()
     for name, view in others:
         differing = [field_text(key, value) for key, value in view["uenv"].items() if value != main["uenv"].get(key)]
