@@ -11,7 +11,7 @@ import yaml
 from tests.conftest import Cli, Write
 from tests.env.test_environment import planned
 from uenvtool.env.compilers import plain
-from uenvtool.env.manifest import render_manifest
+from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.stackinator import LEFT_TO_STACKINATOR, render_recipe
 
 SPACK_2 = "repo: https://s, commit: v1.1.1, packages: {repo: https://p, commit: releases/v2026.06}"
@@ -127,12 +127,19 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
         "llvm": {"variants": "~gold ~cuda"},
         "gl": {"provider": "egl"},
     }
-    assert own["deployment"] == {"reframe": {"features": ["mpi"], "cc": "mpicc"}, "post_install": "post-install"}
+    files = {
+        "reframe": "extra/reframe.yaml",
+        "post_install": "post-install",
+        "files": ["extra/other.jl", "pre-install"],
+    }
+    assert own["deployment"] == {"name": "tools", **files}
     assert "    # why fmt\n    # is here: https://x\n    - fmt@11\n" in text
     assert "  # beside; joined from two lines" in text
     assert {str(path.relative_to(place / "recipes/mine")) for path in (place / "recipes/mine").rglob("*.*")} == {
         "recipe.yaml",
         "modules.yaml",
+        "extra/reframe.yaml",
+        "extra/other.jl",
         "packages/mine/package.py",
     }
 
@@ -162,17 +169,29 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
         ("packages.yaml", "", "", 'prefer: ["+openmp"]'),
         ("packages.yaml", "", "", "buildable: true"),
         ("packages.yaml", "llvm ~gold ~cuda", "[{any_of: [~gold]}]", 'require: [{"any_of": ["~gold"]}]'),
-        ("pre-install", "", "", "pre-install: uenvtool runs no script before a build"),
-        ("extra/other.jl", "", "", "extra/other.jl: "),
-        ("extra/reframe.yaml", "main:", "other:", "extra/other.jl, extra/reframe.yaml: "),
-        ("extra/reframe.yaml", "main:", "- no\nYAML", "extra/other.jl, extra/reframe.yaml: "),
+        ("extra/other.jl", "", "\0", "extra/other.jl: only text files are copied"),
     ],
 )
 def test_settings_that_recipes_lack_become_comments(imported: Any, file: str, old: str, new: str, remark: str) -> None:
-    text = imported({**FILES, file: FILES[file].replace(old, new) if old else FILES[file]})
+    text = imported({**FILES, file: FILES[file].replace(old, new) if old else FILES[file] + new})
 
     comments = " ".join(line.strip().lstrip("# ") for line in text.splitlines() if line.strip().startswith("#"))
     assert f"left out: {remark}" in comments
+
+
+def test_the_files_next_to_a_recipe_and_its_name_are_exported_again(imported: Any) -> None:
+    features = "main: {features: [mpi], extras: {a: b}, views: [main]}\nother: {activation: x}  # why\n"
+    kept = {"extra/reframe.yaml": features, "helpers/bind": "#!/bin/bash\n", "scripts/a/b+c.py": "x"}
+    imported({**FILES, **kept})
+
+    ours = planned("mine", "clariden", "gh200")
+    exported = render_recipe(ours, 2)
+
+    assert render(ours)["extra/other.jl"] == FILES["extra/other.jl"]
+    assert yaml.safe_load(exported["config.yaml"])["name"] == "tools"
+    assert exported["extra/reframe.yaml"].endswith(features)
+    names = ("helpers/bind", "scripts/a/b+c.py", "extra/other.jl", "pre-install", "post-install")
+    assert {name: exported[name] for name in names} == {name: {**FILES, **kept}[name] for name in names}
 
 
 def test_a_recipe_without_a_default_view_stays_without_one(imported: Any) -> None:

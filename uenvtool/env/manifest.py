@@ -38,6 +38,8 @@ def render(environment: Environment) -> dict[str, str]:
         for addition in environment.additions:
             files[f"{REPOSITORY}/packages/{addition.target}"] = addition.text()
     files |= _compilers(environment)
+    own = environment.recipe.deployment.files
+    files |= {addition.target: addition.text() for addition in own if addition.target.startswith(f"{EXTRA}/")}
     if reframe := render_reframe(environment):
         files[f"{EXTRA}/{REFRAME}"] = "\n".join([*commented_header(environment), *reframe]) + "\n"
     if environment.recipe.modules:
@@ -61,8 +63,10 @@ def _compilers(environment: Environment, local: Local | None = None, *, resolvin
 
 
 def render_reframe(environment: Environment) -> list[str]:
-    """Return the lines of REFRAME, or [] if the recipe names no features (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
+    """Return the lines of REFRAME, or [] if the recipe has none (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
     reframe, view = environment.recipe.deployment.reframe, environment.recipe.view.name
+    if reframe.text:
+        return reframe.text.splitlines()
     if not reframe.features:
         return []
     compilers = {"cc": reframe.cc, "cxx": reframe.cxx, "ftn": reframe.ftn}

@@ -7,7 +7,6 @@ stackinator.yaml contains the defaults of these versions.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +27,10 @@ from uenvtool.knowledge.yamltree import Node, content, decoded, parse, read
 REQUIRED = ("config", "compilers", "environments")
 PACKAGES_REASON = "Stackinator uses the build machine's packages; uenvtool builds them unless the system has them"
 PACKAGES = "packages"
-REFRAME = "extra/reframe"
+REFRAME = "extra/reframe.yaml"
+LARGEST = 10_000_000
+"""The maximum number of bytes of a file that is copied next to a recipe, such as a Spack package or a patch."""
+_FILE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+-]*")
 _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
 
 
@@ -56,7 +58,6 @@ class _Source:
     config: Data
     compilers: Data
     packages: Data
-    reframe: Data
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -74,9 +75,7 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
     Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
     config, compilers, (text, tree, environments) = (_file(directory, name) for name in REQUIRED)
-    reframe: Data = {}
-    with contextlib.suppress(BadInput):  # Stackinator only copies this file and accepts any content
-        reframe = _file(directory, REFRAME).data
+    others = {name: path for name, path in _other_files(directory).items() if _can_be_copied(name, path)}
     try:
         source = _Source(
             directory=directory,
@@ -84,8 +83,7 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
             config=config.data,
             compilers=compilers.data,
             packages=_file(directory, PACKAGES).data[PACKAGES] if (directory / f"{PACKAGES}.yaml").is_file() else {},
-            reframe=reframe,
-            files=dict(_files(directory, config.data)),
+            files={**dict(_files(directory, config.data)), **others},
         )
         return {
             name: Imported(lines=_recipe(source, name, data, (text, tree.value[name]), starter), files=source.files)
@@ -132,7 +130,7 @@ def _recipe(
         *grouped_lines(specs, is_one=unify is True),
         *_pins(source),
         *views_of(views, default),
-        *_copied_files(source, views[0][0] if views else ""),
+        *_copied_files(source),
     ]
 
 
@@ -300,33 +298,39 @@ def _files(directory: Path, config: Data) -> Iterator[tuple[str, Path]]:
             yield f"packages/{path.relative_to(packages).as_posix()}", path
 
 
-def _copied_files(source: _Source, view: str) -> Iterator[str]:
-    directory = source.directory
-    used = {*source.files.values(), *(directory / f"{name}.yaml" for name in (*REQUIRED, PACKAGES))}
+def _other_files(directory: Path) -> dict[str, Path]:
+    read = {*(f"{name}.yaml" for name in (*REQUIRED, PACKAGES)), "modules.yaml", "post-install"}
+    files = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*")) if path.is_file()}
+    return {name: path for name, path in files.items() if name not in read and name.split("/")[0] != ".git"}
+
+
+def _can_be_copied(name: str, path: Path) -> bool:
+    if not _FILE.fullmatch(name) or name.startswith("repo/") or path.is_symlink() or path.stat().st_size > LARGEST:
+        return False
+    return b"\0" not in (data := path.read_bytes()) and data == data.decode(errors="ignore").encode()
+
+
+def _copied_files(source: _Source) -> Iterator[str]:
     if "modules.yaml" in source.files:
         yield "modules: modules.yaml"
-    lines: list[str] = []
-    if reframe := _reframe(source.reframe, view):
-        lines, used = indented(reframe, 2), {*used, directory / f"{REFRAME}.yaml"}
+    yield from ("deployment:", f"  name: {scalar(str(source.config['name']))}")
+    if REFRAME in source.files:
+        yield f"  reframe: {REFRAME}"
     if "post-install" in source.files:
         why = "for `build --format stackinator`; `image build --post-install FILE` needs a file without `{{ }}`"
-        lines += with_comment("  post_install: post-install", why)
-    yield from ("deployment:", *lines) if lines else ()
-    others = {path for path in directory.rglob("*") if path.is_file()} - used
-    names = sorted({"/".join(path.relative_to(directory).parts[:3]) for path in others})  # a Spack package counts once
-    for start, why in (
-        ("pre-install", "uenvtool runs no script before a build; put the files that it fetches into a source mirror"),
-        ("repo/", "packages for Spack before 1.0 have another form; port them to packages/"),
-        ("", "no field names this file; `image build --meta FILE` copies a file into the image"),
+        yield from with_comment("  post_install: post-install", why)
+    others = _other_files(source.directory)
+    if copied := [name for name in others if name in source.files and name != REFRAME]:
+        why = "for `build --format stackinator`; `image build` only copies the files in extra/"
+        if "pre-install" in copied:
+            why += "; uenvtool runs no script before a build, so put the files that it fetches into a source mirror"
+        yield from with_comment(f"  files: {flow(copied)}", why)
+    names = sorted(  # a Spack package counts once
+        {"/".join(name.split("/")[:3]) for name, path in others.items() if path not in source.files.values()}
+    )
+    old = [name for name in names if name.startswith("repo/")]
+    for matching, why in (
+        (old, "packages for Spack before 1.0 have another form; port them to packages/"),
+        ([name for name in names if name not in old], "only text files are copied"),
     ):
-        matching = [name for name in names if name.startswith(start)]
-        names = [name for name in names if name not in matching]
         yield from left_out(", ".join(matching), why) if matching else ()
-
-
-def _reframe(entries: Data, view: str) -> list[str]:
-    entry: Data = entries.get(view, {})
-    if len(entries) != 1 or entry.get("views") != [view] or entry.keys() - {"features", "cc", "cxx", "ftn", "views"}:
-        return []
-    compilers = [f"  {name}: {scalar(entry[name])}" for name in ("cc", "cxx", "ftn") if name in entry]
-    return ["reframe:", f"  features: {flow(map(str, entry.get('features', ())))}", *compilers]

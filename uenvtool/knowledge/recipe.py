@@ -109,27 +109,17 @@ class FurtherView:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReFrame:
-    """The properties of a view that the site's ReFrame tests use. cc, cxx, ftn: The compiler commands."""
+    """The properties of a view that the site's ReFrame tests use. cc, cxx, ftn: The compiler commands.
 
+    text: The content of the site's own file, which replaces the other fields. The recipe file contains only its path.
+    """
+
+    shorthand: ClassVar[str] = "text"
+    text: str = ""
     features: tuple[str, ...] = ()
     cc: str = ""
     cxx: str = ""
     ftn: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deployment:
-    """The image name, targets and tests for a site that builds the image with Stackinator.
-
-    post_install: The content of the script. The file contains only its path.
-    """
-
-    label: str = ""
-    tag: str = ""
-    clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    reframe: ReFrame = field(default_factory=ReFrame)
-    post_install: str = ""
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +140,24 @@ class Addition:
         except (OSError, UnicodeDecodeError) as error:
             message = f"cannot read the file: {error}"
             raise BadInput(message, Position(shown(self.path)), "save the file as UTF-8") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployment:
+    """The image name, targets and tests for a site that builds the image with Stackinator.
+
+    post_install: The content of the script. The file contains only its path.
+    files: More files of the Stackinator recipe, such as those that `post_install` uses. The file contains their paths.
+    """
+
+    name: str = ""
+    label: str = ""
+    tag: str = ""
+    clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reframe: ReFrame = field(default_factory=ReFrame)
+    post_install: str = ""
+    files: tuple[Addition, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -211,7 +219,10 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
-    binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
+    binder.special = {
+        PublishedTable: lambda node, _: load_published(str(_inside(binder, node))),
+        Addition: lambda node, _: Addition(str(node.value), _inside(binder, node)),
+    }
     pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}
     recipe = binder.whole(
         Recipe, name=binder.chain[0].name, **pins, additions=_additions(binder), chain=binder.chain, tree=tree
@@ -236,11 +247,21 @@ def _pins(binder: Binder, key: str) -> dict[str, Pin]:
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
     node = binder.tree.get("deployment")
-    label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
-    # an inherited label names the image of the extended recipe
-    is_from_this_file = label is not None and label.position.file == binder.chain[0].shown
-    text = Addition("post-install", _inside(binder, script)).text() if script else ""
-    return replace(deployment, label=deployment.label if is_from_this_file else "", post_install=text)
+    fields = dict(children(node))
+
+    def text(name: str) -> str:
+        is_path = name in fields and isinstance(fields[name].value, str)
+        return Addition(name, _inside(binder, fields[name])).text() if is_path else ""
+
+    # an inherited name is that of the image of the extended recipe
+    own = {name for name, field in fields.items() if field.position.file == binder.chain[0].shown}
+    return replace(
+        deployment,
+        name=deployment.name if "name" in own else "",
+        label=deployment.label if "label" in own else "",
+        reframe=replace(deployment.reframe, text=text("reframe")),
+        post_install=text("post_install"),
+    )
 
 
 def _modules(binder: Binder) -> str:
