@@ -194,6 +194,79 @@ def test_the_files_next_to_a_recipe_and_its_name_are_exported_again(imported: An
     assert {name: exported[name] for name in names} == {name: {**FILES, **kept}[name] for name in names}
 
 
+COMMENTED = {
+    "config.yaml": """\
+# about the recipe
+name: tools  # its name
+version: 2
+spack:
+  # the Spack
+  repo: https://s#fragment
+  commit: v1.1.1
+  packages:
+    repo: https://p
+    commit: v2026.06.0  # the packages
+""",
+    "compilers.yaml": 'gcc: {version: "14.2.0"}  # the compiler\n',
+    "environments.yaml": """\
+# about all environments
+one:
+  compiler: [gcc]
+  # about the network
+  network:
+    mpi: cray-mpich@8.1.32  # the MPI
+  specs:
+  # above zstd
+  - zstd
+  - "lz4 cflags='# no comment'"
+  # below the list
+  # - hdf5
+  views:
+    # about the view
+    default:
+      uenv:
+        env_vars:
+          set:
+          # above FLAG
+          - FLAG: x
+          - TEXT: "# no comment"  # next to TEXT
+# about two
+two:
+  compiler: [gcc]
+  specs: [pigz]  # next to pigz
+""",
+    "packages.yaml": """\
+packages:
+  # above cuda
+  cuda:
+    require: ["@12"]  # next to the version
+""",
+}
+PLACES = [
+    "spack:  # the Spack\n",
+    "repos:  # the packages\n",
+    "# the compiler\ncompiler: 'gcc@14.2.0 ",
+    "  cray-mpich: {version: '8.1.32'}  # the MPI\n",
+    "    # above zstd\n    - zstd\n",
+    "# no comment'''\n    # below the list\n    # - hdf5\n",
+    "  # about the view\n  name: default\n",
+    "    FLAG: 'x'  # above FLAG\n    TEXT: '# no comment'  # next to TEXT\n",
+    "  cuda: {version: '12'}  # above cuda; next to the version\n",
+    "# config.yaml:1: about the recipe\n# config.yaml:2: its name\n",
+    "# environments.yaml:1: about all environments\n# environments.yaml:4: about the network\n",
+]
+
+
+def test_each_comment_is_kept_at_the_converted_setting_or_with_its_place(imported: Any, place: Path) -> None:
+    text = imported(COMMENTED, "mine-one")
+
+    other = (place / "recipes/mine-two/recipe.yaml").read_text()
+    assert [expected for expected in PLACES if expected not in text] == []
+    assert ("pigz" in text, "about two" in text) == (False, False)
+    assert "    - pigz  # next to pigz\n" in other
+    assert "# environments.yaml:22: about two\n" in other
+
+
 def test_a_recipe_without_a_default_view_stays_without_one(imported: Any) -> None:
     config = FILES["config.yaml"].replace("default-view: main, ", "")
 
