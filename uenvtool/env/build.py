@@ -74,11 +74,13 @@ class Outcome:
         )
 
     @property
+    def versions(self) -> Mapping[str, Sequence[str]]:
+        """The versions of the lock, or without a lock, the pinned versions."""
+        return self.lock.versions() if self.lock else self.environment.pinned
+
+    @property
     def known(self) -> tuple[Sequence[Vulnerability], Sequence[Yanked]]:
-        """The vulnerabilities and withdrawals of the lock's versions, or without a lock, of the pinned versions."""
-        if self.lock:
-            return package_facts().about(self.lock.versions())
-        return self.environment.cves, self.environment.yanked
+        return package_facts().about(self.versions)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         versions = self.lock.versions() if self.lock else {}
@@ -103,16 +105,13 @@ class Outcome:
         ]
 
     def _vulnerabilities(self) -> list[str]:
-        versions = {root.package: [str(root.version).lstrip("=")] for root in self.environment.roots if root.version}
-        versions |= self.lock.versions() if self.lock else {}
         by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.known[0])
         by_package = grouped(
             (package, ", ".join(ids) + (f" (fixed in {fixed})" if fixed else ""))
             for (package, fixed), ids in by_fix.items()
         )
         return [
-            f"{' '.join(f'{package}@{version}' for version in versions.get(package, ())) or package} "
-            f"has known vulnerabilities: {'; '.join(listed)}"
+            f"{package}@{','.join(self.versions[package])} has known vulnerabilities: {'; '.join(listed)}"
             for package, listed in by_package.items()
         ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
@@ -84,8 +84,8 @@ class Environment:
     """A planned Spack environment.
 
     needs: for each package, the variants that it needs to use the system's network. compilers: the compilers; packages
-    use the first one unless they name another. prepended: the directories to add to the view's path variables. output:
-    the directory that the user chose, or "" for the default.
+    use the first one unless they name another. pinned: the pinned versions by package. prepended: the directories to
+    add to the view's path variables. output: the directory that the user chose, or "" for the default.
     """
 
     recipe: Recipe
@@ -98,6 +98,7 @@ class Environment:
     compilers: tuple[Compiler, ...]
     variables: tuple[Variable, ...]
     prepended: dict[str, tuple[str, ...]]
+    pinned: Mapping[str, Sequence[str]]
     cves: tuple[Vulnerability, ...]
     yanked: tuple[Yanked, ...]
     additions: tuple[Addition, ...]

@@ -59,7 +59,8 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
-    cves, yanked = package_facts().about(_pinned_versions(groups, hard, soft))
+    pinned = _pinned_versions(groups, hard, soft)
+    cves, yanked = package_facts().about(pinned)
     variants = tuple(
         Constraint(_filled(value, facts, group.position), group.reason)
         for group in (recipe.variants[name] for name in recipe.global_variants)
@@ -87,6 +88,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         prepended=prepended,
+        pinned=pinned,
         cves=cves,
         yanked=yanked,
         additions=recipe.additions,
