@@ -122,10 +122,12 @@ def _is_on_own_disk(table: str) -> bool:
 
 def _view_root(mount: str, view: str) -> str:
     from uenvtool.core.files.reading import read_bytes
+    from uenvtool.core.limits import limited
 
+    path = Path(mount, "meta", "env.json")
     try:
-        data = json.loads(read_bytes(Path(mount, "meta", "env.json"), MAX_BYTES))
-        root = data["views"][view]["root"]
-    except (OSError, BadInput, ValueError, KeyError, TypeError, RecursionError):
+        with limited(str(path)):
+            root = json.loads(read_bytes(path, MAX_BYTES))["views"][view]["root"]
+    except (OSError, BadInput, ValueError, KeyError, TypeError):
         root = None
     return root if isinstance(root, str) and root else os.path.join(mount, "env", view)
