@@ -6,6 +6,7 @@ import functools
 import importlib
 import json
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -272,6 +273,24 @@ def test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command(
     assert ("./evil" in told.stdout) is own
 
 
+def test_a_folder_named_tilde_is_not_the_home_of_a_user_without_one(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("HOME")
+    write("~/.config/uenvtool/rules/theirs.yaml", RULE)
+    write("recipes/mine/recipe.yaml", SMALL)
+    script = write("job.sh", "#!/bin/bash\n#SBATCH --time=1\npython train.py\n")
+
+    cli("check", "--fix", "job.sh")
+
+    assert "./evil" not in script.read_text()
+    assert cli("build", "mine", "-o", "out", "--no-concretize").code == 0
+
+
 def test_every_command_is_in_the_list() -> None:
     text = (ROOT / "docs" / "security.md").read_text().split("## Programs and files of each command")[1]
     items = re.findall(r"^- (`.*?) (?:starts?|runs?) ", text.split("\n18. ")[0], re.MULTILINE)
@@ -287,7 +306,8 @@ TESTED_BY = {
     "test_systems_in_jobs test_runtimes_in_jobs test_launchers_in_jobs "
     "test_tunings_in_every_shell_and_format test_recipes_in_environments "
     "test_containers_and_components_in_what_builds_them test_rules_and_findings_in_what_is_shown",
-    4: "fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
+    4: "fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command "
+    "test_a_folder_named_tilde_is_not_the_home_of_a_user_without_one",
     5: "fuzz/test_records.py::test_a_damaged_record_removes_nothing_outside_its_folder",
     6: "fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file "
     "test_a_script_is_changed_by_fix_alone_and_nothing_beside_it",
