@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files.rights import set_rights
 
 STAGED_SUFFIX = ".uenvtool-part"
 STRAYS = f".*{STAGED_SUFFIX}"
@@ -60,8 +61,7 @@ def write_all(folder: Path, changes: Iterable[tuple[str, str | bytes | None]], *
                 staged.append((None, target))
             elif target in named or not _holds(target, as_bytes(content)):
                 made += make_folders(target.parent)
-                mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask()
-                staged.append((_stage(target, as_bytes(content), mode), target))
+                staged.append((_stage(target, as_bytes(content)), target))
             named.add(target)
         for temporary, target in staged:
             if temporary:
@@ -89,9 +89,14 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def set_shared_mode(path: Path) -> None:
-    """Set the mode of a finished file to the mode that the user's umask gives a new file."""
+    """Give a finished file the permissions of a new file in its directory."""
     with write_errors(path):
-        path.chmod(0o666 & ~umask())
+        like, descriptor = _new_file(path.parent, 0o666)
+        os.close(descriptor)
+        try:
+            set_rights(path, like.stat().st_mode & 0o777, like)
+        finally:
+            _remove_stray(like)
 
 
 def sync(path: Path) -> None:
@@ -219,15 +224,15 @@ def _remove_stray(path: Path) -> None:
         path.unlink()
 
 
-def _stage(target: Path, data: bytes, mode: int) -> Path:
-    # The length of the target's name may be the largest that the filesystem allows.
-    name = target.parent / f".{os.urandom(8).hex()}{STAGED_SUFFIX}"
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+def _stage(target: Path, data: bytes) -> Path:
+    replaced = target.exists()
+    name, descriptor = _new_file(target.parent, 0o600 if replaced else 0o666)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(stream.fileno(), mode | 0o600)
+            if replaced:
+                set_rights(stream.fileno(), target.stat().st_mode & 0o777 | 0o600, target)
             os.fsync(stream.fileno())
     except BaseException:
         _remove_stray(name)
@@ -235,16 +240,16 @@ def _stage(target: Path, data: bytes, mode: int) -> Path:
     return name
 
 
+def _new_file(folder: Path, mode: int) -> tuple[Path, int]:
+    # The length of the target's name may be the largest that the filesystem allows, so this name does not contain it.
+    # The system reduces the mode by the umask, or by the access control list that the directory has for new files.
+    name = folder / f".{os.urandom(8).hex()}{STAGED_SUFFIX}"
+    return name, os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+
+
 def as_bytes(content: str | bytes) -> bytes:
     """Return the content of a file as bytes; a text may contain paths that are not valid UTF-8."""
     return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-
-
-def umask() -> int:
-    """Return the umask of this process."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def name_beside(name: str, prefix: str = "", suffix: str = "") -> str:
