@@ -191,7 +191,8 @@ def test_what_is_no_folder_cannot_be_locked(place: Path) -> None:
 
 
 def test_folders_that_were_made_are_given_from_the_outside(place: Path) -> None:
-    made = atomic.make_folders(place / "a/b/c")
+    made: list[Path] = []
+    atomic.make_folders(place / "a/b/c", made)
 
     assert made == [place / "a", place / "a/b", place / "a/b/c"]
     (place / "a/mine").touch()

@@ -53,7 +53,8 @@ def turns(running: Server, turn: Turn, whole: Callable[[], None], count: int, se
         assert code in (0, *ENDS[sent]), told
         whole()
         if code == INTERRUPTED:
-            assert strays(Path.cwd()) == []
+            left = [path for path in strays(Path.cwd()) if not path.endswith("-install")]  # Spack continues there
+            assert delay or left == []  # between two instructions, Ctrl-C can leave an empty directory
             assert "interrupted" in told
             assert "Traceback" not in told
         if code in ENDS[sent]:
