@@ -28,7 +28,7 @@ _DISK_FAILED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 LONGEST_NAME = 255
 """The largest number of bytes in a file name on Linux."""
 UNCHANGED = "nothing was changed"
-PARTLY = "some files may already be replaced or removed; the next run writes all of them"
+PARTLY = "some files may already be replaced or removed; the next run writes all generated files"
 
 
 def write(path: Path, content: str | bytes) -> None:
