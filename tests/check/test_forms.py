@@ -1,0 +1,77 @@
+"""Test forms of problems that other people's scripts contain, next to forms of the same kind that are correct."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, Write
+
+JOB = "#!/bin/bash\n#SBATCH --nodes=2 --time=1:0:0 --ntasks-per-node=4 --gpus-per-node=4 --cpus-per-task=8\n"
+
+
+def found(cli: Cli, file: Path, *options: str) -> list[tuple[int, str, str]]:
+    """Return the line, the severity and the rule of each problem."""
+    data = json.loads(cli("check", "--json", *options, file).stdout)
+    return [(row["line"], row["severity"], row["rule"]) for row in data]
+
+
+def of_rule(cli: Cli, write: Write, text: str, rule: str, *options: str) -> list[tuple[int, str]]:
+    """Return the line and the severity of each problem that a rule finds in a text."""
+    rows = found(cli, write("job.sh", text), "--all", *options)
+    return [(line, severity) for line, severity, name in rows if name == rule]
+
+
+PLACEHOLDERS = [
+    "--partition=<partition name>", "--account=<your account>", "-A <account name>", "--mail-user={YOUR EMAIL}",
+    "--mail-user { YOUR EMAIL }", "--account=[ACCOUNT]", "--account=[YOUR ACCOUNT HERE]", "--job-name='<job name>'",
+    "--time=<hh:mm:ss>", "--time=HH:MM:SS", "--time=DD-HH:MM:SS", "--nodes=N", "--nodes=<number of nodes>",
+    "--ntasks-per-node=NUM_TASKS", "--gpus-per-node=N_GPUS", "--account=project_465XXXXXX", "--account=xxx",
+    "--account=ACCOUNT_NAME", "--partition=PARTITION", "--account=project_name", "--qos=CHANGE_ME", "--account=...",
+    "--mail-user=name@example.com", "--mail-user=first.last@your-university.edu", "--output=/path/to/logs/%j.out",
+    "--chdir=<path to the project> --time=1:0:0", "--reservation=REPLACE-ME", "--account=TODO",
+]  # fmt: skip
+NO_PLACEHOLDERS = [
+    "--partition=gpu-a100", "--account=project_465000001", "--nodelist=gpu[1-4,7]", "--exclude=n[01, 03]",
+    "--nodes=2-4", "--array=[1-4]", "--gpus=a100:2", "--gres=gpu:h100:4", "--time=1-00:00:00", "--time=UNLIMITED",
+    "--constraint='[a100|h100]'", "--constraint=[rack1*2&rack2]", "--account=myproject", "--job-name=text2img[v1]",
+    "--mail-user=n.name@ethz.ch", "--output=logs-%x/[%j].out", "--job-name=mytodolist", "--mail-user=me",
+    "--comment='a {b} c'", "--partition=queue", "--account=projects",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("option", PLACEHOLDERS)
+def test_placeholder_with_a_space_or_in_any_bracket_is_an_error(cli: Cli, write: Write, option: str) -> None:
+    text = f"#!/bin/bash\n#SBATCH {option}\nhostname\n"
+
+    assert of_rule(cli, write, text, "placeholder") == [(2, "error")]
+
+
+@pytest.mark.parametrize("option", NO_PLACEHOLDERS)
+def test_value_with_brackets_or_capitals_is_no_placeholder(cli: Cli, write: Write, option: str) -> None:
+    assert of_rule(cli, write, f"#!/bin/bash\n#SBATCH {option}\nhostname\n", "placeholder") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "is_placeholder"),
+    [
+        ("export HF_TOKEN=<your token here>", True),
+        ("MODEL=<model dir>", True),
+        ("cd [YOUR PROJECT DIR]", True),
+        ("python t.py --data {your data path}", True),
+        ("srun python t.py --model <model name>", True),
+        ("BOS='<s>'", False),
+        ('PAD="<pad>"', False),
+        ("if [ -d data ]; then ls; fi", False),
+        ("echo '[your job has begun]'", False),
+        ("python t.py < input > output", False),
+        ("diff <(sort a) <(sort b)", False),
+        ('curl -d \'{"model": "m"}\' localhost', False),
+    ],
+)
+def test_placeholder_in_a_command(cli: Cli, write: Write, line: str, is_placeholder: bool) -> None:
+    expected = [(3, "error")] if is_placeholder else []
+
+    assert of_rule(cli, write, f"#!/bin/bash\n#SBATCH -N1\n{line}\n", "placeholder") == expected
