@@ -75,3 +75,84 @@ def test_placeholder_in_a_command(cli: Cli, write: Write, line: str, is_placehol
     expected = [(3, "error")] if is_placeholder else []
 
     assert of_rule(cli, write, f"#!/bin/bash\n#SBATCH -N1\n{line}\n", "placeholder") == expected
+
+
+OLD_SLURM = """\
+extends: local
+description: A cluster with an old Slurm.
+scheduler: {name: slurm}
+packages:
+  slurm: {reason: r, source: s, buildable: false, externals: [{spec: slurm@VERSION, prefix: /usr}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "command", "has_problem"),
+    [
+        ("22.05.8", "srun bash -c 'python t.py'", True),
+        ("22.05.8", "srun --mem=0 python t.py -c 8", True),
+        ("22.05.8", "srun ./train.sh", True),
+        ("22.05.8", "srun -c 8 python t.py", False),
+        ("24.05.4", "srun python t.py", False),
+        (None, "srun python t.py", False),
+    ],
+)
+def test_cores_of_srun_matter_only_with_a_slurm_that_is_known_to_be_old(
+    cli: Cli, write: Write, version: str | None, command: str, has_problem: bool
+) -> None:
+    write("systems/mine.yaml", OLD_SLURM.replace("VERSION", version or "1"))
+
+    rows = of_rule(cli, write, f"{JOB}{command}\n", "srun-cores", *(("--system", "mine") if version else ()))
+
+    assert rows == ([(3, "warning")] if has_problem else [])
+
+
+STEP = "srun python t.py\n"
+NO_ADVICE = {
+    "somebody's conda on two nodes": f'eval "$(conda shell.bash hook)"\nconda activate x\n{STEP}',
+    "conda by its script": f"source ~/miniconda3/bin/activate x\n{STEP}",
+    "conda by its script, in quotes": f'. "$HOME/miniforge/bin/activate"\n{STEP}',
+    "the old activation of conda": f"source activate x\n{STEP}",
+    "core dumps": STEP,
+    "cores of a step": STEP,
+}
+"""Correct scripts for two nodes about which check has no advice, not even as a hint."""
+
+
+@pytest.mark.parametrize("case", NO_ADVICE)
+def test_correct_script_has_no_hint(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", JOB + NO_ADVICE[case]), "--all") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        ("source $SCRATCH/venv/bin/activate", [(3, "warning")]),
+        ('source "$SCRATCH/venv/bin/activate"', [(3, "warning")]),
+        ("source /tmp/venv/bin/activate", []),
+        ("conda activate x", []),
+    ],
+)
+def test_unpacked_environment_on_two_nodes(cli: Cli, write: Write, command: str, rows: list[tuple[int, str]]) -> None:
+    assert of_rule(cli, write, f"{JOB}{command}\n{STEP}", "venv-unpacked") == rows
+
+
+@pytest.mark.parametrize(
+    ("path", "is_missing"),
+    [
+        ("logs/%j.out", True),
+        ("<your dir>/logs/%j.out", False),
+        ("logs/{NAME}/%j.out", False),
+        ("[PROJECT]/%j.out", False),
+        ("my_project/logs/%j.out", False),
+        ("your-project/%j.out", False),
+        ("mylogs/%j.out", True),
+        ("path/to/logs/%j.out", False),
+    ],
+)
+def test_output_directory_with_a_placeholder_is_one_problem(
+    cli: Cli, write: Write, path: str, is_missing: bool
+) -> None:
+    rows = of_rule(cli, write, f"#!/bin/bash\n#SBATCH --output={path}\nhostname\n", "output-folder")
+
+    assert rows == ([(2, "warning")] if is_missing else [])

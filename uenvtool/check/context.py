@@ -71,7 +71,7 @@ class Context:
         return self._names.get(kind, ())
 
     def facts_of(self, part: Part) -> Facts:
-        """Return the facts for a rule's conditions, from the launch at a part or else from the job; None if unknown."""
+        """Return the facts for a rule's conditions: `facts`, and the numbers of the launch at a part, or of the job."""
         launch = self._launch_at.get(part.offset)
         shape = launch.shape if launch else self.shape
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
@@ -90,6 +90,7 @@ class Context:
             "threads_over": self._threads_over(part),
         }
         return {
+            **self.facts,
             **{name: None if number is None else str(number) for name, number in numbers.items()},
             "image": self.images.get(part.offset),
             "starter": launch.starter if launch else None,

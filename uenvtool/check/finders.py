@@ -316,12 +316,16 @@ def output_folders(context: Context) -> Iterator[Hit]:
         if path in seen:
             continue
         seen.add(path)
-        exists = path in ("", ".", "..") or path[0] in ("/", "~", "$", OUTER) or context.has_directory(path)
+        exists = path in ("", ".", "..") or _UNKNOWN_PATH.match(path) or context.has_directory(path)
         if not exists and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
             yield at(part, fix=", ".join(filter(None, (renamed, made))))
+
+
+_UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
+"""The paths that the output-folder rule does not check: absolute paths, variables, and the rule placeholder's paths."""
 
 
 def world_size(context: Context) -> Iterator[Hit]:
