@@ -104,6 +104,8 @@ PROBLEMS = {
     "option-with-variable": ONE + "#SBATCH --output=$HOME/%j.out\n",
     "option-without-value": "#SBATCH --nodes=\n",
     "dos-line-ends": ONE + "python t.py # a\r\n",
+    "unknown-slurm-variable": ONE + "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_NODE / 4))\n",
+    "escaped-dollar": ONE + "torchrun --standalone t.py --id \\$SLURM_JOB_ID\n",
     "typographic": "#SBATCH \u2013nodes=2\n",
     "no-break-space": "#SBATCH\u00a0--nodes=2\n",
     "failure-hidden": HEAD + "srun -c 8 python train.py\necho done\n",

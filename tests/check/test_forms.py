@@ -156,3 +156,53 @@ def test_output_directory_with_a_placeholder_is_one_problem(
     rows = of_rule(cli, write, f"#!/bin/bash\n#SBATCH --output={path}\nhostname\n", "output-folder")
 
     assert rows == ([(2, "warning")] if is_missing else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "fix"),
+    [
+        ("export OMP_NUM_THREADS=$((SLURM_CPUS_PER_NODE / 4))", "use SLURM_CPUS_ON_NODE"),
+        ("srun torchrun --nnodes=$SLURM_NUM_NODES t.py", "use SLURM_NNODES"),
+        ('srun bash -c "python t.py --rank \\$SLURM_RANK"', "use SLURM_PROCID"),
+        ("srun bash -c 'export LOCAL_RANK=${SLURM_LOCAL_ID}; python t.py'", "use SLURM_LOCALID"),
+        ("cat <<E >x.py\nimport os\nrank = int(os.environ['SLURM_NODE_RANK'])\nE", "use SLURM_NODEID"),
+        ("hosts=$(scontrol show hostnames $SLURM_NODE_LIST)", "use SLURM_JOB_NODELIST"),
+        ("cd $SLURM_SUBMITDIR", "use SLURM_SUBMIT_DIR"),
+        ("export OMP_NUM_THREADS=${SLURM_CPUS_PER_NODE:-8}", None),
+        ("SLURM_NUM_NODES=2\nsrun torchrun --nnodes=$SLURM_NUM_NODES t.py", None),
+        ('if [ -n "$SLURM_LOCAL_RANK" ]; then echo x; fi', None),
+        ("echo nodes: $SLURM_NODE_LIST", None),
+        ("# SLURM_CPUS_PER_NODE is not set", None),
+        ("echo $SLURM_JOB_CPUS_PER_NODE $SLURM_STEP_NUM_TASKS", None),
+        ("n=$SLURM_STEP_NUM_TASKS c=$SLURM_JOB_CPUS_PER_NODE t=$SLURM_TASKS_PER_NODE d=$SLURM_TMPDIR", None),
+        ("n=$SLURM_JOB_NUM_NODES g=$SLURM_GPUS_PER_NODE p=$SLURM_NPROCS a=$SLURM_ARRAY_TASK_ID", None),
+    ],
+)
+def test_variable_that_slurm_does_not_set(cli: Cli, write: Write, line: str, fix: str | None) -> None:
+    rows = json.loads(cli("check", "--json", write("job.sh", f"{JOB}{line}\n")).stdout)
+
+    assert [row["fix"] for row in rows if row["rule"] == "unknown-slurm-variable"] == ([fix] if fix else [])
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("srun torchrun --rdzv-id=\\$SLURM_JOB_ID t.py", True),
+        ("srun torchrun --nnodes=2 \\\n  --rdzv-endpoint=\\${MASTER_ADDR}:29500 t.py", True),
+        ('srun --output="x" python t.py --name "a b" --rank \\$SLURM_PROCID', True),
+        ("python t.py --id \\$SLURM_JOB_ID", True),
+        ('srun bash -c "torchrun --rdzv-id=\\$SLURM_JOB_ID t.py"', False),
+        ("srun bash -c torchrun\\ --rdzv-id=\\$SLURM_JOB_ID\\ t.py", False),
+        ('bash -c "torchrun --rdzv-id=\\$SLURM_JOB_ID t.py"', False),
+        ("ssh n1 python t.py --id \\$SLURM_JOB_ID", False),
+        ("sbatch <<E\n#!/bin/bash\n#SBATCH -N1\nsrun python t.py \\$SLURM_JOB_ID\nE", False),
+        ('srun python t.py "--id=\\$SLURM_JOB_ID"', False),
+        ("srun python t.py --price 5\\$", False),
+    ],
+)
+def test_backslash_before_dollar_outside_quotes(cli: Cli, write: Write, line: str, is_found: bool) -> None:
+    text = f"{JOB}{line}\n"
+
+    rows = of_rule(cli, write, text, "escaped-dollar")
+
+    assert [severity for _, severity in rows] == (["hint"] if is_found else [])
