@@ -206,3 +206,58 @@ def test_backslash_before_dollar_outside_quotes(cli: Cli, write: Write, line: st
     rows = of_rule(cli, write, text, "escaped-dollar")
 
     assert [severity for _, severity in rows] == (["hint"] if is_found else [])
+
+
+WORK = {
+    "srun pip install -e .": "warning",
+    "srun --exclusive -c 8 python -m pip install --user x": "warning",
+    "srun --label /opt/conda/bin/pip3 -q install x": "warning",
+    "srun git clone https://h/x.git": "warning",
+    "srun huggingface-cli download org/model --local-dir m": "warning",
+    "srun wget -q https://h/data.tar": "warning",
+    "srun uv sync": "warning",
+    "srun apptainer exec x.sif pip install x": "warning",
+    'srun --container-image="x.sqsh" pip install x': "warning",
+    "mpirun -np 8 pip install x": "warning",
+    "srun bash -c 'pip install -r r.txt && python t.py'": "warning",
+    'srun bash -c "cd /x; git clone https://h/x.git; python t.py"': "warning",
+    "srun bash -lc 'python3 -m pip install x; python t.py'": "warning",
+    "srun apptainer exec x.sif bash -c 'pip install x; python t.py'": "warning",
+    "srun --ntasks-per-node=1 pip install x": "hint",
+    "srun python download_model.py": "hint",
+    "srun -n1 python download_model.py": None,
+    "pip install -r r.txt": None,
+    "git clone https://h/x.git": None,
+    "bash -c 'pip install x'": None,
+    "apptainer exec x.sif bash -c 'pip install x'": None,
+    "srun -N1 -n1 pip install x": None,
+    "srun --ntasks=1 pip install x": None,
+    "srun -n 1 bash -c 'pip install x'": None,
+    "srun bash -c 'if [ $SLURM_LOCALID -eq 0 ]; then pip install x; fi; python t.py'": None,
+    "srun bash -c '[[ $SLURM_PROCID == 0 ]] && pip install x; python t.py'": None,
+    "srun bash -c 'case $SLURM_PROCID in 0) pip install x ;; esac; python t.py'": None,
+    "srun bash -c 'git clone https://h/x.git /tmp/$SLURM_PROCID'": None,
+    "srun bash -c 'flock /tmp/lock pip install x'": None,
+    "srun --ntasks-per-node=1 --container-name=x pip install x": None,
+    "srun --ntasks-per-node=1 pip install --target /tmp/x x": None,
+    "srun echo pip install x": None,
+    "srun python t.py --text 'pip install x'": None,
+    "srun curl -s http://$HEAD:8000/health": None,
+    "srun git -C /x status": None,
+    "srun pip list": None,
+}
+"""Commands in a job of two nodes with four tasks each, and the severity of the finding."""
+
+
+@pytest.mark.parametrize("command", WORK)
+def test_work_that_every_task_does_at_once(cli: Cli, write: Write, command: str) -> None:
+    severity = WORK[command]
+
+    assert of_rule(cli, write, f"{JOB}{command}\n", "work-for-one-process") == ([(3, severity)] if severity else [])
+
+
+@pytest.mark.parametrize(("nodes", "severities"), [(1, []), (2, ["hint"])])
+def test_work_of_one_task_on_each_node(cli: Cli, write: Write, nodes: int, severities: list[str]) -> None:
+    text = f"#!/bin/bash\n#SBATCH --nodes={nodes} --ntasks-per-node=1\nsrun git clone https://h/x.git\n"
+
+    assert [severity for _, severity in of_rule(cli, write, text, "work-for-one-process")] == severities

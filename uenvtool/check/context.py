@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
-from uenvtool.check.launchers import program_name
+from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
+from uenvtool.check.launchers import STARTERS, program_name
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
@@ -71,9 +71,10 @@ class Context:
         return self._names.get(kind, ())
 
     def facts_of(self, part: Part) -> Facts:
-        """Return the facts for a rule's conditions: `facts`, and the numbers of the launch at a part, or of the job."""
-        launch = self._launch_at.get(part.offset)
-        shape = launch.shape if launch else self.shape
+        """Return the facts for a rule's conditions: `facts`, and the numbers of a part's launch, step or job."""
+        launch, step = self._launch_at.get(part.offset), self._step_of(part)
+        shape = launch.shape if launch else step_shape(step, self.shape, self.values) if step else self.shape
+        starter = launch.starter if launch else step.name.removeprefix("| ") if step else None
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
         cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm's default is one core per task
         ranks = launch.ranks if launch else None
@@ -93,9 +94,20 @@ class Context:
             **self.facts,
             **{name: None if number is None else str(number) for name, number in numbers.items()},
             "image": self.images.get(part.offset),
-            "starter": launch.starter if launch else None,
+            "starter": starter,
             "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
         }
+
+    def _step_of(self, part: Part) -> Part | None:
+        """Return the command that starts a part on the nodes, such as srun, or None if the batch script starts it."""
+        step = part if part.kind == "command" else self._command_at.get(part.step)
+        while step is not None and step.name.removeprefix("| ") not in STARTERS:
+            step = self._command_at.get(step.step)
+        return step
+
+    @functools.cached_property
+    def _command_at(self) -> Mapping[int, Part]:
+        return {part.offset: part for part in self.commands}
 
     def _threads_over(self, part: Part) -> int | None:
         """Return the number of threads on a node that exceed its cores, if the part sets the threads per rank."""
