@@ -130,6 +130,8 @@ PROBLEMS = {
     "roce-gid-from-grep": "export NCCL_IB_GID_INDEX=$(grep 'RoCE v2' /sys/x)\n",
     "tuning-value": "#SBATCH --uenv=pytorch/v2.6.0:v1\nexport NCCL_NET_GDR_LEVEL=SYS\n",
     "tuning-unset": "#SBATCH --uenv=pytorch/v2.6.0:v1\nexport NCCL_NET_PLUGIN=ofi\n",
+    "unknown-view": "#SBATCH --uenv=pytorch/v2.6.0:v1 --view=defualt\nsrun python t.py\n",
+    "uenv-without-view": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsrun python t.py\n",
     "tuning-conflict": "#SBATCH --uenv=x\nexport NCCL_NET='AWS Libfabric'\nexport NCCL_NET_PLUGIN=ofi\n",
     "tuning-missing": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsrun python train.py\n",
     "tuning-need": "#SBATCH --uenv=mine\nexport FI_CXI_RDZV_PROTO=alt_read\n",
@@ -340,6 +342,7 @@ def test_each_rule_has_a_test_case() -> None:
     assert set(load_rules()) == {case.partition(",")[0] for case in PROBLEMS} | set(TRAINING) | {
         "required-option",
         "extended-image-mpi",
+        "limit-exceeded",  # tests/check/test_forms.py
         "srun-cores",  # tests/check/test_forms.py
     }
 
@@ -466,8 +469,8 @@ QUIET = {
     "words are no commands": "echo 'pkill -f; export MASTER_PORT=29500'\n",
     "a packed environment": HEAD + "source /user-tools/bin/activate\nsrun -c 8 python train.py\n",
     "what is in activate/ is sourced": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsource activate/clariden.sh\n",
-    "an uenv that sets its variables itself": "#SBATCH --uenv=pytorch/v2.9.1:v2 --network=disable_rdzv_get\n"
-    "export MPICH_GPU_SUPPORT_ENABLED=0\nsrun python train.py\n",
+    "an uenv that sets its variables itself": "#SBATCH --uenv=pytorch/v2.9.1:v2 --view=default\n"
+    "#SBATCH --network=disable_rdzv_get\nexport MPICH_GPU_SUPPORT_ENABLED=0\nsrun python train.py\n",
     "a default, then an if": "X=1\nif [ $1 ]; then\n  X=2\nfi\n",
     "both arms of an if": "if [ $1 ]; then X=1; else X=2; fi\n",
     "the arms of a case": "case $1 in\na) X=1 ;;\nb|c) X=2 ;;\nesac\n",
@@ -708,7 +711,7 @@ def test_severity_depends_on_system_and_job_settings(
 def test_variables_of_a_published_view_are_checked(
     cli: Cli, write: Write, label: str, problems: dict[str, str]
 ) -> None:
-    data = found(cli, write("job.sh", f"#SBATCH --uenv={label}\nsrun python train.py\n"))
+    data = found(cli, write("job.sh", f"#SBATCH --uenv={label} --view=default\nsrun python train.py\n"))
 
     assert rules(data) == set(problems)
     assert all(problems[str(each["rule"])] in str(each["detail"]) for each in data)

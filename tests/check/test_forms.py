@@ -261,3 +261,110 @@ def test_work_of_one_task_on_each_node(cli: Cli, write: Write, nodes: int, sever
     text = f"#!/bin/bash\n#SBATCH --nodes={nodes} --ntasks-per-node=1\nsrun git clone https://h/x.git\n"
 
     assert [severity for _, severity in of_rule(cli, write, text, "work-for-one-process")] == severities
+
+
+LIMITS = {
+    # the options and the system: the line, the detail without its source, and the fix
+    ("--nodes=1 --time=24:00:00", "clariden"): (
+        "--time=24:00:00: a job in normal of clariden can run at most 12:00:00",
+        "use --time=12:00:00, or --partition=low",
+    ),
+    ("-N 8 -p debug --time=00:10:00", "clariden"): (
+        "--nodes=8: a job in debug of clariden can have at most 4",
+        "use --nodes=4, or --partition=normal or low",
+    ),
+    ("--ntasks=8 --nodes=2 -p debug -t 1:00:00", "clariden"): (
+        "--time=1:00:00: a job in debug of clariden on 2 nodes can run at most 00:45:00",
+        "use --time=00:45:00, or --partition=normal or low",
+    ),
+    ("--nodes=1 --time=01:00:00", "perlmutter"): (
+        "--time=01:00:00: a job in the QOS debug of perlmutter can run at most 00:30:00",
+        "use --time=00:30:00, or --qos=regular or premium or preempt or interactive",
+    ),
+    ("--nodes=9 --gpus-per-node=4 --time=1:00:00", "olivia"): (
+        "--gpus-per-node=4: a job in accel of olivia can have at most 32",
+        "use fewer GPUs",
+    ),
+    ("--nodes=1 --gpus=8 --partition=standard", "lumi"): (
+        "--gpus=8: standard of lumi has no GPUs",
+        "use --partition=standard-g or small-g or dev-g or bench",
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "system"), LIMITS)
+def test_limit_of_a_partition_or_qos(cli: Cli, write: Write, options: str, system: str) -> None:
+    file = write("job.sh", f"#!/bin/bash\n#SBATCH {options} --account=a1\nhostname\n")
+    rows = json.loads(cli("check", "--json", "--system", system, "--select", "limit-exceeded", file).stdout)
+
+    assert [(row["severity"], row["detail"].partition(" [")[0], row["fix"]) for row in rows] == [
+        ("error", *LIMITS[options, system])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "system", "severities"),
+    [
+        ("--nodes=1 --time=12:00:00", "clariden", []),
+        ("--nodes=8 --time=24:00:00 --partition=low", "clariden", []),
+        ("--nodes=8 --time=24:00:00 --partition=mine", "clariden", []),
+        ("--nodes=1 --time=24:00:00", None, []),
+        ("--nodes=1 --time=<hh:mm:ss>", "clariden", []),
+        ("--nodes=1 --time=$TIME", "clariden", []),
+        ("--nodes=1", "clariden", []),
+        ("--time=06:00:00 --partition=batch", "frontier", ["hint"]),
+        ("--nodes=200 --time=06:00:00 --partition=batch", "frontier", []),
+        ("--nodes=1 --gpus-per-node=4 --partition=small", "olivia", ["error"]),
+        ("--nodes=1 --partition=small", "olivia", []),
+    ],
+)
+def test_job_within_the_limits_or_with_unknown_limits(
+    cli: Cli, write: Write, options: str, system: str | None, severities: list[str]
+) -> None:
+    text = f"#!/bin/bash\n#SBATCH {options}\nhostname\n"
+
+    rows = of_rule(cli, write, text, "limit-exceeded", *(("--system", system) if system else ()))
+
+    assert [severity for _, severity in rows] == severities
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "fix"),
+    [
+        ("--uenv=pytorch/v2.6.0:v1 --view=defualt", "srun python t.py", "did you mean 'default'?"),
+        ("--uenv=pytorch/v2.9.1:v2 --view=default,module", "srun python t.py", "did you mean 'modules'?"),
+        ("--uenv=pytorch/v2.6.0:v1", "srun --uenv=pytorch/v2.6.0:v1 --view=dflt python t.py", "did you mean"),
+        ("--uenv=pytorch/v2.6.0:v1 --view=default", "srun python t.py", None),
+        ("--uenv=pytorch/v2.6.0:v1 --view=spack,modules", "srun python t.py", None),
+        ("--uenv=pytorch/v2.6.0:v1,./my.squashfs --view=default,my:venv", "srun python t.py", None),
+        ("--uenv=prgenv-gnu/24.11:v1 --view=anything", "srun make", None),
+        ("--uenv=./mine.squashfs --view=mine", "srun python t.py", None),
+    ],
+)
+def test_view_of_a_known_image(cli: Cli, write: Write, options: str, command: str, fix: str | None) -> None:
+    rows = json.loads(cli("check", "--json", write("job.sh", f"#!/bin/bash\n#SBATCH {options}\n{command}\n")).stdout)
+
+    fixes = [row["fix"] for row in rows if row["rule"] == "unknown-view"]
+    assert len(fixes) == bool(fix)
+    assert all(fix and text.startswith(fix) for text in fixes)
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "severity"),
+    [
+        ("--uenv=pytorch/v2.6.0:v1", "srun python t.py", "warning"),
+        ("--uenv=pytorch/v2.9.1:v2@daint", "srun python t.py", "warning"),
+        ("--nodes=2", "srun --uenv=pytorch/v2.8.0:v1 python t.py", "warning"),
+        ("--uenv=pytorch/v2.6.0:v1", "source venv/bin/activate\nsrun python t.py", "hint"),
+        ("--uenv=pytorch/v2.13.0:v1", "srun python t.py", "hint"),
+        ("--uenv=./mine.squashfs", "srun python t.py", "hint"),
+        ("--uenv=pytorch/v2.6.0:v1 --view=default", "srun python t.py", None),
+        ("--uenv=pytorch/v2.6.0:v1", "srun --view=default python t.py", None),
+        ("--uenv=pytorch/v2.6.0:v1", "source /user-environment/env/default/activate.sh\nsrun python t.py", None),
+        ("--uenv=prgenv-gnu/24.11:v1", "module use /user-environment/modules\nsrun make", None),
+    ],
+)
+def test_uenv_without_a_view(cli: Cli, write: Write, options: str, command: str, severity: str | None) -> None:
+    rows = of_rule(cli, write, f"#!/bin/bash\n#SBATCH {options}\n{command}\n", "uenv-without-view")
+
+    assert [found for _, found in rows] == ([severity] if severity else [])

@@ -13,7 +13,9 @@ from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.settings import Settings
+from uenvtool.knowledge.system import System
 
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
@@ -25,7 +27,8 @@ class Context:
     load_settings: a function that returns the recommended settings, or None if the file does not show its runtime.
     facts: the Slurm version, and whether each node runs only one job.
     read: a function that returns the text of a file named in the script, or an empty string.
-    required: the sbatch options that every job on the system needs.
+    system: the given system, or None.
+    recipe: the recipe of the uenv that the script uses, or None if it is unknown.
     has_directory: a function that returns whether a directory exists.
     images: the kind of the image in which each step runs, by the offset of the step.
     nodes: for an EDF, the number of nodes of the job that uses it.
@@ -35,7 +38,8 @@ class Context:
     load_settings: Callable[[], Settings | None]
     facts: Facts
     read: Callable[[str], str]
-    required: Sequence[str]
+    system: System | None
+    recipe: Recipe | None
     has_directory: Callable[[str], bool]
     images: Mapping[int, str | None]
     nodes: int | None

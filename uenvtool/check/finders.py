@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, servers
+from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, options, servers
 from uenvtool.check.launchers import (
     OF_RANK,
     PYTHON_NAME,
@@ -29,7 +29,9 @@ from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION
+from uenvtool.core.errors import unknown
 from uenvtool.core.words import counted, grouped
+from uenvtool.knowledge.limits import GPUS, NODES, PARTITION, QOS, TIME, excesses
 from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
@@ -349,9 +351,47 @@ def world_size(context: Context) -> Iterator[Hit]:
 def required_options(context: Context) -> Iterator[Hit]:
     """Yield the sbatch options that are missing although the given system requires them."""
     first = next(context.source.of("directive"), None)
-    for name in context.required:
+    for name in context.system.jobs.required if context.system else ():
         if first is not None and name not in context.shape.requested:
             yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")
+
+
+def limits(context: Context) -> Iterator[Hit]:
+    """Yield the first option that exceeds a limit of the job's partition, and of its QOS, on the given system."""
+    system, shape = context.system, context.shape
+    given = {part.name: part for part in context.source.of("directive")}
+    if system is None or not given:
+        return
+    partition, qos, time = (shape.requested.get(name, "") for name in (PARTITION, QOS, TIME))
+    nodes = shape.nodes or 1
+    try:
+        found = list(excesses(system, partition, qos, nodes, nodes * (shape.gpus or 0), time))
+    except ValueError:  # the time is a placeholder, for example
+        return
+    for kind, (excess, *_) in grouped((excess.kind, excess) for excess in found).items():
+        names = (excess.of, *_SETTING[excess.of], *given)
+        part = next(given[name] for name in names if name in given)
+        most = f"--{excess.of}={excess.most}" if excess.of != GPUS else "fewer GPUs" if excess.most else ""
+        ways = (most, f"--{kind}={' or '.join(excess.others)}" if excess.others else "")
+        hit = at(part, f"--{part.name}={part.text}: {excess.says}", f"use {', or '.join(filter(None, ways))}")
+        # the command line of sbatch may contain the number of nodes
+        yield replace(hit, is_certain=shape.nodes is not None and bool({"nodes", "ntasks"} & given.keys()))
+
+
+_SETTING = {TIME: (), NODES: ("ntasks",), GPUS: ("gpus-per-node", "gres", "gpus-per-task", PARTITION)}
+"""The options that set a number, in addition to the option of the same name."""
+
+
+def views(context: Context) -> Iterator[Hit]:
+    """Yield the views that the image of the script does not contain."""
+    recipe = context.recipe
+    if recipe is None or any("," in part.text for part in context.source.of("directive", "uenv")):
+        return
+    steps = ((part, options(part.argv[1:])[0].get("view", "")) for part in context.source.of("command", SRUN))
+    for part, text in (*((part, part.text) for part in context.source.of("directive", "view")), *steps):
+        for view in filter(None, text.split(",")):
+            if view not in recipe.all_views and ":" not in view and not view.startswith(("$", "<", "{")):
+                yield at(part, f"{view!r} of {recipe.name}", unknown("view", view, recipe.all_views).hint or "")
 
 
 def issued_tokens(context: Context) -> Iterator[Hit]:
@@ -379,7 +419,7 @@ def _of_tuning(search: Finder) -> Finder:
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
-    issued_tokens,
+    limits, views, issued_tokens,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
@@ -390,3 +430,5 @@ FINDERS: Mapping[str, Finder] = {
     **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
 """The finders by name; a rule refers to one with `finder:`."""
+OF_SUBMISSION = frozenset(("required-options", "limits"))
+"""The finders of problems for which sbatch rejects a job. The command line of sbatch may have solved the problem."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from uenvtool.check.context import Context
 from uenvtool.check.edf import StepEdf, netstack_of, step_edfs
+from uenvtool.check.finders import OF_SUBMISSION
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.problems import (
     Problem,
@@ -127,13 +128,14 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> list[Problem]:
-    """Return all problems in a batch script or EDF that runs on a system.
+    """Return all problems in a batch script or EDF that runs on a system, except those for which sbatch rejects a job.
 
     given: the environment variables at submission, which the script need not set.
     """
     _clear_caches()
     source = dataclasses.replace(source, given=given)
-    return without_secrets(source.text, _file_problems(source, load_rules().values(), _Use(system)))
+    rules = (rule for rule in load_rules().values() if rule.finder not in OF_SUBMISSION)
+    return without_secrets(source.text, _file_problems(source, rules, _Use(system)))
 
 
 def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
@@ -173,7 +175,8 @@ def _context(source: CheckedFile, use: _Use) -> Context:
         load_settings=functools.partial(_settings, source, use),
         facts=_scheduler(system, source),
         read=lambda name: _read_nearby(directory, name)[1] if directory else "",
-        required=_system(system).jobs.required if system else (),
+        system=_system(system) if system else None,
+        recipe=_recipe(name) if (name := recipe_of(source)) else None,
         has_directory=lambda name: directory is None or any((place / name).is_dir() for place in places),
         images={edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
         nodes=use.nodes,
