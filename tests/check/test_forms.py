@@ -24,6 +24,36 @@ def of_rule(cli: Cli, write: Write, text: str, rule: str, *options: str) -> list
     return [(line, severity) for line, severity, name in rows if name == rule]
 
 
+FIELD = {
+    # the script in tests/check/field, and its system: the line, the severity and the rule of each problem
+    ("placeholders", None): [
+        (6, "error", "placeholder"),
+        (7, "error", "placeholder"),
+        (8, "error", "placeholder"),
+        (9, "error", "placeholder"),
+        (10, "error", "placeholder"),
+        (11, "warning", "unknown-slurm-variable"),
+        (15, "hint", "escaped-dollar"),
+    ],
+    ("install-in-every-task", None): [
+        (9, "warning", "work-for-one-process"),
+        (10, "warning", "work-for-one-process"),
+        (10, "warning", "work-for-one-process"),
+        (11, "warning", "work-for-one-process"),
+    ],
+    ("limits-of-clariden", "clariden"): [(3, "error", "limit-exceeded"), (10, "error", "unknown-view")],
+    ("silent-conda-and-one-download", None): [(7, "hint", "nodes-by-name")],
+    ("silent-uenv-of-clariden", "clariden"): [],
+}
+
+
+@pytest.mark.parametrize(("name", "system"), FIELD)
+def test_whole_script_has_its_expected_problems(cli: Cli, name: str, system: str | None) -> None:
+    file = Path(__file__).parent / "field" / f"{name}.sbatch"
+
+    assert found(cli, file, "--all", *(("--system", system) if system else ())) == FIELD[name, system]
+
+
 PLACEHOLDERS = [
     "--partition=<partition name>", "--account=<your account>", "-A <account name>", "--mail-user={YOUR EMAIL}",
     "--mail-user { YOUR EMAIL }", "--account=[ACCOUNT]", "--account=[YOUR ACCOUNT HERE]", "--job-name='<job name>'",
