@@ -342,6 +342,7 @@ def test_each_rule_has_a_test_case() -> None:
     assert set(load_rules()) == {case.partition(",")[0] for case in PROBLEMS} | set(TRAINING) | {
         "required-option",
         "extended-image-mpi",
+        "same-work",  # tests/check/test_forms.py
         "limit-exceeded",  # tests/check/test_forms.py
         "srun-cores",  # tests/check/test_forms.py
     }

@@ -398,3 +398,33 @@ def test_uenv_without_a_view(cli: Cli, write: Write, options: str, command: str,
     rows = of_rule(cli, write, f"#!/bin/bash\n#SBATCH {options}\n{command}\n", "uenv-without-view")
 
     assert [found for _, found in rows] == ([severity] if severity else [])
+
+
+EVAL = "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\n"
+OF_RANK = "import os\nshard = int(os.environ['SLURM_PROCID'])\n"
+SAME = {
+    "srun python eval.py": "8 processes of eval.py on 2 nodes",
+    "srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --master-addr=$M eval.py": "8 processes",
+    "torchrun --standalone --nproc-per-node=4 eval.py": "4 processes of eval.py",
+    "srun -N1 -n2 bash -c 'hostname; python eval.py'": "2 processes of eval.py",
+    "python eval.py": "",
+    "srun -n1 python eval.py": "",
+    "srun python rank.py": "",
+    "srun python helped.py": "",
+    "srun python absent.py": "",
+    "srun bash -c 'python eval.py --shard $SLURM_PROCID'": "",
+    "srun bash -c 'export SHARD=$SLURM_PROCID; python eval.py'": "",
+}
+"""Commands of a job with two nodes and four tasks on each, and the detail of the finding."""
+
+
+@pytest.mark.parametrize("command", SAME)
+def test_program_that_reads_no_rank_in_several_processes(cli: Cli, write: Write, command: str) -> None:
+    for name, text in (("eval", EVAL), ("rank", OF_RANK), ("helped", "import shard\n"), ("shard", OF_RANK)):
+        write(f"jobs/{name}.py", text)
+    file = write("jobs/job.sh", f"{JOB}{command}\n")
+
+    rows = json.loads(cli("check", "--json", "--all", "--select", "same-work", file).stdout)
+
+    assert [row["severity"] for row in rows] == (["hint"] if SAME[command] else [])
+    assert all(row["detail"].startswith(SAME[command]) for row in rows)

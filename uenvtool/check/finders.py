@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, options, servers
+from uenvtool.check.launch import MANY, PYTHON, Launch, on_several_nodes, options, servers
 from uenvtool.check.launchers import (
     OF_RANK,
     PYTHON_NAME,
@@ -27,6 +27,7 @@ from uenvtool.check.launchers import (
 )
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
+from uenvtool.check.program import read_program
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION
 from uenvtool.core.errors import unknown
@@ -133,6 +134,23 @@ def server_per_task(context: Context) -> Iterator[Hit]:
         text = context.source.text[step.offset : step.end]
         if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
             yield at(launch.part, f"{tasks} tasks on each node run {launch.program}")
+
+
+def same_work(context: Context) -> Iterator[Hit]:
+    """Yield programs that run as several processes but read no rank, so that each process does the whole work."""
+    known: dict[str, bool] = {}  # whether each program reads its rank
+    for launch in context.launches:
+        nodes = launch.shape.nodes if on_several_nodes(launch) else 1
+        processes = launch.ranks_per_node * (nodes or 0)
+        step = launch.step or launch.part
+        if not 1 < processes < MANY or OF_RANK.search(context.source.text, step.offset, step.end):
+            continue
+        name, text = context.program(launch)
+        if text and name not in known:
+            known[name] = read_program(name, text, "", context.read).reads_rank
+        if not known.get(name, True):
+            on_nodes = f" on {nodes} nodes" if (nodes or 1) > 1 else ""
+            yield at(launch.part, f"{processes} processes of {name}{on_nodes}")
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -417,7 +435,7 @@ def _of_tuning(search: Finder) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    idle_gpus, server_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
+    idle_gpus, server_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
     limits, views, issued_tokens,
 )  # fmt: skip
@@ -430,5 +448,5 @@ FINDERS: Mapping[str, Finder] = {
     **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
 """The finders by name; a rule refers to one with `finder:`."""
-OF_SUBMISSION = frozenset(("required-options", "limits"))
-"""The finders of problems for which sbatch rejects a job. The command line of sbatch may have solved the problem."""
+OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders"))
+"""The finders of problems that the command line of sbatch can solve, and that a submitted job does not have."""

@@ -127,15 +127,17 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rule for name, rule in rules.items() if not selected or name in selected)
 
 
-def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> list[Problem]:
-    """Return all problems in a batch script or EDF that runs on a system, except those for which sbatch rejects a job.
+def problems_in(
+    source: CheckedFile, system: str | None, given: Mapping[str, str], directory: Path | None
+) -> list[Problem]:
+    """Return the problems in the batch script of a submitted job, except those that its submission has solved.
 
-    given: the environment variables at submission, which the script need not set.
+    given: the environment variables at submission, which the script need not set. directory: the job's directory.
     """
     _clear_caches()
     source = dataclasses.replace(source, given=given)
     rules = (rule for rule in load_rules().values() if rule.finder not in OF_SUBMISSION)
-    return without_secrets(source.text, _file_problems(source, rules, _Use(system)))
+    return without_secrets(source.text, _file_problems(source, rules, _Use(system, directory)))
 
 
 def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
