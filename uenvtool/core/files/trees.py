@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.files.atomic import as_bytes, umask, write_errors
@@ -31,6 +31,15 @@ def fill_start(path: Path, content: bytes) -> None:
     """Overwrite the first bytes of a file that no other process reads yet."""
     with write_errors(path), open(path, "r+b") as stream:
         stream.write(content)
+
+
+@contextlib.contextmanager
+def appending(path: Path) -> Iterator[Callable[[str], None]]:
+    """Yield a function that appends one line to a log, so that the log of a killed run contains all earlier lines."""
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a", encoding="utf-8", errors="backslashreplace", buffering=1) as stream:
+            yield lambda line: print(line, file=stream)
 
 
 def link(path: Path, target: str) -> None:
