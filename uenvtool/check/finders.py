@@ -137,8 +137,8 @@ def server_per_task(context: Context) -> Iterator[Hit]:
 
 
 def same_work(context: Context) -> Iterator[Hit]:
-    """Yield programs that run as several processes but read no rank, so that each process does the whole work."""
-    known: dict[str, bool] = {}  # whether each program reads its rank
+    """Yield the first launch of each program that runs as several processes but reads no rank."""
+    seen = {""}
     for launch in context.launches:
         nodes = launch.shape.nodes if on_several_nodes(launch) else 1
         processes = launch.ranks_per_node * (nodes or 0)
@@ -146,11 +146,10 @@ def same_work(context: Context) -> Iterator[Hit]:
         if not 1 < processes < MANY or OF_RANK.search(context.source.text, step.offset, step.end):
             continue
         name, text = context.program(launch)
-        if text and name not in known:
-            known[name] = read_program(name, text, "", context.read).reads_rank
-        if not known.get(name, True):
+        if name not in seen and text and not read_program(name, text, "", context.read).reads_rank:
             on_nodes = f" on {nodes} nodes" if (nodes or 1) > 1 else ""
             yield at(launch.part, f"{processes} processes of {name}{on_nodes}")
+        seen.add(name)
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:

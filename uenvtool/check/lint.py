@@ -176,7 +176,7 @@ def _context(source: CheckedFile, use: _Use) -> Context:
         source,
         load_settings=functools.partial(_settings, source, use),
         facts=_scheduler(system, source),
-        read=lambda name: _read_nearby(directory, name)[1] if directory else "",
+        read=functools.cache(lambda name: _read_nearby(directory, name)[1] if directory else ""),
         system=_system(system) if system else None,
         recipe=_recipe(name) if (name := recipe_of(source)) else None,
         has_directory=lambda name: directory is None or any((place / name).is_dir() for place in places),
