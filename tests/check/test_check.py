@@ -106,6 +106,8 @@ PROBLEMS = {
     "option-with-variable": ONE + "#SBATCH --output=$HOME/%j.out\n",
     "option-without-value": "#SBATCH --nodes=\n",
     "dos-line-ends": ONE + "python t.py # a\r\n",
+    "broken-continuation": ONE + "srun \\ \n  python t.py\n",
+    "broken-continuation, an option as a command": ONE + "ls; --lr 1\n",
     "typographic": "#SBATCH \u2013nodes=2\n",
     "no-break-space": "#SBATCH\u00a0--nodes=2\n",
     "failure-hidden": HEAD + "srun -c 8 python train.py\necho done\n",

@@ -173,6 +173,8 @@ class Frame(NamedTuple):
 def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, command: ShellCommand) -> Iterator[Part]:
     words = command.words
     spellings = command.spellings
+    for begin, end, reason in command.breaks:
+        yield Part(kind="syntax", name="", text=reason, offset=offsets[begin], end=offsets[end - 1] + 1)
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
     frame = around._replace(path=around.path + command.path)
     start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))

@@ -1,0 +1,90 @@
+"""Test the problems that check finds in the structure of a script: continued lines, branches, steps and launchers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, Write
+
+FIELD = Path(__file__).parent / "field"
+EXPECTED: dict[str, dict[str, int]] = {
+    # file: the line of each problem, by rule
+    "09-comment-behind-backslash.sh": {"broken-continuation": 12},
+    "s09-blank-line.sbatch": {"broken-continuation": 13},
+    "s24-backslash-blank.sbatch": {"broken-continuation": 12},
+}
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=4 --cpus-per-task=32 --time=1:0:0\n"
+ONE = HEAD.replace("=2", "=1")
+
+
+def found(cli: Cli, file: Path, *options: str) -> list[tuple[str, int]]:
+    """Return the rule and the line of each problem."""
+    return [(row["rule"], row["line"]) for row in json.loads(cli("check", "--json", *options, file).stdout)]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_field_case_has_exactly_its_problems(cli: Cli, name: str) -> None:
+    assert found(cli, FIELD / name) == list(EXPECTED[name].items())
+
+
+BROKEN = {
+    "a space after the backslash": ("srun \\\n  -n 8 \\ \n  python t.py\n", 4),
+    "a tab after the backslash": ("srun \\\n  -n 8 \\\t\n  python t.py\n", 4),
+    "a space, and a program that is not indented": ("srun -n 8 \\ \npython t.py\n", 3),
+    "a space, before an empty line": ("srun -n 8 python t.py \\ \n\nwait\n", 3),
+    "a comment after the backslash": ("srun \\\n  -n 8 \\  # eight\n  python t.py\n", 4),
+    "a comment line": ("srun -n 8 \\\n  # --mem=0 \\\n  python t.py\n", 3),
+    "several comment lines": ("srun -n 8 \\\n#  --mem=0 \\\n\n  # --qos=x \\\n  python t.py --lr 1\n", 3),
+    "an empty line before an option": ("srun -n 8 python t.py \\\n\n--lr 1\n", 3),
+    "an empty line before the program": ("srun -n 8 \\\n\n  python t.py\n", 3),
+    "no backslash": ("srun -n 8 python t.py\n  --lr 1\n", 4),
+    "no backslash, and an empty line": ("srun -n 8 python t.py \\\n  --lr 1\n\n  --wd 2\n", 6),
+    "no backslash, after a comment": ("srun -n 8 python t.py # train\n  --lr 1\n", 4),
+    "in a loop": ("for i in 1 2; do\n  srun -n 8 python t.py \\\n\n    --lr 1\ndone\n", 4),
+    "at the end of a loop": ("for i in 1 2; do\n  srun -n 8 python t.py \\ \ndone\n", 4),
+    "in the shell of a step": ("srun -n 8 bash -c '\n  python t.py \\ \n    --lr 1\n'\n", 4),
+    "with CRLF": ("srun -n 8 \\ \r\n  python t.py\r\n", 3),
+    "an option as a command": ("fi\n  --lr 1\n", 4),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_continuation_is_the_only_problem_of_its_command(cli: Cli, write: Write, case: str) -> None:
+    text, line = BROKEN[case]
+
+    rows = [row for row in found(cli, write("job.sh", HEAD + text)) if row[0] != "dos-line-ends"]
+
+    assert rows == [("broken-continuation", line)]
+
+
+CONTINUED = {
+    "a backslash before an empty line": "srun -n 8 python t.py \\\n  --lr 1 \\\n\nwait\n",
+    "a backslash before a comment": "srun -n 8 python t.py \\\n  --lr 1 \\\n# then wait\nwait\n",
+    "a backslash before the end of a loop": "for i in 1 2; do\n  srun -n 8 python t.py \\\n\ndone\n",
+    "a space as an argument": "date | cut -d \\ \\\n  -f 1\ndate | tr -d \\ \nIFS=\\ \nls a\\ b\\ \n",
+    "patterns of case": "case $1 in\n  -h|--help) usage ;;\n  # more\n  --lr) lr=$2 ;;\n\n  -v)\n    v=1\nesac\n",
+    "a heredoc": "cat <<E > x\n--lr 1 \\ \n\n  --wd\nE\nsrun -n 8 python t.py\n",
+    "an array": "A=(\n  --lr 1 # \\ \n\n  --wd 2\n)\nsrun -n 8 python t.py ${A[@]}\n",
+    "a text in quotes": "A='a \\ \n\n  --wd 2'\nsrun -n 8 python t.py $A\n",
+    "a condition over several lines": "[[ -f a &&\n  -f b ]] ||\n  exit 1\nsrun -n 8 python t.py\n",
+    "a list of tests": "if [ -f a ] || \\\n   [ -f b ]; then\n  srun -n 8 python t.py\nfi\n",
+    "a comment with a backslash": "# srun \\\n\n  srun -n 8 python t.py\n",
+    "a redirection": "srun -n 8 python t.py \\\n  > log\n\n",
+    "a pipe": "set -o pipefail\nsrun -n 8 python t.py |\n  # copy\n  tee log\n",
+}
+
+
+@pytest.mark.parametrize("case", CONTINUED)
+def test_lines_that_continue_or_end_a_command_are_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", HEAD + CONTINUED[case])) == []
+
+
+def test_fix_removes_the_spaces_after_backslashes(cli: Cli, write: Write) -> None:
+    file = write("job.sh", HEAD + "srun \\ \n  -n 8 \\\t \n  python t.py \\ # all\n  --lr 1\n")
+
+    cli("check", "--fix", file)
+
+    assert file.read_text() == HEAD + "srun \\\n  -n 8 \\\n  python t.py \\ # all\n  --lr 1\n"
