@@ -14,6 +14,8 @@ EXPECTED: dict[str, dict[str, int]] = {
     # file: the line of each problem, by rule
     "09-comment-behind-backslash.sh": {"broken-continuation": 12},
     "s09-blank-line.sbatch": {"broken-continuation": 13},
+    "s19-branch-not-sequence.sbatch": {},
+    "s20-ray-worker-or-true.sbatch": {},
     "s24-backslash-blank.sbatch": {"broken-continuation": 12},
 }
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=4 --cpus-per-task=32 --time=1:0:0\n"
@@ -88,3 +90,43 @@ def test_fix_removes_the_spaces_after_backslashes(cli: Cli, write: Write) -> Non
     cli("check", "--fix", file)
 
     assert file.read_text() == HEAD + "srun \\\n  -n 8 \\\n  python t.py \\ # all\n  --lr 1\n"
+
+
+TRAIN, STEP = "srun -n 8 python t.py", "python t.py"
+LOST = {
+    # the line of each command that sets another exit code
+    "after the branches": ("if a; then\n  {0}\nelse\n  sleep 9\nfi\necho done\n", [8]),
+    "in the branch of the training": ("if a; then\n  {0}\n  echo done\nelse\n  sleep 9\nfi\n", [5]),
+    "in both branches": ("if a; then\n  {0}\n  echo 1\nelse\n  {0}\n  echo 2\nfi\n", [5, 8]),
+    "in an inner branch": (
+        "if a; then\n  if b; then\n    {0}\n    echo\n  else\n    true\n  fi\nelse\n  sleep 9\nfi\n",
+        [6],
+    ),
+    "after the inner branches": ("if a; then\n  if b; then\n    {0}\n  fi\n  echo\nelse\n  sleep 9\nfi\n", [7]),
+    "after the training in a condition": ("if {0}; then\n  echo\nelse\n  echo failed\nfi\n", [6]),
+    "in an arm of case": ("case $a in\n0)\n  {0}\n  echo ;;\n*) sleep 9 ;;\nesac\n", [6]),
+    "after a branch without an alternative": ("if a; then\n  {0}\nfi\nif b; then\n  sleep 9\nelse\n  echo\nfi\n", [9]),
+}
+KEPT = {
+    "the other branch": "if a; then\n  {0}\nelse\n  sleep 9\n  echo done\nfi\n",
+    "the first branch": "if a; then\n  sleep 9\nelse\n  {0}\nfi\n",
+    "three branches": "if a; then\n  echo\nelif b; then\n  {0}\nelse\n  sleep 9 || true\nfi\n",
+    "an inner branch": "if a; then\n  if b; then\n    {0}\n  else\n    sleep 9\n  fi\nelse\n  sleep 9\nfi\n",
+    "arms of case": "case $a in\n0) {0} ;;\n1) sleep 9 ;;\n*) echo other ;;\nesac\n",
+    "training in both branches": "if a; then\n  {0}\nelse\n  {0} --x\nfi\n",
+    "an exit in the other branch": "if a; then\n  {0}\nelse\n  exit 0\nfi\n",
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_command_that_runs_after_training_hides_its_exit_code(cli: Cli, write: Write, case: str) -> None:
+    text, lines = LOST[case]
+
+    for script in (text.format(TRAIN), f"srun -n 8 bash -c '{text.format(STEP)}'\n"):
+        assert found(cli, write("job.sh", HEAD + script)) == [("failure-hidden", line) for line in lines]
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_branch_that_does_not_run_after_training_hides_no_exit_code(cli: Cli, write: Write, case: str) -> None:
+    for script in (KEPT[case].format(TRAIN), f"srun -n 8 bash -c '{KEPT[case].format(STEP)}'\n"):
+        assert found(cli, write("job.sh", HEAD + script)) == []

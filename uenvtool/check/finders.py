@@ -6,6 +6,7 @@ training program, the file system or another YAML file.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +27,7 @@ from uenvtool.check.launchers import (
     python_target_index,
 )
 from uenvtool.check.launchers import option as option_of
-from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
+from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION
 from uenvtool.core.words import counted, grouped
@@ -48,15 +49,14 @@ _USES_ALL_GPUS = re.compile(
 
 
 def _first_node_only(context: Context) -> Iterator[Hit]:
+    steps = list(context.source.of("command", *STARTERS))
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
         if launch.starter or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
         if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile", "ssh ", "pdsh", "parallel"):
             continue
-        arms = {block[:2]: block[2] for block in launch.part.path}
-        steps = (block for step in context.source.of("command", *STARTERS) for block in step.path)
-        if any(arms.get(block[:2], block[2]) != block[2] for block in steps):  # another branch handles several nodes
+        if any(_fork(launch.part, step) for step in steps):  # another branch handles several nodes
             continue
         waits = " and waits there for the others" if (launch.nodes or 1) > 1 else ""
         yield at(
@@ -158,25 +158,49 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
 
 
 def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
-    """Yield the last command of a step, or of the script (step -1), if it hides a failure of the training before it."""
+    """Yield each last command of a step, or of the script (step -1), that hides a failure of the training before it."""
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
     trained.sort(key=lambda part: part.offset)
     if not trained or _keeps_exit_code(context, commands, trained[0].end):
         return
-    last, before = commands[-1], commands[-2:-1]
-    is_training = any(part.offset <= last.offset < part.end for part in trained) or last.name in STARTERS
-    around = last.around
-    follows_or = context.source.text[: last.offset].rstrip().endswith("||")
-    keeps_code = _KEEPS_EXIT_CODE.fullmatch(last.name) is not None
-    if is_training or keeps_code or FUNCTION in around or (AND in around and not follows_or):
-        return
-    if last.name == "exit" and last.argv[1:] == ("$?",):
-        if before and before[0].path == last.path and _QUIET.fullmatch(before[0].name):
-            yield at(last, f"$? is the exit code of {before[0].name}")
-    elif not (trained[-1].background or any(part.name == "wait" for part in commands)):
-        yield at(last, "the last command sets the exit code, even if training failed")
+    waits = any(part.name == "wait" for part in commands)
+    starts = [part.offset for part in trained]
+    for i, part in dict(_last_after(trained, commands)).items():
+        last, around = commands[i], commands[i].around
+        is_training = last.offset < trained[bisect.bisect_right(starts, last.offset) - 1].end or last.name in STARTERS
+        follows_or = context.source.text[: last.offset].rstrip().endswith("||")
+        keeps_code = _KEEPS_EXIT_CODE.fullmatch(last.name) is not None
+        if is_training or keeps_code or FUNCTION in around or (AND in around and not follows_or):
+            continue
+        if last.name == "exit" and last.argv[1:] == ("$?",):
+            before = commands[i - 1]
+            if before.path == last.path and _QUIET.fullmatch(before.name):
+                yield at(last, f"$? is the exit code of {before.name}")
+        elif not (part.background or waits):
+            yield at(last, "the last command sets the exit code, even if training failed")
+
+
+def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
+    """Yield each part with the index of the last command after it that is not in another branch of the same block."""
+    in_branch: dict[Path, int] = {}
+    for part in parts:
+        last = len(commands) - 1
+        while depth := _fork(part, commands[last]):
+            in_branch = in_branch or {
+                command.path[:i]: index for index, command in enumerate(commands) for i in range(len(command.path) + 1)
+            }
+            last = in_branch[part.path[:depth]]
+        yield last, part
+
+
+def _fork(part: Part, other: Part) -> int:
+    """Return the number of blocks down to the one in which two parts are in different branches, or 0."""
+    for depth, (block, its_block) in enumerate(zip(part.path, other.path, strict=False), 1):
+        if block != its_block:
+            return depth if block[:2] == its_block[:2] else 0
+    return 0
 
 
 _KEEPS_EXIT_CODE = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
