@@ -532,7 +532,7 @@ QUIET = {
     + "(export CUDA_VISIBLE_DEVICES=0; python prepare.py; python test.py)\nsrun -c 8 python t.py\n",
     "a job on one GPU of a uenv": "#SBATCH --uenv=x/v2.9:v1 -N1 --gpus-per-node=1 -c 72\nsrun -c 72 python t.py\n",
     "a launcher of one rank in each task": FOUR + "srun torchrun --nnodes=8 --nproc-per-node=1 t.py\n",
-    "a launcher on each node by ssh": FOUR + "for n in $nodes; do ssh $n torchrun --nnodes=2 t.py & done\n",
+    "a launcher on each node by ssh": FOUR + "for n in $nodes; do ssh $n torchrun --nnodes=2 t.py & done\nwait $!\n",
     "deepspeed with a hostfile": FOUR + "deepspeed --hostfile=hosts t.py\n",
     "an escaped dollar in double quotes": HEAD + 'srun bash -c "python t.py --id \\$SLURM_JOB_ID"\n',
     "a token from a file": ONE + "export HF_TOKEN=$(cat ~/.hf)\n",

@@ -13,6 +13,7 @@ FIELD = Path(__file__).parent / "field"
 EXPECTED: dict[str, dict[str, int]] = {
     # file: the line of each problem, by rule
     "09-comment-behind-backslash.sh": {"broken-continuation": 12},
+    "11-background-without-wait.sh": {"ends-at-once": 13},
     "s09-blank-line.sbatch": {"broken-continuation": 13},
     "s19-branch-not-sequence.sbatch": {},
     "s20-ray-worker-or-true.sbatch": {},
@@ -130,3 +131,43 @@ def test_command_that_runs_after_training_hides_its_exit_code(cli: Cli, write: W
 def test_branch_that_does_not_run_after_training_hides_no_exit_code(cli: Cli, write: Write, case: str) -> None:
     for script in (KEPT[case].format(TRAIN), f"srun -n 8 bash -c '{KEPT[case].format(STEP)}'\n"):
         assert found(cli, write("job.sh", HEAD + script)) == []
+
+
+UNWATCHED = {
+    "ssh in a loop": "for n in $nodes; do\n  ssh $n 'torchrun --nnodes=2 t.py' &\ndone\n",
+    "srun in a loop": "for n in $nodes; do\n  srun -w $n -N 1 python t.py &\n  rank=$((rank + 1))\ndone\n",
+    "an own script in a loop": "for n in $nodes; do\n  srun -w $n -N 1 ./run.sh &\n  sleep 2\ndone\necho done\n",
+    "a branch": "if a; then\n  srun python t.py &\nelse\n  wait\nfi\n",
+    "an exit": "srun python t.py &\nexit 0\n",
+    "a function": "run() {\n  srun python $1\n}\nrun a.py &\nrun b.py &\nls\n",
+    "pdsh": "pdsh -w $nodes python t.py &\n",
+    "a pipe": "set -o pipefail\nsrun python t.py | tee log &\n",
+    "a subshell": "for n in 1 2; do\n  ( cd $n; srun -N 1 python t.py ) &\ndone\n",
+    "a group": "for n in 1 2; do\n  { srun -N 1 python t.py; } > log &\ndone\n",
+    "a loop": "for n in 1 2; do srun -N 1 python t.py; done &\n",
+}
+WATCHED = {
+    "wait after a loop": "for n in $nodes; do\n  ssh $n 'torchrun --nnodes=2 t.py' &\ndone\nwait $!\n",
+    "wait in a loop": "for n in $nodes; do\n  srun -N 1 python t.py & p=$!\n  wait $p\ndone\n",
+    "wait for each": "for n in $nodes; do\n  srun -N 1 a & p+=($!)\ndone\nfor i in ${p[@]}; do wait $i; done\n",
+    "a loop that asks": "ssh $n python t.py &\nwhile pgrep -u $USER ssh; do\n  sleep 9\ndone\n",
+    "a long sleep": "ssh $n python t.py &\nsleep 3500\n",
+    "a program in the foreground": "ssh $n nvidia-smi -l > log &\nsrun -n 8 python t.py\n",
+    "a tunnel": "ssh -N -L 8080:$h:80 login &\n",
+    "a group": "{\n  srun python t.py\n} &\nwait $!\n",
+    "a job that is waited for by its ID": "set -o pipefail\nsrun python t.py | tee log & p=$!\nwait $p\n",
+    "a trap": "srun python t.py & p=$!\ntrap 'wait $p' EXIT\n",
+}
+
+
+@pytest.mark.parametrize("case", UNWATCHED)
+def test_script_that_ends_before_its_background_programs_is_an_error(cli: Cli, write: Write, case: str) -> None:
+    text = HEAD + UNWATCHED[case]
+    last = max(i for i, line in enumerate(text.splitlines(), 1) if line.endswith("&"))
+
+    assert [row for row in found(cli, write("job.sh", text)) if row[0] == "ends-at-once"] == [("ends-at-once", last)]
+
+
+@pytest.mark.parametrize("case", WATCHED)
+def test_script_that_waits_for_its_background_programs_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", HEAD + WATCHED[case])) == []

@@ -29,12 +29,13 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.script import BYTE_ORDER_MARK
-from uenvtool.check.shell import AND, FUNCTION
+from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.words import counted, grouped
 from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
-    r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
+    r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local|unset|let|exit|:"
+    r"|true|disown|ls|rm|touch|scontrol|squeue|sacct"
 )
 """Commands that neither run a training program nor wait for one."""
 _TAKES_LOCAL_RANK = re.compile(
@@ -94,13 +95,42 @@ _DIFFERS_PER_NODE = re.compile(
 
 
 def ends_at_once(context: Context) -> Iterator[Hit]:
-    """Yield a background step that Slurm kills because the script ends before it."""
-    steps = [_outer(launch) for launch in context.launches if _outer(launch).scope == BATCH]
-    last = max(steps, key=lambda step: step.offset, default=None)
-    if last and last.background and not last.path:
-        later = (part for part in context.commands if part.offset >= last.end and part.scope == BATCH)
-        if all(_QUIET.fullmatch(part.name) for part in later):
-            yield at(last)
+    """Yield the last program in the background if the script ends without waiting for it."""
+    others = (part for part in context.commands if part.background and part.scope == BATCH and _starts_tasks(part))
+    started = max((*_in_background(context), *others), key=lambda part: part.offset, default=None)
+    if started is None or FUNCTION in started.around:
+        return
+    later = (part for part in context.commands if part.offset >= started.end and part.scope == BATCH)
+    later = (part for part in later if not part.background)
+    if all(_QUIET.fullmatch(part.name) or _SHORT_SLEEP.match(part.text) or _fork(started, part) for part in later):
+        yield at(started, fix=_WAIT_FOR_ALL if LOOP in started.around else "")
+
+
+_SHORT_SLEEP = re.compile(r"sleep \d{1,2}s?$")
+_WAIT_FOR_ALL = (
+    'add pids+=($!) after the &, and after the loop: for pid in "${pids[@]}"; do wait "$pid" || status=$?; done; '
+    "exit ${status:-0}"
+)
+
+
+def _in_background(context: Context) -> list[Part]:
+    """Return the commands of the batch script that start training in the background, also by a function."""
+    outer = [_outer(launch) for launch in context.launches]
+    started = [part for part in outer if part.background and part.scope == BATCH]
+    if any(FUNCTION in part.around for part in outer):
+        functions = set(_FUNCTIONS.findall(context.source.text))
+        started += [part for part in context.commands if part.background and part.name in functions]
+    return started
+
+
+def _starts_tasks(part: Part) -> bool:
+    return part.name in STARTERS or (part.name in _REMOTE_SHELLS and not _TUNNEL.search(part.text))
+
+
+_FUNCTIONS = re.compile(r"\b(\w+)[ \t]*\(\)")
+_REMOTE_SHELLS = frozenset(("ssh", "pdsh", "clush", "parallel-ssh", "pssh"))
+_TUNNEL = re.compile(r"\s-\w*[NLRD]")
+"""The options with which ssh forwards a port."""
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:
@@ -236,13 +266,10 @@ def _outer(launch: Launch) -> Part:
 
 def _bare_wait(context: Context) -> Iterator[Hit]:
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
-    started = [_outer(other) for other in context.launches if _outer(other).background and other.part.scope == BATCH]
-    if any(FUNCTION in _outer(other).around for other in context.launches):
-        functions = set(re.findall(r"\b(\w+)[ \t]*\(\)", context.source.text))
-        started += [part for part in context.commands if part.background and part.name in functions]
+    started = _in_background(context) if waits else ()
     if not started or any(len(part.argv) > 1 for part in waits):
         return
-    if waits and started[0].offset < waits[-1].offset:
+    if started[0].offset < waits[-1].offset:
         detail = "wait without a process ID discards the exit code"
         yield at(waits[-1], detail, 'add pid=$! after the program, then use wait "$pid"')
 

@@ -58,7 +58,7 @@ def read_script(text: str, shown: str) -> CheckedFile:
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:
-    written = list(commands(text))
+    written = commands(text)
     heredocs = [piece for command in written for piece in _scripts(text, command)] if depth < _DEEPEST else []
     parts = [part for command in written for part in _command(text, offsets, Frame(), 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]

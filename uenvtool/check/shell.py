@@ -55,10 +55,19 @@ _DELIMITING = frozenset(("-d", "-t"))
 """Options of `cut`, `tr` and `sort`, whose argument can be a space."""
 
 
-def commands(text: str) -> Iterator[ShellCommand]:
-    """Yield the commands of a text in order, without comments, redirections and `case` patterns."""
-    position = 0
+def commands(text: str) -> list[ShellCommand]:
+    """Return the commands of a text in order, without comments, redirections and `case` patterns."""
     blocks = _Blocks()
+    found = list(_commands(text, blocks))
+    for command, following in zip(reversed(found[:-1]), reversed(found[1:]), strict=True):
+        command.background |= command.piped and following.background
+    for command in found if blocks.in_background else ():
+        command.background |= not blocks.in_background.isdisjoint(block[:2] for block in command.path)
+    return found
+
+
+def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
+    position = 0
     command = ShellCommand()
     word: list[Piece] | None = None
     skips = False  # the next word is the file of a redirection
@@ -233,13 +242,18 @@ class _Blocks:
         self._chained = 0
         self._defines = False
         self._pattern = False  # the words before the next `)` are a pattern of `case`
+        self._closed: tuple[str, int] | None = None
+        self.in_background: set[tuple[str, int]] = set()
 
     def place(self, command: ShellCommand, end: str, offset: int) -> bool:
         """Remove the keywords from a command and set its path. Return False if no command remains.
 
         end: the operator or newline at `offset` that ends the command.
         """
+        self._closed = None if command.words else self._closed
         is_command = self._keywords(command) and not self._pattern
+        if end == "&" and not is_command and self._closed:
+            self.in_background.add(self._closed)
         if end == "(" and len(command.words) == 1 and is_command:  # name()
             self._defines, is_command = True, False
         command.path = self._path()
@@ -292,6 +306,7 @@ class _Blocks:
     def _close(self, kinds: Sequence[str]) -> None:
         for i in range(len(self._open) - 1, -1, -1):
             if self._open[i][0] in kinds:
+                self._closed = self._open[i][:2]
                 del self._open[i:]
                 return
 
