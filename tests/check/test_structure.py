@@ -17,7 +17,10 @@ EXPECTED: dict[str, dict[str, int]] = {
     "s09-blank-line.sbatch": {"broken-continuation": 13},
     "s19-branch-not-sequence.sbatch": {},
     "s20-ray-worker-or-true.sbatch": {},
+    "s21-srun-mpirun.sbatch": {"launcher-in-launcher": 11},
+    "s22-srun-deepspeed.sbatch": {"launcher-in-launcher": 11},
     "s24-backslash-blank.sbatch": {"broken-continuation": 12},
+    "s28-srun-torchrun-alone.sbatch": {"launcher-in-launcher": 10},
 }
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=4 --cpus-per-task=32 --time=1:0:0\n"
 ONE = HEAD.replace("=2", "=1")
@@ -171,3 +174,60 @@ def test_script_that_ends_before_its_background_programs_is_an_error(cli: Cli, w
 @pytest.mark.parametrize("case", WATCHED)
 def test_script_that_waits_for_its_background_programs_is_no_problem(cli: Cli, write: Write, case: str) -> None:
     assert found(cli, write("job.sh", HEAD + WATCHED[case])) == []
+
+
+FOUR = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=4")
+PER_NODE = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=1")
+RENDEZVOUS = "--rdzv-backend=c10d --rdzv-endpoint=$(hostname -s):1234"
+RANK = "sh -uc 'eval \"$UENVTOOL_RANK\"'"
+NESTED = [
+    "srun mpirun -np 8 python t.py", "srun mpiexec -n 8 ./app", "srun --mpi=pmix mpiexec python t.py",
+    "srun apptainer exec x.sif mpirun -np 4 python t.py", "srun bash -c 'cd x; mpirun -np 8 python t.py'",
+    "srun deepspeed t.py", "srun deepspeed --num_gpus=4 t.py", "srun accelerate launch t.py",
+    "srun accelerate launch --config_file c.yaml t.py", "srun torchrun t.py", "srun torchrun --standalone t.py",
+    "srun torchrun --nnodes=2 --nproc-per-node=4 t.py", "srun python -m torch.distributed.run t.py",
+    "srun torchrun --nnodes=8 --nproc-per-node=4 t.py", "srun composer t.py", "srun tune run --nproc-per-node 4 full",
+    "srun colossalai run --nproc_per_node 4 t.py", "srun fabric run --devices=4 t.py",
+    f"srun {RANK} torchrun --nproc-per-node=4 t.py", "srun sh -c 'exec \"$0\" \"$@\"' torchrun --nproc-per-node=4 t.py",
+    "srun bash -c 'ulimit -c 0; \"$@\"' rank accelerate launch t.py",
+    "srun bash -c 'numactl -N 0 \"${@}\"' rank torchrun t.py",
+    "srun apptainer exec x.sif sh -c 'exec \"$@\"' _ deepspeed t.py",
+]  # fmt: skip
+ONE_PER_TASK = [
+    "srun python t.py", "srun --ntasks-per-node=1 deepspeed --hostfile=h --no_ssh --node_rank=$SLURM_NODEID t.py",
+    "srun torchrun --nnodes=8 --nproc-per-node=1 " + RENDEZVOUS + " t.py",
+    "srun accelerate launch --num_machines=8 --num_processes=8 --machine_rank $SLURM_PROCID t.py",
+    "srun torchrun $ARGS t.py", "srun torchrun --nnodes=$N --nproc-per-node=$P " + RENDEZVOUS + " t.py",
+    "srun bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_LOCALID torchrun --standalone t.py'",
+    "srun llamafactory-cli train c.yaml", "srun -N 1 -n 1 mpirun -np 8 python t.py", "mpirun -np 8 python t.py",
+    "srun python t.py --launcher torchrun", "srun ./run.sh mpirun", "srun flux start python t.py",
+    f"srun {RANK} python t.py", "srun sh -c 'exec \"$0\" \"$@\"' python t.py", "srun bash -c 'echo \"$1\"' torchrun x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", NESTED)
+def test_launcher_in_each_of_several_tasks_is_an_error(cli: Cli, write: Write, command: str) -> None:
+    rows = found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher")
+
+    assert rows == [("launcher-in-launcher", 3)]
+
+
+@pytest.mark.parametrize("command", ONE_PER_TASK)
+def test_launcher_that_joins_the_others_is_no_problem(cli: Cli, write: Write, command: str) -> None:
+    assert found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "problems"),
+    [
+        (f"srun {RANK} torchrun --nproc-per-node=4 t.py", []),  # PET_ variables contain the address
+        (f"srun {RANK} torchrun --nproc-per-node=8 t.py", ["more-ranks-than-gpus"]),
+        ('srun sh -c \'exec "$0" "$@"\' torchrun --nproc-per-node=4 t.py', ["node-alone"]),
+        ("srun bash -c '\"$@\"' rank torchrun --nproc-per-node=4 t.py", ["node-alone"]),
+        ("srun bash -c 'x=1; exec \"$@\"' rank vllm serve m &\nwait $!", []),
+        ("srun bash -c 'exec python t.py \"$@\"' rank --lr 1", []),
+        (f"srun -n 8 {RANK} python t.py\necho done", ["failure-hidden"]),
+    ],
+)
+def test_command_in_the_arguments_of_a_shell_is_read(cli: Cli, write: Write, command: str, problems: list[str]) -> None:
+    assert [rule for rule, _ in found(cli, write("job.sh", f"{PER_NODE}{command}\n"))] == problems

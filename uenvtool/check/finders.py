@@ -13,18 +13,23 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, servers
+from uenvtool.check.launch import MANY, Launch, on_several_nodes
 from uenvtool.check.launchers import (
+    ALONE,
     OF_RANK,
+    PYTHON,
     PYTHON_NAME,
     SRUN,
+    STARTER,
     STARTERS,
     TORCHRUN,
+    TRAINING,
     has_unknown,
     isolation_reason,
     launchers,
     program_name,
     python_target_index,
+    spelled,
 )
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
@@ -75,7 +80,13 @@ def node_alone(context: Context) -> Iterator[Hit]:
         ends = (i for i, word in enumerate(launch.argv) if i >= begin and (word.endswith(".py") or word == "-m"))
         arguments = launch.argv[begin : next(ends, None)]
         is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # launcher-in-launcher reports more tasks
-        if not is_one or not on_several_nodes(launch) or has_unknown(arguments) or option_of(arguments, "config_file"):
+        if (
+            launch.is_prepared
+            or not is_one
+            or not on_several_nodes(launch)
+            or has_unknown(arguments)
+            or option_of(arguments, "config_file")
+        ):
             continue
         launcher = launchers()[launch.program]
         if launcher.environment and context.mentions(launcher.environment):
@@ -156,11 +167,38 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
 def server_per_task(context: Context) -> Iterator[Hit]:
     """Yield servers, and launchers that support only one node, that srun starts several times on a node."""
-    for launch in servers(context.source, context.values, context.shape):
+    for launch in context.launches_of(ALONE):
         tasks, step = launch.shape.tasks or 1, launch.step or launch.part
         text = context.source.text[step.offset : step.end]
         if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
             yield at(launch.part, f"{tasks} tasks on each node run {launch.program}")
+
+
+def launcher_per_task(context: Context) -> Iterator[Hit]:
+    """Yield launchers that srun starts several times, unless each launcher joins all the others with one rank."""
+    for launch in (*context.launches, *context.launches_of(STARTER)):
+        tasks, nodes = launch.shape.tasks or 1, launch.shape.nodes or 1
+        joined = tasks if launch.role == TRAINING else tasks * nodes  # mpirun starts the ranks of all nodes
+        if launch.starter != SRUN or launch.program == PYTHON or joined == 1 or _may_be_one_of_many(context, launch):
+            continue
+        one = "1 rank, which trains alone" if launch.nodes == 1 else "1 rank"
+        ranks = {None: "its own ranks", 1: one, MANY: "one rank for each GPU"}.get(
+            launch.ranks, f"{launch.ranks} ranks"
+        )
+        yield at(launch.part, f"srun starts {tasks} tasks on each node, and {launch.program} in each {ranks}")
+
+
+def _may_be_one_of_many(context: Context, launch: Launch) -> bool:
+    """Return whether a launcher can be one of as many launchers as there are tasks, each with one rank."""
+    launcher, step = launchers().get(launch.program), launch.step or launch.part
+    if launcher is None or (launch.ranks or 0) > 1:
+        return False
+    if launch.ranks is None:
+        number = option_of(launch.argv, *map(spelled, launcher.ranks), "num_processes") or ""
+        return bool(launcher.variables) or "$" in number.replace(OUTER, "$") or has_unknown(launch.argv[1:])
+    total = (launch.shape.tasks or 1) * (launch.shape.nodes or 1)
+    is_of_rank = OF_RANK.search(context.source.text, step.offset, step.end) is not None
+    return launch.nodes in (None, total) or is_of_rank
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -424,7 +462,7 @@ def _of_tuning(search: Finder) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    idle_gpus, server_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
+    idle_gpus, server_per_task, launcher_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
     issued_tokens,
 )  # fmt: skip

@@ -42,7 +42,7 @@ _VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
 """The maximum nesting depth of shells inside shells that the parser follows."""
@@ -204,7 +204,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         run = _body_of(spellings, start)
         if run is not None:
             yield from _nested(text, words[run], offsets, inside, depth)
-        if command.body is not None and (name in _SHELLS or name in _STEPS):
+        if command.body is not None and (name in SHELLS or name in _STEPS):
             begin, end = command.body.start, command.body.end
             for nested in commands(text[begin:end]):
                 yield from _command(text[begin:end], offsets[begin:end], inside, depth + 1, nested)
@@ -213,7 +213,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
     """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
-        if spellings[i].rpartition("/")[2] in _SHELLS:
+        if spellings[i].rpartition("/")[2] in SHELLS:
             for j in range(i + 1, len(spellings) - 1):
                 if re.fullmatch(r"-[a-z]*c", spellings[j]):
                     return j + 1
