@@ -15,11 +15,14 @@ EXPECTED: dict[str, dict[str, int]] = {
     "09-comment-behind-backslash.sh": {"broken-continuation": 12},
     "11-background-without-wait.sh": {"ends-at-once": 13},
     "s09-blank-line.sbatch": {"broken-continuation": 13},
+    "s13-second-node-idle.sbatch": {"tasks-without-step": 13},
     "s19-branch-not-sequence.sbatch": {},
     "s20-ray-worker-or-true.sbatch": {},
     "s21-srun-mpirun.sbatch": {"launcher-in-launcher": 11},
     "s22-srun-deepspeed.sbatch": {"launcher-in-launcher": 11},
     "s24-backslash-blank.sbatch": {"broken-continuation": 12},
+    "s26-console-script.sbatch": {"tasks-without-step": 11},
+    "s27-uv-run-script.sbatch": {"tasks-without-step": 12},
     "s28-srun-torchrun-alone.sbatch": {"launcher-in-launcher": 10},
 }
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=4 --cpus-per-task=32 --time=1:0:0\n"
@@ -231,3 +234,45 @@ def test_launcher_that_joins_the_others_is_no_problem(cli: Cli, write: Write, co
 )
 def test_command_in_the_arguments_of_a_shell_is_read(cli: Cli, write: Write, command: str, problems: list[str]) -> None:
     assert [rule for rule, _ in found(cli, write("job.sh", f"{PER_NODE}{command}\n"))] == problems
+
+
+FIRST_NODE_ONLY = [
+    "vllm serve m --tensor-parallel-size 4", "apptainer exec --nv x.sif vllm serve m", "litgpt pretrain m",
+    "apptainer exec x.sif litgpt pretrain m", "uv run train.py", "uv run --with x train.py --lr 1", "./train.py --lr 1",
+    "uv run litgpt pretrain m", "python -m trainer.main --x", "conda run -n x python t.py", "ls\n~/bin/train --x",
+    "env A=1 ./build/gpt2 -e 1", "train() {\n  litgpt pretrain m\n}\ntrain", "if a; then\n  llama-bench -m x\nfi",
+    "timeout 3500 axolotl preprocess c.yaml", "singularity run x.sif --epochs 1",
+]  # fmt: skip
+OTHER_NODES = [
+    "srun litgpt pretrain m", "mpirun -np 8 litgpt pretrain m", "apptainer exec x.sif bash -c 'srun litgpt x'",
+    "ssh $n litgpt pretrain m", "R='srun -n 8'\n$R litgpt pretrain m", "ray start --head\nlitgpt pretrain m",
+    "vllm serve m --distributed-executor-backend ray", "sbatch next.sh", "git clone x\npip install -e .\nmodule load x",
+    "bash run.sh", "./run.sh a", "uv sync\nuv pip install x", "apptainer pull x.sif docker://x", "wget x; tar xf x",
+    "parallel -S $h litgpt ::: 1 2", "main() {\n  srun litgpt $1\n}\nmain", "conda activate x\nhf download m",
+    "litgpt --help", "dask-scheduler &\nlitgpt pretrain m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FIRST_NODE_ONLY)
+def test_program_without_step_on_several_nodes_is_a_warning(cli: Cli, write: Write, text: str) -> None:
+    file, one = write("job.sh", f"{HEAD}{text}\n"), write("one.sh", f"{ONE}{text}\n")
+
+    assert [rule for rule, _ in found(cli, file)] == ["tasks-without-step"]
+    assert found(cli, one) == []
+
+
+@pytest.mark.parametrize("text", OTHER_NODES)
+def test_script_that_reaches_other_nodes_or_only_helps_is_no_problem(cli: Cli, write: Write, text: str) -> None:
+    assert found(cli, write("job.sh", f"{HEAD}{text}\n"), "--select", "tasks-without-step") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "lightning run model t.py --tensor-parallel 4",
+        "apptainer exec x.sif torchrun --nproc-per-node=4 t.py",
+        "uv run accelerate launch t.py",
+    ],
+)
+def test_launcher_without_step_on_several_nodes_is_an_error(cli: Cli, write: Write, command: str) -> None:
+    assert [rule for rule, _ in found(cli, write("job.sh", f"{HEAD}{command}\n"))] == ["node-alone"]

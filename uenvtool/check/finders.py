@@ -56,11 +56,12 @@ _USES_ALL_GPUS = re.compile(
 
 def _first_node_only(context: Context) -> Iterator[Hit]:
     steps = list(context.source.of("command", *STARTERS))
+    reaches_others = any(_REACHES_OTHERS.search(line.text) for line in context.parts("line"))
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
         if launch.starter or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
-        if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile", "ssh ", "pdsh", "parallel"):
+        if reaches_others or option_of(launch.argv, "hostfile", "host"):
             continue
         if any(_fork(launch.part, step) for step in steps):  # another branch handles several nodes
             continue
@@ -70,6 +71,9 @@ def _first_node_only(context: Context) -> Iterator[Hit]:
             f"{launch.program} runs only on the first of {context.shape.nodes} nodes{waits}",
             f"srun --ntasks-per-node=1 {launch.program} ...; without srun, nothing starts it on the other nodes",
         )
+
+
+_REACHES_OTHERS = re.compile(r"hostfile|(?:^|[^\w-])(?:ssh|pdsh|clush|(?:parallel-|p)ssh|parallel)\s")
 
 
 def node_alone(context: Context) -> Iterator[Hit]:
