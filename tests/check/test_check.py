@@ -76,6 +76,7 @@ EDF = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_
 EXTENDED = 'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\n'
 PROBLEMS = {
     "registry-as-uenv": FOUR + "#SBATCH --uenv=nvcr.io/nvidia/pytorch:25.06-py3\nsrun -c 8 python train.py\n",
+    "variable-never-set": TWO + f"srun {MEETS}\n",
     "rank-outside-step": FOUR + "export RANK=0\nsrun -c 8 python train.py\n",
     "rank-before-step": HEAD + 'srun -c 8 bash -c "export RANK=$SLURM_PROCID; python train.py"\n',
     "rank-from-wrong-variable": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_LOCALID; python train.py'\n",
@@ -440,6 +441,8 @@ def test_each_problem_is_found_with_its_severity(cli: Cli, write: Write, case: s
     assert severities == {"hint" if case in HINTS else load_rules()[rule].severity}
 
 
+SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT,PORT=5\n"
+"""A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
     "a launcher where the job has one node": FOUR
@@ -604,7 +607,9 @@ QUIET = {
 
 @pytest.mark.parametrize("case", QUIET)
 def test_correct_scripts_have_no_problems(cli: Cli, write: Write, case: str) -> None:
-    answer = cli("check", put(write, QUIET[case]))
+    text = QUIET[case] if QUIET[case].startswith(("image", "mounts")) else QUIET[case] + SUBMITTED
+
+    answer = cli("check", put(write, text))
 
     assert (answer.code, answer.stdout) == (0, "")
     assert answer.stderr.startswith("no problems found in 1 file")

@@ -13,6 +13,7 @@ FIELD = Path(__file__).parent / "field"
 EXPECTED: dict[str, dict[str, int]] = {
     # file: the line of each problem, by rule
     "09-comment-behind-backslash.sh": {"broken-continuation": 12},
+    "10-never-set.sh": {"variable-never-set": 9},
     "11-background-without-wait.sh": {"ends-at-once": 13},
     "s09-blank-line.sbatch": {"broken-continuation": 13},
     "s13-second-node-idle.sbatch": {"tasks-without-step": 13},
@@ -276,3 +277,66 @@ def test_script_that_reaches_other_nodes_or_only_helps_is_no_problem(cli: Cli, w
 )
 def test_launcher_without_step_on_several_nodes_is_an_error(cli: Cli, write: Write, command: str) -> None:
     assert [rule for rule, _ in found(cli, write("job.sh", f"{HEAD}{command}\n"))] == ["node-alone"]
+
+
+JOINED = "--nnodes=$NNODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py\n"
+SET = "NNODES=2\nMASTER_ADDR=$(hostname)\nMASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))\n"
+UNSET = {
+    "all": (f"srun torchrun {JOINED}", "NNODES, MASTER_ADDR, MASTER_PORT"),
+    "one": (f"{SET}srun torchrun {JOINED.replace('NNODES', 'NUM')}", "NUM"),
+    "a misspelt name": (f"{SET}srun torchrun {JOINED.replace('PORT', 'PRT')}", "MASTER_PRT"),
+    "in braces": (f"{SET}srun torchrun {JOINED.replace('$MASTER_ADDR', '${head_ip}')}", "head_ip"),
+    "in a shell of the step": (
+        f"{SET}srun bash -c 'torchrun --node-rank=$RANK_OF_NODE {JOINED.strip()}'\n",
+        "RANK_OF_NODE",
+    ),
+    "in an array": (
+        f"{SET}A=(--nnodes $N --rdzv-endpoint $MASTER_ADDR:$MASTER_PORT)\nsrun torchrun ${{A[@]}} t.py\n",
+        "N",
+    ),
+    "of accelerate": ("srun accelerate launch --num_machines 2 --machine_rank $R --main_process_ip $H t.py\n", "R, H"),
+    "of a program": ("srun -n 8 python t.py --master $MASTER_ADDR\n", "MASTER_ADDR"),
+    "after an environment": (f"source venv/bin/activate\nsrun torchrun {JOINED}", "NNODES, MASTER_ADDR, MASTER_PORT"),
+}
+SET_SOMEWHERE = {
+    "set": f"{SET}srun torchrun {JOINED}",
+    "read": f"read -r NNODES MASTER_ADDR MASTER_PORT < x\nsrun torchrun {JOINED}",
+    "a loop": f"{SET}for R in 0 1; do srun torchrun --node-rank=$R {JOINED.strip()}; done\n",
+    "a default": "srun torchrun --nnodes=${NNODES:-2} --node-rank=${R-0} --master-addr=${M:=a} t.py\n",
+    "a test": f': ${{NNODES:?}} ${{MASTER_ADDR:?}}\n[ -n "$MASTER_PORT" ] || exit 1\nsrun torchrun {JOINED}',
+    "an option of sbatch": f"#SBATCH --export=ALL,NNODES=2,MASTER_ADDR=a,MASTER_PORT=1\nsrun torchrun {JOINED}",
+    "a comment": f"# NNODES=2 MASTER_ADDR=a MASTER_PORT=1 sbatch job.sh\nsrun torchrun {JOINED}",
+    "our variables": f"srun {RANK} torchrun {JOINED}",
+    "the shell of the step": f"srun bash -c 'NNODES=2 MASTER_ADDR=a MASTER_PORT=1; torchrun {JOINED.strip()}'\n",
+    "a file": f"source env.sh\nsrun torchrun {JOINED}",
+    "a variable of the user": f"{SET}srun torchrun {JOINED.strip()} --data $DATA --out $SCRATCH\n",
+    "one of Slurm": "srun torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --master-addr=$HOSTNAME t.py\n",
+}
+
+
+@pytest.mark.parametrize("case", UNSET)
+def test_variable_of_a_launcher_that_nothing_sets_is_a_warning(cli: Cli, write: Write, case: str) -> None:
+    text, names = UNSET[case]
+
+    answer = cli("check", "--select", "variable-never-set", write("job.sh", PER_NODE + text))
+
+    assert (
+        f" warning[variable-never-set] nothing in the script sets a variable in the launcher's options: {names};"
+        in (answer.stdout)
+    )
+
+
+@pytest.mark.parametrize("case", SET_SOMEWHERE)
+def test_variable_that_can_be_set_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    file = write("job.sh", PER_NODE + SET_SOMEWHERE[case])
+
+    assert found(cli, file, "--select", "variable-never-set") == []
+
+
+def test_sourced_file_that_can_be_read_decides_what_is_set(cli: Cli, write: Write) -> None:
+    file = write("job.sh", f"{PER_NODE}source env.sh\nsrun torchrun {JOINED}")
+    write("env.sh", "export NNODES=2\n")
+
+    (row,) = json.loads(cli("check", "--json", "--select", "variable-never-set", file).stdout)
+
+    assert (row["severity"], row["detail"]) == ("warning", "MASTER_ADDR, MASTER_PORT")

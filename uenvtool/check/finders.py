@@ -329,6 +329,61 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
             before[part.step] = part.offset
 
 
+def never_set(context: Context) -> Iterator[Hit]:
+    """Yield launches with variables in the options for other nodes if nothing in the script sets these variables.
+
+    The problem is a hint if the script runs a file that can set the variables.
+    """
+    seen = {part.name for part in context.parts("variable")}
+    launched = []
+    for launch in context.launches:
+        used = () if launch.is_prepared else dict.fromkeys(_rendezvous_variables(launch))
+        names = [name for name in used if name not in seen and not _FROM_OUTSIDE.fullmatch(name)]
+        seen.update(names)
+        launched += [(launch, names)] if names else []
+    if launched:
+        files = [part.argv[1] for part in context.commands if part.name in ("source", ".") and len(part.argv) > 1]
+        texts = [context.source.text, *map(context.read, files)]
+        known = {name for text in texts for match in _NAMED.finditer(text) for name in match.groups() if name}
+        is_hidden = any(
+            not text and not _SETS_NO_RANKS.search(file) for file, text in zip(files, texts[1:], strict=True)
+        )
+        for launch, names in launched:
+            if unset := [name for name in names if name not in known]:
+                yield replace(at(launch.part, ", ".join(unset)), is_certain=not is_hidden)
+
+
+def _rendezvous_variables(launch: Launch) -> Iterator[str]:
+    """Yield the variables in the launcher's options for other nodes, or known variables in a program's arguments."""
+    launcher = launchers().get(launch.program)
+    if launcher is None:
+        yield from (name for word in launch.argv for name in _used(word) if _RENDEZVOUS.fullmatch(name))
+        return
+    names = {spelled(name) for name in (*launcher.options, *launcher.further, *launcher.ranks)}
+    for i, word in enumerate(launch.argv):
+        if word.endswith(".py"):
+            return
+        name, has_value, value = word.partition("=")
+        if name.startswith("-") and spelled(name.lstrip("-")) in names:
+            yield from _used(value if has_value else "".join(launch.argv[i + 1 : i + 2]))
+
+
+def _used(word: str) -> Iterator[str]:
+    if "$" in word or OUTER in word:
+        yield from (match[1] or match[2] for match in _USED.finditer(word))
+
+
+_USED = re.compile(rf"[${OUTER}](?:([A-Za-z_]\w*)|\{{([A-Za-z_]\w*)\}})")
+_NAMED = re.compile(r"(?<![\w${])([A-Za-z_]\w*)|\$\{(\w+):?[-=?+]|-[nz]\s+[\"']?\$\{?(\w+)")
+"""A name without `$`, which can be an assignment in any form, or a test whether a variable is set."""
+_RENDEZVOUS = re.compile(r"MASTER_(ADDR|PORT)|NNODES|NODE_RANK|WORLD_SIZE|GPUS_PER_NODE|NPROC_PER_NODE")
+_FROM_OUTSIDE = re.compile(
+    r"(SLURM|PMIX?|OMPI|PALS|FLUX|PBS|LSB)D?_\w+|HOSTNAME|HOST|RANDOM|USER|UID|HOME|PWD|TMPDIR|SCRATCH|PPID|BASHPID|EPOCH\w+"
+)
+_SETS_NO_RANKS = re.compile(r"/bin/activate$|conda\w*\.sh$|/\.?(bashrc|profile|bash_profile)$|^activate$|/etc/")
+"""Files that activate an environment and set no variables of a job."""
+
+
 def late_options(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines after the first command. A block of lines is one problem, and --fix moves it as a whole."""
     text = context.source.text
@@ -468,7 +523,7 @@ def _of_tuning(search: Finder) -> Finder:
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
-    issued_tokens,
+    issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
