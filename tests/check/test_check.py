@@ -76,6 +76,7 @@ EDF = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_
 EXTENDED = 'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\n'
 PROBLEMS = {
     "registry-as-uenv": FOUR + "#SBATCH --uenv=nvcr.io/nvidia/pytorch:25.06-py3\nsrun -c 8 python train.py\n",
+    "variable-never-set": TWO + f"srun {MEETS}\n",
     "rank-outside-step": FOUR + "export RANK=0\nsrun -c 8 python train.py\n",
     "rank-before-step": HEAD + 'srun -c 8 bash -c "export RANK=$SLURM_PROCID; python train.py"\n',
     "rank-from-wrong-variable": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_LOCALID; python train.py'\n",
@@ -107,6 +108,8 @@ PROBLEMS = {
     "dos-line-ends": ONE + "python t.py # a\r\n",
     "unknown-slurm-variable": ONE + "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_NODE / 4))\n",
     "escaped-dollar": ONE + "torchrun --standalone t.py --id \\$SLURM_JOB_ID\n",
+    "broken-continuation": ONE + "srun \\ \n  python t.py\n",
+    "broken-continuation, an option as a command": ONE + "ls; --lr 1\n",
     "typographic": "#SBATCH \u2013nodes=2\n",
     "no-break-space": "#SBATCH\u00a0--nodes=2\n",
     "failure-hidden": HEAD + "srun -c 8 python train.py\necho done\n",
@@ -440,6 +443,8 @@ def test_each_problem_is_found_with_its_severity(cli: Cli, write: Write, case: s
     assert severities == {"hint" if case in HINTS else load_rules()[rule].severity}
 
 
+SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT,PORT=5\n"
+"""A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
     "a launcher where the job has one node": FOUR
@@ -531,7 +536,7 @@ QUIET = {
     + "(export CUDA_VISIBLE_DEVICES=0; python prepare.py; python test.py)\nsrun -c 8 python t.py\n",
     "a job on one GPU of a uenv": "#SBATCH --uenv=x/v2.9:v1 -N1 --gpus-per-node=1 -c 72\nsrun -c 72 python t.py\n",
     "a launcher of one rank in each task": FOUR + "srun torchrun --nnodes=8 --nproc-per-node=1 t.py\n",
-    "a launcher on each node by ssh": FOUR + "for n in $nodes; do ssh $n torchrun --nnodes=2 t.py & done\n",
+    "a launcher on each node by ssh": FOUR + "for n in $nodes; do ssh $n torchrun --nnodes=2 t.py & done\nwait $!\n",
     "deepspeed with a hostfile": FOUR + "deepspeed --hostfile=hosts t.py\n",
     "an escaped dollar in double quotes": HEAD + 'srun bash -c "python t.py --id \\$SLURM_JOB_ID"\n',
     "a token from a file": ONE + "export HF_TOKEN=$(cat ~/.hf)\n",
@@ -603,7 +608,9 @@ QUIET = {
 
 @pytest.mark.parametrize("case", QUIET)
 def test_correct_scripts_have_no_problems(cli: Cli, write: Write, case: str) -> None:
-    answer = cli("check", put(write, QUIET[case]))
+    text = QUIET[case] if QUIET[case].startswith(("image", "mounts")) else QUIET[case] + SUBMITTED
+
+    answer = cli("check", put(write, text))
 
     assert (answer.code, answer.stdout) == (0, "")
     assert answer.stderr.startswith("no problems found in 1 file")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
-from uenvtool.check.launchers import STARTERS, program_name
+from uenvtool.check.launchers import STARTERS, TRAINING, program_name
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
@@ -49,8 +49,16 @@ class Context:
         return self.load_settings()
 
     @functools.cached_property
-    def launches(self) -> tuple[Launch, ...]:
-        return tuple(launches(self.source, self.values, self.shape))
+    def _launches(self) -> Mapping[str, Sequence[Launch]]:
+        return grouped((launch.role, launch) for launch in launches(self.source, self.values, self.shape))
+
+    @property
+    def launches(self) -> Sequence[Launch]:
+        """The launches of training programs."""
+        return self.launches_of(TRAINING)
+
+    def launches_of(self, role: str) -> Sequence[Launch]:
+        return self._launches.get(role, ())
 
     @functools.cached_property
     def values(self) -> Values:
@@ -99,7 +107,6 @@ class Context:
             **{name: None if number is None else str(number) for name, number in numbers.items()},
             "image": self.images.get(part.offset),
             "starter": starter,
-            "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
         }
 
     def _step_of(self, part: Part) -> Part | None:
@@ -153,7 +160,7 @@ class Context:
 
     def program(self, launch: Launch) -> tuple[str, str]:
         """Return the name of the Python file that a launch starts, and its text (empty if it cannot be read)."""
-        name = next((word for word in launch.argv[1:] if _ARGUMENT.fullmatch(program_name(word))), "")
+        name = next((word for word in launch.argv if _ARGUMENT.fullmatch(program_name(word))), "")
         return name, self.read(name) if name else ""
 
     def mentions(self, *texts: str) -> bool:
