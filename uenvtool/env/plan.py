@@ -274,19 +274,13 @@ def _node_packages(
     set_by = [(root.spec.package, root.spec.without_dependencies) for root in recipe.roots if root.when.holds(facts)]
     set_by += [(name, pin.variants) for name, pin in recipe.require.items() if pin.when.holds(facts)]
     set_by += [(mpi.package, mpi.variants)] if mpi else []
-    needs = network_needs(
-        system,
-        facts,
-        mpi=mpi.package if mpi else None,
-        set_by=grouped(set_by),
-        preferred=[value for name in recipe.global_variants for value in recipe.variants[name].values],
-    )
+    groups = [group for name in recipe.global_variants if (group := recipe.variants[name]).when.holds(facts)]
+    preferred = [value for group in groups for value in group.values]
+    package = mpi.package if mpi else None
+    needs = network_needs(system, facts, mpi=package, set_by=grouped(set_by), preferred=preferred)
     unused = {offered.package for offered in system.mpi} - {mpi.package} if mpi else set()
     packages = node_packages(system, facts, needs, unused)
-    required = {
-        name: (*need.require, *(each.spec for each in packages[name].defaults or ())) for name, need in needs.items()
-    }
-    return packages, {name: texts for name, texts in required.items() if texts}
+    return packages, {name: packages[name].required for name in needs}
 
 
 def _unavailable_versions(

@@ -65,17 +65,12 @@ def network_needs(
         for name, need in fabric.roots.items()
         if set_by is None or name in set_by
     }
-    return {
-        name: replace(_on_node(need, facts), variants=variants).without_defaults_for(requested.get(name, ()))
-        for name, need in needs.items()
-    }
-
-
-def _on_node(need: SystemPackage, facts: Facts) -> SystemPackage:
-    defaults = (default for default in need.defaults or () if default.when.holds(facts))
-    return replace(
-        need, defaults=tuple(replace(each, spec=filled(each.spec, facts, each.position)) for each in defaults)
-    )
+    for name, need in needs.items():
+        left = need.without_defaults_for(requested.get(name, ())).defaults or ()
+        fitting = (default for default in left if default.when.holds(facts))
+        defaults = tuple(replace(each, spec=filled(each.spec, facts, each.position)) for each in fitting)
+        needs[name] = replace(need, variants=variants, defaults=defaults)
+    return needs
 
 
 def node_packages(
