@@ -192,6 +192,8 @@ def settings_of(
 
     Raises BadInput if a name is unknown or if settings contradict each other.
     """
+    if len(runtimes) == 1:
+        systems = [system.under(runtimes[0].name, runtimes[0].job.scheduler) for system in systems]
     first = systems[0]
     names = [name for name in first.tuning if all(name in other.tuning for other in systems)]
     tuning = load_tuning(names)
