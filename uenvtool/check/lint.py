@@ -161,7 +161,7 @@ def _context(source: CheckedFile, use: _Use) -> Context:
         source,
         load_settings=functools.partial(_settings, source, use),
         facts=_scheduler(system, source),
-        read=lambda name: _read_nearby(directory, name)[1] if directory else "",
+        read=functools.cache(lambda name: _read_nearby(directory, name)[1] if directory else ""),
         required=_system(system).jobs.required if system else (),
         has_directory=lambda name: directory is None or any((place / name).is_dir() for place in places),
         images={edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
