@@ -206,6 +206,7 @@ def test_output_directory_with_a_placeholder_is_one_problem(
         ("SLURM_NUM_NODES=2\nsrun torchrun --nnodes=$SLURM_NUM_NODES t.py", None),
         ('if [ -n "$SLURM_LOCAL_RANK" ]; then echo x; fi', None),
         ("echo nodes: $SLURM_NODE_LIST", None),
+        ("cat >conf <<E\nSLURM_CPUS_PER_NODE=2\nE", None),
         ("# SLURM_CPUS_PER_NODE is not set", None),
         ("echo $SLURM_JOB_CPUS_PER_NODE $SLURM_STEP_NUM_TASKS", None),
         ("n=$SLURM_STEP_NUM_TASKS c=$SLURM_JOB_CPUS_PER_NODE t=$SLURM_TASKS_PER_NODE d=$SLURM_TMPDIR", None),
