@@ -477,6 +477,7 @@ QUIET = {
     "what is in activate/ is sourced": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsource activate/clariden.sh\n",
     "an uenv that sets its variables itself": "#SBATCH --uenv=pytorch/v2.9.1:v2 --view=default\n"
     "#SBATCH --network=disable_rdzv_get\nexport MPICH_GPU_SUPPORT_ENABLED=0\nsrun python train.py\n",
+    "a condition of several parts": 'if [[ -z "$A" || -z $B || -f "$C" || ! -d d ]]; then exit 1; fi\n',
     "a default, then an if": "X=1\nif [ $1 ]; then\n  X=2\nfi\n",
     "both arms of an if": "if [ $1 ]; then X=1; else X=2; fi\n",
     "the arms of a case": "case $1 in\na) X=1 ;;\nb|c) X=2 ;;\nesac\n",
