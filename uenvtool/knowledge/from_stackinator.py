@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.limits import limited
 from uenvtool.core.yamltext import comment, flow, indented, scalar, with_comment
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.secrets import storable
@@ -106,8 +107,11 @@ def _file(directory: Path, name: str) -> _File:
     import yaml
 
     path = directory / f"{name}.yaml"
-    text = content(path, shown(path))  # yaml.load types `True`, `Null` and `no` as Stackinator does
-    return _File(decoded(text, shown(path)), parse(text, shown(path)), yaml.load(text, yaml.CSafeLoader))
+    text = content(path, shown(path))
+    tree = parse(text, shown(path))
+    with limited(shown(path)):
+        data = yaml.load(text, yaml.CSafeLoader)  # types `True`, `Null` and `no` as Stackinator does
+    return _File(decoded(text, shown(path)), tree, data)
 
 
 def _recipe(source: _Source, name: str, data: Data, starter: tuple[GitPin, GitPin]) -> list[str]:

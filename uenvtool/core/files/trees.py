@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from uenvtool.core.files.atomic import as_bytes, umask, write_errors
+from uenvtool.core.files.atomic import as_bytes, write_errors
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
@@ -18,7 +18,8 @@ def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collecti
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(as_bytes(content))
             if name in executable:
-                path.chmod(0o777 & ~umask())
+                mode = path.stat().st_mode
+                path.chmod(mode | (mode & 0o444) >> 2)
 
 
 def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
