@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 
 from uenvtool.core import quoting
@@ -23,6 +24,8 @@ MOST_LINES, FEWEST_LINES = 15, 6
 """The maximum number of findings, so that the output fits a screen of 24 lines, also together with a network test.
 If there are more than FEWEST_LINES rows, each is cut to one line."""
 MOST_DETAIL = 160
+_RAISED_AT = re.compile(r" at \S{1,60}:\d+(?: in \S{1,40})?$")
+"""Matches the place at the end of a detail, which is kept if the detail is shortened."""
 
 
 def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:
@@ -99,7 +102,8 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
 
 def line_of(finding: Finding) -> str:
     """Return the problem of a finding, the observation and the location in one line."""
-    detail = shortened(finding.detail, MOST_DETAIL)
+    at = match[0] if (match := _RAISED_AT.search(finding.detail)) else ""
+    detail = shortened(finding.detail.removesuffix(at), MOST_DETAIL - len(at)) + at
     what = f"{finding.known.what}: {detail}" if detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 
