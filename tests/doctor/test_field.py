@@ -94,6 +94,7 @@ RUNS = {
         JOB.format(101) + OOM + JOB.format(102) + STEPS + CANCELLED.format(102),
         "cancelled earlier-runs",
     ),
+    "two cancelled jobs": (CANCELLED.format(101) + LIMIT.replace("JOB 7", "JOB 102"), "time-limit earlier-runs"),
     "the same job ID": (JOB.format(101) + ERROR + JOB.format(101) + "freeing\n", "exception"),
     "a check of the GPUs after the failure": (
         ERROR + "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |\n|  0  GH200 | 0% |\n",

@@ -47,7 +47,10 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
     if request.fix:
         notes = () if findings else tuple(_closing(examination, what, False))
         return Result(data=data, file="\n".join(_fix_lines(findings)), notes=notes, exit_code=code)
-    head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
+    head = [
+        *(_fact(name, value, request) for name, value in examination.facts),
+        *_closing(examination, what, bool(findings)),
+    ]
     if request.verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
@@ -66,6 +69,10 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
+
+
+def _fact(name: str, value: str, request: DoctorRequest) -> str:
+    return f"{name}: {value if request.verbose else shortened(value, MOST_DETAIL)}"
 
 
 def _answer(finding: Finding) -> Iterator[tuple[str, str, str]]:

@@ -226,17 +226,18 @@ class _Runs:
         self.seen, self._failures, self.first_line = seen, failures, b""
         self._searched = (-1, -1)
         self._earlier: list[Sightings] = []
-        self._job = ""
+        self._jobs: dict[str, str] = {}
 
     def begins_at(self, value: str) -> bool:
         """Return whether a line with which runs start begins another run.
 
-        A line with a job ID does if the ID differs from the last one. Other lines do only after a failure, because
-        each rank of a run may print such a line.
+        A line with a job ID does if the ID differs from the last one of its kind. Other lines do only after a failure,
+        because each rank of a run may print such a line.
         """
-        if value.isdecimal():
-            before, self._job = self._job, value
-            return before not in ("", value)
+        kind, _, job = value.rpartition(" ")
+        if job.isdecimal():
+            before, self._jobs[kind] = self._jobs.get(kind, job), job
+            return before != job
         return value == ALWAYS or self._has_failed()
 
     def _has_failed(self) -> bool:

@@ -17,12 +17,13 @@ ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
 LAST_LINES, MOST_AFTER_END = 4, 20
 MOST_ADVICE = 240
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`])")
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\[])")
 MOST_QUOTES, MOST_BEFORE, MOST_NEAR = 4, 2, 50
 MOST_OF = 0.6
 """The share of a line that a shown line must contain for the line to count as already shown."""
 SHOWN = 300
 _LONG_PATH = re.compile(r"(/\S{12})\S{30,}(/\S{1,60}|\S{40})(?!\S)")
+_WORD = re.compile(r"\w")
 _BREAK = re.compile(r"\r\n|[\r\n]")
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
@@ -160,7 +161,7 @@ class Tail:
         """Return the last line, and whether it shows work that has not ended, or None if the log shows an end."""
         (numbers, lines), classifier = self._numbered_lines(), self.classifier
         printed = [
-            number for number, line in enumerate(lines) if line.strip("\0 \t") and not classifier.has(line, "aside")
+            number for number, line in enumerate(lines) if _WORD.search(line) and not classifier.has(line, "aside")
         ]
         if not printed:
             return None
