@@ -15,7 +15,7 @@ from uenvtool.knowledge.secrets import without_secrets
 TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
-LAST_LINES, MOST_AFTER_END = 4, 20
+LAST_LINES, MOST_AFTER_END, MOST_BEFORE_END = 4, 20, 3
 MOST_ADVICE = 240
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\[])")
 MOST_QUOTES, MOST_BEFORE, MOST_NEAR = 4, 2, 50
@@ -168,7 +168,7 @@ class Tail:
         is_open = classifier.is_open(lines[printed[-1]])
         for number in reversed(printed[-MOST_AFTER_END:]):
             if classifier.has(lines[number], "done", "end", "success"):
-                is_last = number == printed[-1]
+                is_last = number == printed[-1] or (not is_open and number in printed[-MOST_BEFORE_END:])
                 if is_last or classifier.has(lines[number], "done"):
                     return None
             if classifier.has(lines[number], "progress"):
