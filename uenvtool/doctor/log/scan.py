@@ -40,7 +40,7 @@ TEST, DEVICES = "test", "devices"
 """The facts that name a network test and its ranks."""
 START, ALWAYS, AFTER_FAILURE = "start", "always", "after a failure"
 """The fact for a line with which runs start, and its values if the line always or only sometimes begins another run."""
-MOST_REPEATED = 5
+MOST_REPEATED = 2
 """The number of lines in which the first line of a log must not appear again, because it then begins no run."""
 MOST_RUNS = 100
 """The maximum number of earlier runs whose matches are kept."""
@@ -100,7 +100,7 @@ class Scanner:
         """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
         before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
         bounds = _Bounds()
-        runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken)
+        runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken, self._broken - self._failures)
         unread = []
         try:
             for block in blocks(stream):
@@ -222,8 +222,8 @@ class _Runs:
     first_line: the first line of the log with several words. It begins another run if it appears again after a failure.
     """
 
-    def __init__(self, seen: Sightings, failures: Collection[str]) -> None:
-        self.seen, self._failures, self.first_line = seen, failures, b""
+    def __init__(self, seen: Sightings, failures: Collection[str], stops: Collection[str]) -> None:
+        self.seen, self._failures, self._stops, self.first_line = seen, failures, stops, b""
         self._searched = (-1, -1)
         self._earlier: list[Sightings] = []
         self._jobs: dict[str, str] = {}
@@ -231,18 +231,18 @@ class _Runs:
     def begins_at(self, value: str) -> bool:
         """Return whether a line with which runs start begins another run.
 
-        A line with a job ID does if the ID differs from the last one of its kind. Other lines do only after a failure,
-        because each rank of a run may print such a line.
+        A line with a job ID does if the ID differs from the last one of its kind, or if Slurm stopped and requeued the
+        job. Other lines do only after a failure, because each rank of a run may print such a line.
         """
         kind, _, job = value.rpartition(" ")
         if job.isdecimal():
             before, self._jobs[kind] = self._jobs.get(kind, job), job
-            return before != job
-        return value == ALWAYS or self._has_failed()
+            return before != job or (not kind and self._has_any(self._stops))
+        return value == ALWAYS or self._has_any(self._failures)
 
-    def _has_failed(self) -> bool:
+    def _has_any(self, names: Collection[str]) -> bool:
         findings = self.seen.findings
-        return any(findings[name].level == ERROR for name in findings if name in self._failures)
+        return any(findings[name].level == ERROR for name in findings if name in names)
 
     def restart_in(self, block: Block, at: int) -> int:
         """Return the offset in a block after `at` where the log's first line appears again after a failure, or -1.
@@ -250,7 +250,7 @@ class _Runs:
         The first line begins no other run if several ranks printed it before the failure, or no rank.
         """
         search = (block.offset, self.seen.offset)
-        if not self.first_line or self._searched == search or not self._has_failed():
+        if not self.first_line or self._searched == search or not self._has_any(self._failures):
             return -1
         self._searched = search
         begin = self.seen.offset - block.offset

@@ -105,14 +105,12 @@ class Tail:
         return self._quoted(numbers[number], line, is_last=is_last)
 
     def _reason_to_leave(self, numbers: Sequence[int], lines: Sequence[str]) -> QuotedLine | None:
-        """Return the line before a last line such as "Exiting.", if it states a problem."""
-        printed = [number for number, line in enumerate(lines) if line.strip()][-2:]
-        if len(printed) == 1 or not printed or not self.classifier.has(lines[printed[1]], "leaves"):
+        """Return the line that states a problem, if the last line states that the program ends, such as "Exiting."."""
+        printed = [number for number, line in enumerate(lines) if line.strip()][:-3:-1]
+        if not printed or not self.classifier.has(lines[printed[0]], "leaves"):
             return None
-        reason = lines[printed[0]]
-        return (
-            self._quoted(numbers[printed[0]], reason, is_last=True) if self.classifier.states_problem(reason) else None
-        )
+        number = next((number for number in printed if self.classifier.states_problem(lines[number])), None)
+        return None if number is None else self._quoted(numbers[number], lines[number], is_last=True)
 
     def failure_lines(self) -> Iterator[QuotedLine]:
         """Yield the lines that describe a failure, one per kind, and the first stack frame in the program's code."""
