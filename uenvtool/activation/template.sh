@@ -65,8 +65,9 @@ ue_at_most() {
 }
 
 #: prepend
-# NAME DIRECTORIES: prepend directories to a list of directories, once.
+# NAME DIRECTORIES: prepend directories, if any, to a list of directories, once.
 ue_prepend() {
+  [[ -n $2 ]] || return 0
   eval "ue_line=\${$1-}"
   case $ue_line: in "$2:"*) ;; *) set -- "$1" "$2${ue_line:+:$ue_line}" && ue_keep "$1" && export "$1=$2" ;; esac
 }
@@ -184,7 +185,8 @@ while [[ $ue_rest == *,* ]]; do
 done
 
 #: venv
-ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-@VENV@} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+ue_overlay='' ue_venv_site='' ue_failed='' ue_venv=${UENVTOOL_VENV-@VENV@}
+case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
 if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
   ue_failed=1 && printf 'uenvtool: virtual environment not found: %s\n' "$ue_venv" >&2 || :
 elif [[ -n $ue_venv ]]; then
@@ -193,7 +195,10 @@ elif [[ -n $ue_venv ]]; then
     export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
     ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # on a base?
-    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
+    version*=*[0-9].[0-9]*) ue_rest=${ue_line#*.} && ue_rest=3.${ue_rest%%[!0-9]*}
+      ue_venv_site=$ue_venv/lib/python$ue_rest/site-packages ;;
+    include-system-site-packages*=*[Tt]rue*) ue_overlay=1 ;;
+    uenvtool-base*=*) ue_overlay=1 ue_venv_site='' ;; esac; done <"$ue_venv/pyvenv.cfg" # it orders its packages itself
 fi
 
 #: of_views
