@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from uenvtool.core.options import Json, command
+from uenvtool.core.options import Commands, Json, command
 from uenvtool.core.result import Result
 from uenvtool.env.request import BuildRequest, EditRequest
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()
