@@ -210,8 +210,8 @@ ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}
 case :$ue_tasks:$ue_gpus:$ue_all:$ue_cores: in :0* | *[!0-9:]* | *::* | *:0[0-9]*) ue_all=0 ue_gpus=0 ue_cores=0 ;; esac
 if [[ $ue_cores == 0 && $ue_all != 0 ]]; then # the CPUs that the kernel allows, such as 0-7,144
-  # The list is only meaningful in a step, where Slurm has bound the task.
-  [[ -z ${SLURM_STEP_ID-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
+  # The list is only meaningful in a step of srun, where Slurm has bound the task.
+  [[ -z ${SLURM_STEP_NUM_TASKS-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
     case $ue_line in Cpus_allowed_list:*[0-9]) ue_rest=${ue_line##*[!0-9,-]}, ;; esac
   done <"${UENVTOOL_ROOT-}/proc/self/status"
   while [[ -n $ue_rest ]]; do
@@ -235,8 +235,8 @@ while ue_part=${ue_rest%%[[,]*}; ue_node=$ue_node$ue_part; ue_rest=${ue_rest#"$u
 case $ue_rest in "["*) ;; *) break ;; esac;
 ue_rest=${ue_rest#"["}; ue_node=$ue_node${ue_rest%%[],-]*}; ue_rest=${ue_rest#*"]"}; done;
 export MASTER_ADDR="${MASTER_ADDR:-$ue_node}" NNODES="${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}";
-export MASTER_PORT="${MASTER_PORT:-$((10000 + (SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0}) % 20000))}";
-if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
+export MASTER_PORT="${MASTER_PORT:-$((10000 + (${SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + 20000) + }SLURM_JOB_ID) % 20000))}";
+if test "${SLURM_STEP_NUM_TASKS-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS";
 export LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}";
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";

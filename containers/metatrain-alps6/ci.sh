@@ -6,10 +6,10 @@
 #   ci.sh mark       add the `tested` tag to an image that has passed the tests
 #   ci.sh publish    add the stable tag if the image has passed the tests. A stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-dc1483e49764fab7907a61ac33688f34
-tested=metatrain-alps6:26.02-py3-alps6-dc1483e49764fab7907a61ac33688f34-tested-28e5b8e4528001ee
+canonical=metatrain-alps6:26.02-py3-alps6-fc8ba04891705cc6934bb7373d5878b0
+tested=metatrain-alps6:26.02-py3-alps6-fc8ba04891705cc6934bb7373d5878b0-tested-28e5b8e4528001ee
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-899b913a411bd27b6c2fd990de0fc5d5 # the base in the same registry, if uenvtool builds it
+base=ngc-pytorch:26.02-py3-alps6-b47885dd9f25b62f1ed239ee10327fab # the base in the same registry, if uenvtool builds it
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

@@ -216,8 +216,8 @@ ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}
 case :$ue_tasks:$ue_gpus:$ue_all:$ue_cores: in :0* | *[!0-9:]* | *::* | *:0[0-9]*) ue_all=0 ue_gpus=0 ue_cores=0 ;; esac
 if [[ $ue_cores == 0 && $ue_all != 0 ]]; then # the CPUs that the kernel allows, such as 0-7,144
-  # The list is only meaningful in a step, where Slurm has bound the task.
-  [[ -z ${SLURM_STEP_ID-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
+  # The list is only meaningful in a step of srun, where Slurm has bound the task.
+  [[ -z ${SLURM_STEP_NUM_TASKS-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
     case $ue_line in Cpus_allowed_list:*[0-9]) ue_rest=${ue_line##*[!0-9,-]}, ;; esac
   done <"${UENVTOOL_ROOT-}/proc/self/status"
   while [[ -n $ue_rest ]]; do
