@@ -116,7 +116,11 @@ cat >host/adapt.sh <<'EOF'
 export ADAPTED=yes
 exec "$@"
 EOF
-chmod 755 host/adapt.sh
+cat >usr/bin/torchrun <<'EOF'
+#!/bin/sh
+exec python3 -m torch.distributed.run "$@"
+EOF
+chmod 755 host/adapt.sh usr/bin/torchrun
 """
 
 
