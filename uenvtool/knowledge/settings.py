@@ -28,6 +28,7 @@ from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system
 from uenvtool.knowledge.tuning import (
     THE_HOOK,
+    VENV_SITE,
     Guard,
     Setting,
     Tuning,
@@ -225,6 +226,16 @@ def settings_of(
         nodes=nodes,
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
+    )
+
+
+def settings_of_overlay(runtime: str) -> tuple[ConditionalSetting, ...]:
+    """Return the settings for a virtual environment that another tool made, as a step of a job can evaluate them."""
+    rows = applicable(load_tuning(["pytorch"]).settings, {"runtime": runtime, "overlay": "named"})
+    return tuple(
+        ConditionalSetting(setting, undecided)
+        for setting, undecided in rows
+        if setting.from_ == VENV_SITE or (not setting.from_ and "overlay" in {term.fact for term in setting.when.terms})
     )
 
 
