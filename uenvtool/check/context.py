@@ -7,14 +7,16 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
-from uenvtool.check.launchers import TRAINING, program_name
+from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
+from uenvtool.check.launchers import STARTERS, TRAINING, program_name
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.pattern import Pattern
+from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.settings import Settings
+from uenvtool.knowledge.system import System
 
 _FEW_PARTS = 200
 """The number of parts below which a search in each part is faster than the compilation of a pattern for all."""
@@ -28,7 +30,8 @@ class Context:
     load_settings: a function that returns the recommended settings, or None if the file does not show its runtime.
     facts: the Slurm version, and whether each node runs only one job.
     read: a function that returns the text of a file named in the script, or an empty string.
-    required: the sbatch options that every job on the system needs.
+    system: the given system, or None.
+    recipe: the recipe of the uenv that the script uses, or None if it is unknown.
     has_directory: a function that returns whether a directory exists.
     images: the kind of the image in which each step runs, by the offset of the step.
     nodes: for an EDF, the number of nodes of the job that uses it.
@@ -38,7 +41,8 @@ class Context:
     load_settings: Callable[[], Settings | None]
     facts: Facts
     read: Callable[[str], str]
-    required: Sequence[str]
+    system: System | None
+    recipe: Recipe | None
     has_directory: Callable[[str], bool]
     images: Mapping[int, str | None]
     nodes: int | None
@@ -107,11 +111,12 @@ class Context:
         return {}
 
     def facts_of(self, part: Part) -> Facts:
-        """Return the facts for a rule's conditions, from the launch at a part or else from the job; None if unknown."""
+        """Return the facts for a rule's conditions: `facts`, and the numbers of a part's launch, step or job."""
         launch = self._launch_at.get(part.offset)
-        shape = launch.shape if launch else self.shape
+        step = None if launch else self._step_of(part)
+        shape = launch.shape if launch else step_shape(step, self.shape, self.values) if step else self.shape
         ranks = launch.ranks if launch else None
-        starter = launch.starter if launch else None
+        starter = launch.starter if launch else step.name.removeprefix("| ") if step else None
         is_on_one = launch is not None and not on_several_nodes(launch)
         return self._facts(shape, ranks, starter, is_on_one, self._threads_over(part), self.images.get(part.offset))
 
@@ -143,10 +148,22 @@ class Context:
             "threads_over": threads,
         }
         return {
+            **self.facts,
             **{name: None if number is None else str(number) for name, number in numbers.items()},
             "image": image,
             "starter": starter,
         }
+
+    def _step_of(self, part: Part) -> Part | None:
+        """Return the command that starts a part on the nodes, such as srun, or None if the batch script starts it."""
+        step = part if part.kind == "command" else self._command_at.get(part.step)
+        while step is not None and step.name.removeprefix("| ") not in STARTERS:
+            step = self._command_at.get(step.step)
+        return step
+
+    @functools.cached_property
+    def _command_at(self) -> Mapping[int, Part]:
+        return {part.offset: part for part in self.commands}
 
     def _threads_over(self, part: Part) -> int | None:
         """Return the number of threads on a node that exceed its cores, if the part sets the threads per rank."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import MANY, Launch, on_several_nodes
+from uenvtool.check.launch import MANY, Launch, on_several_nodes, options
 from uenvtool.check.launchers import (
     ALONE,
     OF_RANK,
@@ -35,9 +35,12 @@ from uenvtool.check.launchers import (
 )
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
+from uenvtool.check.program import read_program
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
+from uenvtool.core.errors import unknown
 from uenvtool.core.words import counted, grouped
+from uenvtool.knowledge.limits import GPUS, NODES, PARTITION, QOS, TIME, excesses
 from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
@@ -205,6 +208,22 @@ def _may_be_one_of_many(context: Context, launch: Launch) -> bool:
     total = (launch.shape.tasks or 1) * (launch.shape.nodes or 1)
     is_of_rank = OF_RANK.search(context.source.text, step.offset, step.end) is not None
     return launch.nodes in (None, total) or is_of_rank
+
+
+def same_work(context: Context) -> Iterator[Hit]:
+    """Yield the first launch of each program that runs as several processes but reads no rank."""
+    seen = {""}
+    for launch in context.launches:
+        nodes = launch.shape.nodes if on_several_nodes(launch) else 1
+        processes = launch.ranks_per_node * (nodes or 0)
+        step = launch.step or launch.part
+        if not 1 < processes < MANY or OF_RANK.search(context.source.text, step.offset, step.end):
+            continue
+        name, text = context.program(launch)
+        if name not in seen and text and not read_program(name, text, "", context.read).reads_rank:
+            on_nodes = f" on {nodes} nodes" if (nodes or 1) > 1 else ""
+            yield at(launch.part, f"{processes} processes of {name}{on_nodes}")
+        seen.add(name)
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -462,12 +481,16 @@ def output_folders(context: Context) -> Iterator[Hit]:
         if path in seen:
             continue
         seen.add(path)
-        exists = path in ("", ".", "..") or path[0] in ("/", "~", "$", OUTER) or context.has_directory(path)
+        exists = path in ("", ".", "..") or _UNKNOWN_PATH.match(path) or context.has_directory(path)
         if not exists and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
             yield at(part, fix=", ".join(filter(None, (renamed, made))))
+
+
+_UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
+"""The paths that the output-folder rule does not check: absolute paths, variables, and the rule placeholder's paths."""
 
 
 def world_size(context: Context) -> Iterator[Hit]:
@@ -491,9 +514,47 @@ def world_size(context: Context) -> Iterator[Hit]:
 def required_options(context: Context) -> Iterator[Hit]:
     """Yield the sbatch options that are missing although the given system requires them."""
     first = next(context.source.of("directive"), None)
-    for name in context.required:
+    for name in context.system.jobs.required if context.system else ():
         if first is not None and name not in context.shape.requested:
             yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")
+
+
+def limits(context: Context) -> Iterator[Hit]:
+    """Yield the first option that exceeds a limit of the job's partition, and of its QOS, on the given system."""
+    system, shape = context.system, context.shape
+    given = {part.name: part for part in context.source.of("directive")}
+    if system is None or not given:
+        return
+    partition, qos, time = (shape.requested.get(name, "") for name in (PARTITION, QOS, TIME))
+    nodes = shape.nodes or 1
+    try:
+        found = list(excesses(system, partition, qos, nodes, nodes * (shape.gpus or 0), time))
+    except ValueError:  # the time is a placeholder, for example
+        return
+    for kind, (excess, *_) in grouped((excess.kind, excess) for excess in found).items():
+        names = (excess.of, *_SETTING[excess.of], *given)
+        part = next(given[name] for name in names if name in given)
+        most = f"--{excess.of}={excess.most}" if excess.of != GPUS else "fewer GPUs" if excess.most else ""
+        ways = (most, f"--{kind}={' or '.join(excess.others)}" if excess.others else "")
+        hit = at(part, f"--{part.name}={part.text}: {excess.says}", f"use {', or '.join(filter(None, ways))}")
+        # the command line of sbatch may contain the number of nodes
+        yield replace(hit, is_certain=shape.nodes is not None and bool({"nodes", "ntasks"} & given.keys()))
+
+
+_SETTING = {TIME: (), NODES: ("ntasks",), GPUS: ("gpus-per-node", "gres", "gpus-per-task", PARTITION)}
+"""The options that set a number, in addition to the option of the same name."""
+
+
+def views(context: Context) -> Iterator[Hit]:
+    """Yield the views that the image of the script does not contain."""
+    recipe = context.recipe
+    if recipe is None or any("," in part.text for part in context.source.of("directive", "uenv")):
+        return
+    steps = ((part, options(part.argv[1:])[0].get("view", "")) for part in context.source.of("command", SRUN))
+    for part, text in (*((part, part.text) for part in context.source.of("directive", "view")), *steps):
+        for view in filter(None, text.split(",")):
+            if view not in recipe.all_views and ":" not in view and not view.startswith(("$", "<", "{")):
+                yield at(part, f"{view!r} of {recipe.name}", unknown("view", view, recipe.all_views).hint or "")
 
 
 def issued_tokens(context: Context) -> Iterator[Hit]:
@@ -519,9 +580,9 @@ def _of_tuning(search: Finder) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    idle_gpus, server_per_task, launcher_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
-    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
-    issued_tokens, never_set,
+    idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
+    lost_exit_code, no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size,
+    required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
@@ -532,3 +593,5 @@ FINDERS: Mapping[str, Finder] = {
     **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
 """The finders by name; a rule refers to one with `finder:`."""
+OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders"))
+"""The finders of problems that the command line of sbatch can solve, and that a submitted job does not have."""

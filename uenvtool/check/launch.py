@@ -133,12 +133,18 @@ def job_shape(source: CheckedFile, values: Values) -> Shape:
     return shape
 
 
+def step_shape(step: Part, job: Shape, values: Values) -> Shape:
+    """Return the resources of the step that a command such as srun starts."""
+    given, _ = options(values.expanded(step.argv)[1:]) if step.name.endswith(SRUN) else ({}, 0)
+    return _shape(job.requested, given, values) if given else job
+
+
 def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values) -> Shape:
     both = {**requested, **step}
     nodes = values.number(both["nodes"].split("-")[0]) if "nodes" in both else None
     total = values.number(both["ntasks"]) if "ntasks" in both else None
-    if "nodes" not in both and (total == 1 or "ntasks" not in both):
-        nodes = 1
+    if "nodes" not in (step if "ntasks" in step else both) and (total == 1 or "ntasks" not in both):
+        nodes = 1  # also in a job with several nodes, where srun warns that one task needs only one
     gpus = _gpus(both, nodes, values)
     share = values.number(both["gpus-per-task"].rpartition(":")[2]) if "gpus-per-task" in both else None
     per_node = values.number(both["ntasks-per-node"]) if "ntasks-per-node" in both else None

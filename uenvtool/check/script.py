@@ -40,7 +40,11 @@ _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "P
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
 _VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
 """Placeholders of template engines. A single variable, or a variable in a file name, is more likely a mistake."""
-_OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
+_OPTION = re.compile(
+    r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)"
+    r"((?:\"[^\"]*\"|'[^']*'|<[^<>\n]*>|\{[^{}\n]*\}|\[[^\[\]\n]*\]|[^\s\"'])*)"
+)
+"""An option of sbatch. A placeholder such as `<partition name>` is one value, although sbatch ends it at the space."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
 SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
