@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from uenvtool.check.parts import OUTER
 from uenvtool.knowledge.launcher import Launcher, all_launchers
 
-SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
+SRUN, TORCHRUN, PYTHON, NONE = "srun", "torchrun", "python", "none"
+TRAINING, ALONE, STARTER = "training", "alone", "starter"
+"""The roles of a program in a command line."""
 PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
 """The programs that start other programs on the nodes of a job."""
+NOT_IN_SRUN = STARTERS - {SRUN, "flux"}
+"""The starters that each start the ranks of all nodes if srun starts them several times."""
+_PYTHON_TARGET = re.compile(rf"-\w*m$|[${OUTER}]|.*\.py$")
 OF_RANK = re.compile(r"RANK\b|SLURM_(?:PROCID|LOCALID)\b")
 """A variable that has another value for each rank. With it, the ranks of a command can use different ports."""
 _WRAPPERS = frozenset(
@@ -26,6 +31,14 @@ _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 def launchers() -> dict[str, Launcher]:
     """Return the launchers that accept the address of another node, by name."""
     return {name: launcher for name, launcher in all_launchers().items() if launcher.supports_nodes}
+
+
+@functools.cache
+def option_names(program: str) -> Collection[str]:
+    """Return the names of the options that describe the ranks and the other nodes to a launcher, with `_` for `-`."""
+    launcher = launchers().get(program)
+    names = (*launcher.options, *launcher.further, *launcher.ranks) if launcher else ()
+    return frozenset(map(spelled, names))
 
 
 def launcher_named(name: str) -> Launcher | None:
@@ -57,15 +70,41 @@ def of_one_node(argv: Sequence[str]) -> tuple[str, Launcher | None, int]:
     The result is its command, such as `vllm serve`, its description and its index, or "", None and 0. It may follow
     `uv run`, `apptainer exec`, `numactl` or a similar program.
     """
-    for i, word in enumerate(argv):
-        launcher, length = _matched(argv[i:])
-        if launcher and not launcher.supports_nodes:
-            before = argv[:i]
-            if not i or length > 1 or {"run", "exec"} & {*before} or program_name(argv[0]) in _WRAPPERS:
-                return " ".join((program_name(word), *argv[i + 1 : i + length])), launcher, i
-        if word.endswith(".py") or PYTHON_NAME.fullmatch(program_name(word)):
-            break
+    for role, command, index in programs(argv):
+        if role == ALONE:
+            return command, _matched(argv[index:])[0], index
     return "", None, 0
+
+
+def programs(argv: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """Yield the role, the name and the index of each program that matters in a command line.
+
+    These are the training program (the name of its launcher, or `python`), the command of a server or of a launcher
+    for one node (ALONE), and a program that starts others on all nodes (STARTER).
+    """
+    is_alone = False
+    for i, word in enumerate(argv):
+        name = program_name(word)
+        is_python = PYTHON_NAME.fullmatch(name) is not None
+        launcher, length = _matched(argv[i:]) if is_python or name in _commands() else (None, 0)
+        if launcher and launcher.supports_nodes:
+            yield TRAINING, launcher.name, i
+            return
+        is_inside = i > 0 and bool({"run", "exec"} & {*argv[:i]} or program_name(argv[0]) in _WRAPPERS)
+        if launcher and not is_alone and (not i or length > 1 or is_inside):
+            is_alone = True
+            yield ALONE, " ".join((name, *argv[i + 1 : i + length])), i
+        elif name in NOT_IN_SRUN and (not i or is_inside):
+            yield STARTER, name, i
+        if is_python:
+            rest = argv[i + python_target_index(argv[i:]) :]
+            if rest and _PYTHON_TARGET.match(rest[0]):
+                yield TRAINING, PYTHON, i
+            return
+        if word.endswith(".py"):
+            if not is_alone and (not i or "run" in argv[:i]):  # by `uv run`, or by its first line
+                yield TRAINING, PYTHON, i
+            return
 
 
 def _matched(argv: Sequence[str]) -> tuple[Launcher | None, int]:
@@ -97,14 +136,24 @@ def option(argv: Sequence[str], *names: str) -> str | None:
 
     names: the option's names, with `_` for each `-`. A one-letter name matches `-x`.
     """
+    given = options_before_program(tuple(argv))
+    return next((value for name, value in given.items() if name in names), None)
+
+
+@functools.lru_cache(maxsize=64)
+def options_before_program(argv: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the options before the program of a launcher, as `option` reads them, by name."""
+    given: dict[str, str] = {}
     for i, word in enumerate(argv):
-        name, has_value, value = word.partition("=")
-        dashes = "-" if len(name) == 2 else "--"
-        if name.startswith(dashes) and spelled(name.removeprefix(dashes)) in names:
-            return value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
+        if word.startswith("-"):
+            name, has_value, value = word.partition("=")
+            dashes = "-" if len(name) == 2 else "--"
+            if name.startswith(dashes):
+                value = value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
+                given.setdefault(spelled(name.removeprefix(dashes)), value)
         if word.endswith(".py"):
-            return None
-    return None
+            break
+    return given
 
 
 def has_unknown(argv: Sequence[str]) -> bool:

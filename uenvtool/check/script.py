@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
 from uenvtool.check.shell import body, commands
 from uenvtool.core.words import grouped
+from uenvtool.knowledge.rule import LINES, Look
 from uenvtool.knowledge.runtime import script_runtimes
 
 SHORT_OPTIONS = {
@@ -39,10 +40,14 @@ _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "P
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
 _VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
 """Placeholders of template engines. A single variable, or a variable in a file name, is more likely a mistake."""
-_OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
+_OPTION = re.compile(
+    r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)"
+    r"((?:\"[^\"]*\"|'[^']*'|<[^<>\n]*>|\{[^{}\n]*\}|\[[^\[\]\n]*\]|[^\s\"'])*)"
+)
+"""An option of sbatch. A placeholder such as `<partition name>` is one value, although sbatch ends it at the space."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
 """The maximum nesting depth of shells inside shells that the parser follows."""
@@ -58,7 +63,7 @@ def read_script(text: str, shown: str) -> CheckedFile:
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:
-    written = list(commands(text))
+    written = commands(text)
     heredocs = [piece for command in written for piece in _scripts(text, command)] if depth < _DEEPEST else []
     parts = [part for command in written for part in _command(text, offsets, Frame(), 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
@@ -163,16 +168,19 @@ def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 class Frame(NamedTuple):
-    """The scope, step and blocks in which a command runs (see Part)."""
+    """The scope, step, blocks and quotes in which a command runs (see Part)."""
 
     scope: str = BATCH
     step: int = -1
     path: Path = ()
+    literal: bool = False
 
 
 def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, command: ShellCommand) -> Iterator[Part]:
     words = command.words
     spellings = command.spellings
+    for begin, end, reason in command.breaks:
+        yield Part(kind="syntax", name="", text=reason, offset=offsets[begin], end=offsets[end - 1] + 1)
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
     frame = around._replace(path=around.path + command.path)
     start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))
@@ -188,10 +196,13 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         text=text[words[start][0].start : words[-1][-1].end],
         offset=at,
         end=places[-1][1],
+        scope=frame.scope,
         argv=tuple(spellings[start:]),
+        step=frame.step,
+        path=frame.path,
+        literal=frame.literal,
         background=command.background,
         piped=command.piped,
-        **frame._asdict(),
     )
     inside = frame._replace(scope=STEP, step=at) if name in _STEPS else frame
     if name in _DECLARING:
@@ -202,7 +213,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         run = _body_of(spellings, start)
         if run is not None:
             yield from _nested(text, words[run], offsets, inside, depth)
-        if command.body is not None and (name in _SHELLS or name in _STEPS):
+        if command.body is not None and (name in SHELLS or name in _STEPS):
             begin, end = command.body.start, command.body.end
             for nested in commands(text[begin:end]):
                 yield from _command(text[begin:end], offsets[begin:end], inside, depth + 1, nested)
@@ -211,7 +222,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
     """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
-        if spellings[i].rpartition("/")[2] in _SHELLS:
+        if spellings[i].rpartition("/")[2] in SHELLS:
             for j in range(i + 1, len(spellings) - 1):
                 if re.fullmatch(r"-[a-z]*c", spellings[j]):
                     return j + 1
@@ -221,17 +232,19 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
 def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Frame, depth: int) -> Iterator[Part]:
     """Yield the parts of a script in a word, as literal if the whole word is in single quotes."""
     script, places = body(text, word)
-    literal = [piece.kind for piece in word] == ["single"]
+    inside = frame._replace(literal=frame.literal or [piece.kind for piece in word] == ["single"])
     moved = [offsets[place] for place in places]
     for command in commands(script):
-        for part in _command(script, moved, frame, depth + 1, command):
-            yield dataclasses.replace(part, literal=literal) if literal else part
+        yield from _command(script, moved, inside, depth + 1, command)
 
 
 def _variable(word: str, place: tuple[int, int], frame: Frame, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
     name, (offset, end) = name.rstrip("+"), place
-    return Part(kind="variable", name=name, text=value, offset=offset, end=end, exported=exported, **frame._asdict())
+    return Part(
+        kind="variable", name=name, text=value, offset=offset, end=end, scope=frame.scope, step=frame.step,
+        path=frame.path, exported=exported, literal=frame.literal,
+    )  # fmt: skip
 
 
 def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
@@ -262,8 +275,14 @@ def _kinds(parts: Sequence[Part]) -> frozenset[str]:
     kinds = {
         runtime.name
         for runtime in script_runtimes()
-        if any(look.matches(part.name, part.text) for look in runtime.in_script for part in by_kind.get(look.kind, ()))
+        if any(_is_shown(look, by_kind.get(look.kind, ())) for look in runtime.in_script)
     }
     if "directive" in by_kind or any(part.name.removeprefix("| ") == "srun" for part in by_kind.get("command", ())):
         kinds.add("slurm")
     return frozenset(kinds | {"script"})
+
+
+def _is_shown(look: Look, parts: Sequence[Part]) -> bool:
+    names = {part.name for part in parts}
+    names = {name for name in names if look.kind in LINES or look.name.fullmatch(name)}
+    return any(look.accepts(part.text) for part in parts if part.name in names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,17 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.fabric import unusable_externals
+from uenvtool.knowledge.fabric import unusable_packages
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import missing_rdma, unknown_targets
+from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
+from uenvtool.knowledge.unfilled import unfilled
 from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -188,9 +190,12 @@ def _origin(node: Node) -> str:
     return f"{node.position.file}:{node.position.line}"
 
 
-def validate(paths: Iterable[Path]) -> Result:
-    """Return the problems in files, or in all files of directories. With a problem, the exit code is USAGE."""
-    problems_of = {file: problems_in(file) for path in paths for file in _files_of(path)}
+def validate(paths: Iterable[Path], more: Callable[[str], Iterable[Problem]] | None = None) -> Result:
+    """Return the problems in files, or in all files of directories. With a problem, the exit code is USAGE.
+
+    more: A function that returns more problems of the recipe with this path.
+    """
+    problems_of = {file: problems_in(file, more) for path in paths for file in _files_of(path)}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(
         data=[_data(problem) for problem in problems],
@@ -216,8 +221,8 @@ def _guesses(path: Path) -> str:
     return f", with {counted(len(marked), 'guessed value')} (line {listed(marked, MOST_NAMES)})" if marked else ""
 
 
-def problems_in(path: Path) -> list[Problem]:
-    """Return all problems in a knowledge file, or in the recipe in a directory."""
+def problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None = None) -> list[Problem]:
+    """Return all problems in a knowledge file, or in the recipe in a directory. more: As in `validate`."""
     file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
@@ -230,13 +235,16 @@ def problems_in(path: Path) -> list[Problem]:
         check_file(kind, location)
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
+        if kind is RECIPE and not is_abstract(tree):
+            named = str(location.path)
+            return [*unfilled(read_recipe(named)), *(more(named) if more else ())]
         return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)
 
 
 def _system_problems(location: Location, tree: Node) -> list[Problem]:
-    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(location.path)))
+    excluded = () if is_abstract(tree) else unusable_packages(load_system(str(location.path)))
     rdma = missing_rdma(load_extended(location, SYSTEM).tree)
     duplicates = () if location.is_built_in else duplicate_markers(location.name, tree)
     return [*excluded, *unknown_targets(tree), *rdma, *duplicates]
