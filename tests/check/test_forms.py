@@ -391,7 +391,7 @@ def test_view_of_a_known_image(cli: Cli, write: Write, options: str, command: st
         ("--uenv=pytorch/v2.9.1:v2@daint", "srun python t.py", "warning"),
         ("--nodes=2", "srun --uenv=pytorch/v2.8.0:v1 python t.py", "warning"),
         ("--uenv=pytorch/v2.6.0:v1", "source venv/bin/activate\nsrun python t.py", "hint"),
-        ("--uenv=pytorch/v2.13.0:v1", "srun python t.py", "hint"),
+        ("--uenv=pytorch/v2.13.0:v1", "srun python t.py", None),
         ("--uenv=./mine.squashfs", "srun python t.py", "hint"),
         ("--uenv=pytorch/v2.6.0:v1 --view=default", "srun python t.py", None),
         ("--uenv=pytorch/v2.6.0:v1", "srun --view=default python t.py", None),
