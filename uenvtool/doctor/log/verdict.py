@@ -275,6 +275,7 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
     if causes:  # a fallback that is also only a warning adds nothing to them
         fallbacks = [fallback for fallback in fallbacks if not fallback.is_only_warning]
     notes = [*(candidate for candidate in survived if candidate.known.fault != STALL), *caught]
+    notes = [note for note in notes if not note.is_only_warning or (note.sighting.details and not note.known.fallback)]
     if fallbacks:
         causes.append(min(fallbacks, key=lambda fallback: (fallback.precedence, fallback.known.id in SIGNS)))
     elif notes:
