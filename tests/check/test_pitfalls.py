@@ -72,6 +72,9 @@ PITFALLS = {
     ),
     ("idle-gpus", "a launcher around torchrun"): (TWO_GPUS + "oumi distributed torchrun -m oumi train -c t.yaml\n", []),
     ("idle-gpus", "torchrun"): (TWO_GPUS + "torchrun -m own train -c t.yaml\n", [4]),
+    ("workers-without-cores", "a heredoc"): (TWO_GPUS + "python - <<E\nLoader(d, num_workers=16)\nE\n", [5]),
+    ("workers-without-cores", "no workers"): (TWO_GPUS + "python - <<E\nLoader(d, num_workers=0)\nE\n", []),
+    ("workers-without-cores", "cores"): (TWO_GPUS + "#SBATCH -c 17\npython - <<E\nnum_workers = 16\nE\n", []),
     ("failure-hidden", "a tool in a pipe"): (HEAD + "python count.py | tee count.log\n", []),
     ("failure-hidden", "a training in a pipe"): (TWO_GPUS + "python train.py | tee train.log\n", [4]),
     ("broken-continuation", "a value without a backslash"): (
