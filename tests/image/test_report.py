@@ -90,7 +90,7 @@ def test_a_killed_build_leaves_its_log(environment: Installable, place: Path) ->
 def test_they_lie_beside_the_image_also_if_the_cache_takes_nothing(
     environment: Installable, place: Path, cli: Cli
 ) -> None:
-    words = [*build_words(environment, place), "-o", place / "store/i.squashfs"]  # in the folder that is locked, too
+    words = [*build_words(environment, place)[:-1], place / "store/i.squashfs"]  # in the folder that is locked, too
 
     answer = cli(*words, "--push", place / "cache", "--unsigned")
 
