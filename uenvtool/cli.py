@@ -37,6 +37,7 @@ READERS = {
         "activate": Command("activation", "Print a script that sets network and library variables."),
         "explain": Command("activation", "Explain the value of a variable, with its reason and source."),
         "doctor": Command("doctor", "Diagnose slow or failing jobs from a shell, a log or a job ID."),
+        "try": Command("trial", "Test whether a system is right and fast."),
     },
     "To build an image (if you run a site)": {
         "build": Command("env", "Write the Spack environment of a recipe, and resolve it."),

@@ -70,18 +70,22 @@ def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Se
     return replace(of_logs, findings=findings, facts=facts, unseen=unseen)
 
 
-def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
+def examine_logs(
+    files: Sequence[Path], *, system: str | None = None, nodes: int = 0, figures: Sequence[Reference] | None = None
+) -> Examination:
     """Return the combined diagnosis of logs; `-` is standard input.
 
     system: the system whose references a network test is compared with. Default: this machine's system.
     nodes: the number of nodes of the job, if known.
+    figures: the references to use instead of those of the system.
 
     Raises BadInput if a file cannot be opened or the system does not exist.
     """
     known = load_findings()
     sightings = read_logs(_opened(files), Scanner(known))
     is_tcp = TCP in sightings.facts.get("network", ())
-    reference, gpus, fabric = _reference(system) if sightings.rows.by_test or is_tcp else ((), 0, "")
+    is_test = (sightings.rows.by_test or is_tcp) and figures is None
+    reference, gpus, fabric = _reference(system) if is_test else (figures or (), 0, "")
     if fabric and is_tcp and "fabric" not in sightings.facts:  # NCCL's lines about TCP do not show the fabric
         sightings.fact("fabric", fabric, "")
     examination = with_quotes(examined(sightings, known, reference, gpus, nodes), sightings, known)
