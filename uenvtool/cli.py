@@ -50,7 +50,7 @@ READERS = {
     "To look around": {
         "list": Command("knowledge", "List recipes, systems and other named items."),
         "show": Command("venv", "Show a recipe or system with its sources, or an overlay."),
-        "diff": Command("image", "Compare recipes, environments, locks or images."),
+        "diff": Command("trial", "Compare recipes, locks, images or two runs."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },
 }

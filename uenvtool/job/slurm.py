@@ -30,6 +30,7 @@ from uenvtool.job.shell import (
     with_target,
 )
 from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.secrets import storable
 
 VET = ".vet.sh"
 """The suffix of the script that tests the nodes."""
@@ -126,11 +127,30 @@ def _common(plan: JobPlan) -> dict[str, str]:
         "VARIABLES": filled(
             template("variables.sh"),
             NUMBER="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if plan.array else "$SLURM_JOB_ID",
+            FACTS=bash_words([storable(f"{name}={value}") for name, value in _facts(plan).items() if value]),
+            FILES=f"  stat -c 'file %n=%s bytes, %y' {bash_words(files)}\n" if (files := _files(plan)) else "",
+            NAMES=f"{rendezvous.SHARED}|CUDA|GLOO|OMP|PYTORCH|RCCL",
             IN_LOGS=exports_in_logs(plan),
             ADDRESS=_address(plan),
             PORT=rendezvous.PORT_OF_JOB,
         ),
     }
+
+
+def _facts(plan: JobPlan) -> dict[str, str]:
+    """Return the facts of a job that its script knows, by the names that `uenvtool diff` prints."""
+    overlay, command = plan.overlay.path if plan.overlay else "", shlex.join(plan.command.words)
+    image = {"image": plan.image, "overlay": overlay, "command": command}
+    inside = plan.settings if plan.use.variables == "edf" else ()
+    variables = {setting.name: setting.value or "" for setting in inside}
+    return {"system": plan.system, "runtime": plan.runtime.name, **image, **variables}
+
+
+def _files(plan: JobPlan) -> list[str]:
+    """Return the files whose size and date show whether the image or the overlay of a job has changed."""
+    overlay = plan.overlay
+    locks = [overlay.image if overlay.mount else f"{overlay.path}/pylock.toml"] if overlay else []
+    return [*(image for image in plan.images[:1] if image.startswith(PATH_STARTS)), *locks]
 
 
 def _interactive_script(plan: JobPlan) -> str:
