@@ -16,7 +16,7 @@ app = typer.Typer()
 @app.command("try")
 @command(TryRequest)
 def try_(request: TryRequest) -> Result:
-    """Test whether a system is set up correctly and as fast as it should be, in a job of five minutes.
+    """Test whether a system is set up correctly and as fast as it should be, in one short job.
 
     `uenvtool try --account g123 --recipe pytorch-2.6`: run the tests on two nodes
     `uenvtool try logs/try-1234`: show the results of an earlier run
