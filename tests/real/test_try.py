@@ -24,6 +24,7 @@ site: here
 fabric: ethernet
 nodes: {gh200: {target: zen4, os: sles15, cores: 288%s}}
 runtimes: [conda]
+jobs: {runtimes: {conda: {monitor: "sleep 1000"}}}
 scheduler: {name: slurm, defaults: {nodes: 2, mem: "100"}}
 """
 GPU = ", gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4, memory: 96}"
@@ -157,6 +158,7 @@ def test_no_wait_returns_and_the_results_are_read_later(try_: Any, slurm: Slurm,
     assert cli("try", f"logs/try-{number}").stdout.endswith("\nright\n")
 
 
+@pytest.mark.nightly
 def test_real_torch_trains_to_the_same_loss_on_one_and_on_eight_ranks(try_: Any, place: Path) -> None:
     python = torch_python()
     (place / "systems" / "mine.yaml").write_text(SYSTEM % "")

@@ -28,10 +28,12 @@ in_turn() { # FUNCTION NAME ...: a test on all nodes. After one has failed, the 
 python devices 1 "${nodes[@]}" -- devices || :
 has_perf=$(grep -m 1 nccl-tests "$LOGS/devices.log") || :
 if [ "$ranks" != 1 ]; then
+  started=()
   for node in "${nodes[@]}"; do
     reduce "node-$node" 1048576 "$largest" "$node" &
+    started+=($!)
   done
-  wait
+  wait "${started[@]}" || :
 fi
 if [ ${#nodes[@]} != 1 ]; then
   for run in 1 2 3 ${has_perf:+4 5 6 7 8}; do in_turn reduce "sums-$run" 1048576 1048576 "${nodes[@]}"; done
@@ -45,11 +47,13 @@ if [ ${#nodes[@]} -gt 2 ]; then # each node with up to three others
   [ $((${#ring[@]} % 2)) = 0 ] || ring+=("")
   last=$((${#ring[@]} - 1))
   for ((round = 0; round < 3; round++)); do
+    started=()
     for ((i = 0; i < ${#ring[@]} / 2; i++)); do
-      first=${ring[i]} second=${ring[last - i]}
-      [ -z "$first" ] || [ -z "$second" ] || reduce "pair-$round-$i" "$largest" "$largest" "$first" "$second" &
+      if [ -z "${ring[i]}" ] || [ -z "${ring[last - i]}" ]; then continue; fi
+      reduce "pair-$round-$i" "$largest" "$largest" "${ring[i]}" "${ring[last - i]}" &
+      started+=($!)
     done
-    wait
+    wait "${started[@]}" || :
     ring=("${ring[0]}" "${ring[last]}" "${ring[@]:1:last-1}")
   done
 fi
