@@ -11,6 +11,7 @@
 #   [sigma2]       Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
 #   [docs-2026]    CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 #   [python-site]  Python documentation, command line and environment, 2026-11
+#   [uenv-2.13]    CSCS, view of the recipe pytorch/v2.13.0 (NCCL 2.32.3, libfabric 2.7), publication unknown, 2026-11
 # shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154
 
 ue_settings() {
@@ -26,7 +27,6 @@ ue_settings() {
     ue_remove NCCL_NET_PLUGIN \
       'NCCL_NET selects the plugin, and NCCL_NET_PLUGIN=ofi makes NCCL fail at startup' # [docs-2026]
     ue_default NCCL_NET_GDR_LEVEL PHB            # lets the NIC access GPU memory directly [docs-2026]
-    ue_default NCCL_CROSS_NIC 1                  # lets rings use several NICs of a node [docs-2026]
     ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # provides space for the completions of many peers [docs-2026]
     ue_at_most FI_CXI_DEFAULT_TX_SIZE 16384 \
       'this is libfabric'\''s maximum. For larger values (CSCS set 32768 until 2025-11), libfabric uses its default of 512 or 1024' # [docs-2026]
@@ -38,6 +38,9 @@ ue_settings() {
   if [[ $ue_runtime == ce && $ue_image != alps && -n $ue_container && -n ${SLURM_JOB_ID+x} ]]; then
     ue_expect NCCL_NET \
       'NCCL uses TCP, because the EDF does not set com.hooks.aws_ofi_nccl.enabled = "true"' # [docs-2026]
+  fi
+  if [[ $ue_runtime == uenv && $ue_nccl -lt 2030 ]]; then # nccl < 2.30, or the version of nccl is unknown
+    ue_default NCCL_CROSS_NIC 1                  # lets rings use several NICs of a node [docs-2026]
   fi
   # nccl >= 2.27, or the version of nccl is unknown
   if [[ -n $ue_runtime && $ue_image != alps && ($ue_nccl -ge 2027 || $ue_nccl -lt 1000) ]]; then
@@ -81,6 +84,22 @@ ue_settings() {
       ue_default FI_CXI_RDZV_THRESHOLD 0         # disables eager messages [uenv-2.9.1]
     done
     ue_together alt_read SLURM_NETWORK disable_rdzv_get '#SBATCH --network=disable_rdzv_get'
+  fi
+  if [[ $ue_runtime == uenv && $ue_nccl -ge 2030 ]]; then # nccl >= 2.30
+    # set together or not at all: the site sets these values with its libfabric 2.7 and NCCL 2.32
+    for ue_pass in look set; do
+      ue_default NCCL_CROSS_NIC 0                # keeps each ring on one NIC [uenv-2.13]
+      ue_default NCCL_PXN_DISABLE 1              # each GPU has its own NIC [uenv-2.13]
+      # selects the interfaces of the high-speed network instead of the management network [uenv-2.13]
+      ue_default NCCL_SOCKET_IFNAME hsn
+      ue_default NCCL_SOCKET_NTHREADS 4          # sets the threads per connection if NCCL uses sockets [uenv-2.13]
+      ue_default NCCL_NSOCKS_PERTHREAD 1         # sets the sockets per thread if NCCL uses sockets [uenv-2.13]
+      # the CPU copies up to 16 MiB of GPU memory itself [uenv-2.13]
+      ue_default FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD 16777216
+      ue_default FI_MR_CACHE_MAX_SIZE '-1'       # removes the size limit on registered memory [uenv-2.13]
+      ue_default FI_MR_CACHE_MAX_COUNT 524288    # allows as many registered regions as large models need [uenv-2.13]
+    done
+    ue_together alps-no-pxn
   fi
 }
 

@@ -1,4 +1,4 @@
-"""Test eight rules of the architecture. ruff tests the rules about banned names (pyproject.toml)."""
+"""Test nine rules of the architecture. ruff tests the rules about banned names (pyproject.toml)."""
 
 from __future__ import annotations
 
@@ -156,3 +156,46 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         return seen
 
     assert [module for module in MODULES if module in reached_from(module)] == []
+
+
+PARSERS = {"json.loads", "yaml.load", "yaml.compose", "tomlkit.parse", "YAML(typ='safe', pure=True).compose"}
+LIMITS = {"limited", "_refusing_others"}
+NOT_FOREIGN = {
+    # Files of uenvtool.
+    *("kinds._fields", "schema._validator", "new._other_fields", "new._system_alone", "new._schema_line"),
+    *("secrets.table", "uv.failure", "compat.rules", "directory._data"),
+    # The output of programs that uenvtool starts.
+    *("hang._ranks_in", "runner.answer_of", "resolve.sorted_lock", "discovery.label", "base.marked", "attach.ranks_of"),
+    *("sbom._data", "record.data"),
+    # Texts whose reader calls the function in a limit, or has parsed the text in a limit before.
+    *("record._checked", "store._filtered_database", "description._spack_variables", "install._make_modules"),
+    *("document.__init__", "pylock._document", "pylock.with_absolute_paths", "pylock.stripped", "edf._syntax"),
+    "pylock.restrict_to_hashes",
+}
+"""The functions that parse a text outside of a limit, each with its module."""
+
+
+def unlimited(path: Path) -> set[str]:
+    """Return the functions of a module that parse a text outside of a `with limited(...)` block."""
+    found = set()
+
+    def search(node: ast.AST, function: str) -> None:
+        if (
+            isinstance(node, ast.With)
+            and {ast.unparse(getattr(item.context_expr, "func", item)) for item in node.items} & LIMITS
+        ):
+            return
+        if isinstance(node, ast.FunctionDef):
+            function = node.name
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in PARSERS:
+            found.add(f"{path.stem}.{function}")
+        for child in ast.iter_child_nodes(node):
+            search(child, function)
+
+    search(ast.parse(text_of(path)), "")
+    return found
+
+
+def test_every_reader_of_foreign_data_has_a_limit() -> None:
+    ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in processes with limits
+    assert set().union(*map(unlimited, ours)) == NOT_FOREIGN

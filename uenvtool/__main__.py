@@ -19,11 +19,10 @@ def main() -> None:
         processes.end_on_signals()
         from uenvtool.cli import run
 
-        code = run(sys.argv[1:])
+        processes.leave(run(sys.argv[1:]))  # in the block, because Ctrl-C can also come at the end
     except KeyboardInterrupt:
         processes.tell_interrupted()
-        code = processes.INTERRUPTED
-    processes.leave(code)
+        processes.leave(processes.INTERRUPTED)
 
 
 def _open_standard_streams() -> None:

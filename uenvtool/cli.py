@@ -78,6 +78,7 @@ def run(arguments: Sequence[str]) -> int:
     from uenvtool.core import console, processes, session
 
     session.leave_out_relative_paths()
+    session.require_absolute_home()
     session.let_owner_access()
     try:
         try:

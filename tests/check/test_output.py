@@ -61,13 +61,14 @@ def test_terminal_output_shows_position_text_line_and_fix(write: Write, place: P
         "  fix: set -x; cat $0\n"
         "\n"
         "job.sh:6:1: error[launcher-in-launcher]\n"
-        "  srun starts a launcher several times per node, and each launcher starts\n"
-        "  several ranks: srun starts 4 tasks on each node, and torchrun in each 4 ranks\n"
+        "  srun starts a launcher several times per node, and each launcher starts its\n"
+        "  own ranks: srun starts 4 tasks on each node, and torchrun in each 4 ranks\n"
         "  6 | srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value ...\n"
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task per\n"
         "       GPU\n"
-        "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n"
+        "1 error and 1 warning in 1 file; --all also prints 1 hint; --fix fixes 1\n"
+        "reasons and sources: `uenvtool explain set-x-cat launcher-in-launcher`\n"
     )
 
 
@@ -111,8 +112,102 @@ def test_a_problem_is_one_line_in_a_pipe(cli: Cli, write: Write) -> None:
     assert second.startswith("job.sh:6:1: error[launcher-in-launcher] ")
     assert (answer.code, answer.stderr) == (
         1,
-        "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n",
+        "1 error and 1 warning in 1 file; --all also prints 1 hint; --fix fixes 1\n"
+        "reasons and sources: `uenvtool explain set-x-cat launcher-in-launcher`\n",
     )
+
+
+def test_a_problem_is_one_line_on_a_terminal_with_format_concise(write: Write, place: Path, cli: Cli) -> None:
+    file = write("job.sh", JOB)
+
+    shown = seen_on_a_terminal(place, 60, "--format", "concise", NO_COLOR="1")
+
+    assert shown.startswith(cli("check", file).stdout)
+
+
+def piped(text: str, *options: str) -> Answer:
+    """Return the answer of `check -` to a text on standard input."""
+    line = command("check", "-", *options)
+    done = subprocess.run(line, check=False, input=text, capture_output=True, text=True)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def test_standard_input_is_a_script_of_the_current_directory(write: Write, place: Path) -> None:
+    write("train.py", "import torch\nmodel = torch.nn.Linear(2, 2).cuda()\n")
+    (place / "logs").mkdir()
+    text = "#!/bin/bash\n#SBATCH -N1 --gpus-per-node=4 -o logs/%j.out\nset -x cat $0\nsrun python train.py\n"
+
+    lines = piped(text).stdout.splitlines()
+
+    assert [line.partition(" ")[::2][0] for line in lines] == ["-:3:1:", "-:4:1:"]
+    assert ["set-x-cat" in lines[0], "idle-gpus" in lines[1]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", (), "-:1:1: the file is empty"),
+        ("set -x cat $0\n", ("--fix",), "-:1:1: cannot fix it in place"),
+    ],
+)
+def test_standard_input_that_cannot_be_checked_or_fixed(text: str, options: tuple[str, ...], message: str) -> None:
+    answer = piped(text, *options)
+
+    assert (answer.code, answer.stderr.splitlines()[0]) == (2, message)
+
+
+def test_format_github_prints_annotations(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write("jobs,a/100%.sh", "#!/bin/bash\n#SBATCH --time=1:0:0\npython t.py --p 5%, \u201cc\u201d\n")
+    monkeypatch.setenv("UENVTOOL_DOCS", top := "https://docs.example.org")
+
+    (line,) = cli("check", "--format", "github", file).stdout.splitlines()
+
+    page = f"{top}/reference/rules/typographic.html"
+    assert line.startswith(
+        "::error file=jobs%2Ca/100%25.sh,line=3,col=1,endColumn=24,title=typographic::a typographic dash or quote"
+    )
+    assert ": python t.py --p 5%25, \u201cc\u201d; fix: write hyphens (--nodes=2, -N 2), and" in line
+    assert line.endswith(f" ({page})")
+
+
+def test_format_github_prints_hints_as_notices_with_the_command_that_explains_them(cli: Cli, write: Write) -> None:
+    file = write("job.sh", "#!/bin/bash\n#SBATCH -N 1\nls\n")
+
+    answer = cli("check", "--all", "--format", "github", file)
+
+    assert answer.stdout.startswith("::notice file=job.sh,line=2,col=9,endColumn=13,title=time-limit-missing::")
+    assert answer.stdout.endswith(" (uenvtool explain time-limit-missing)\n")
+    assert answer.code == 0
+
+
+@pytest.mark.parametrize("option", ["--fix", "--diff"])
+def test_format_github_cannot_be_combined_with_a_diff(cli: Cli, write: Write, option: str) -> None:
+    answer = cli("check", option, "--format", "github", write("job.sh", LATE))
+
+    assert (answer.code, answer.stderr.splitlines()[0]) == (2, f"error: {option} prints no annotations")
+
+
+def test_problem_matcher_of_the_docs_reads_the_output(cli: Cli, write: Write) -> None:
+    """Apply the matcher as VS Code does, and compare the result with the data of --json."""
+    page = (ROOT / "docs" / "check.md").read_text()
+    task = json.loads(re.findall(r"```text\n(\{.*?)```", page, re.DOTALL)[0])["tasks"][0]
+    pattern = task["problemMatcher"]["pattern"]
+    file = write("job.sh", JOB)
+    assert (task["command"], task["args"]) == ("uenvtool", ["check", "--format", "concise", "--all", "${relativeFile}"])
+
+    lines = cli("check", "--format", "concise", "--all", file).stdout.splitlines()
+
+    matches = [re.fullmatch(pattern["regexp"], line) for line in lines]
+    read = [
+        {name: match[pattern[name]] for name in ("file", "line", "column", "severity", "code")}
+        for match in matches
+        if match
+    ]
+    assert read == [
+        {**{name: str(row[name]) for name in ("file", "line", "column", "severity")}, "code": row["rule"]}
+        for row in json.loads(cli("check", "--json", "--all", file).stdout)
+    ]
+    assert all(match and match[pattern["message"]] for match in matches)
 
 
 @pytest.mark.parametrize(

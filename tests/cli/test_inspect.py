@@ -21,6 +21,7 @@ def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> N
         "pytorch-2.10",
         "pytorch-2.10-rocm",
         "pytorch-2.12",
+        "pytorch-2.13",
         "pytorch-2.6",
         "pytorch-2.8",
         "pytorch-2.9",

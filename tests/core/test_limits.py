@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from uenvtool.core import limits
 from uenvtool.core.errors import BadInput
 from uenvtool.core.limits import limited
 from uenvtool.doctor.dumps import read_dumps
+from uenvtool.venv.record import FORMAT, parse_record
 
 NESTED_KEY = b"\x80\x02})" + b"2\x86" * 60 + b"Ns."
 """A pickle with a dict whose key is 60 nested tuples, each twice in the next: its hash takes 2^60 steps."""
@@ -53,6 +55,16 @@ def test_a_hostile_dump_is_named_and_the_other_dumps_are_read(place: Path, monke
 
     assert [dump.rank for dump in read] == [0, 2]
     assert messages == ["dump_1: reading it takes more than 1 s of CPU time"]
+
+
+def test_a_record_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CPU_SECONDS", 0.1)
+    lists = {name: [] for name in ("packages", "overrides", "built_on_base", "sources")}
+    requests = [{"text": "small==1.0", "origin": "command line"}] * 20_000  # each is searched for secrets
+    record = {"format": FORMAT, "base": {}, "made_from": {}, **lists, "requests": requests}
+
+    with pytest.raises(BadInput, match=r"^v/record:1:1: reading the file takes more than 0\.1 s of CPU time"):
+        parse_record(json.dumps(record), "v/record")
 
 
 def test_a_long_chain_of_requirements_files_is_refused(cli: Cli, write: Write, no_base: None) -> None:

@@ -6,11 +6,15 @@ import fcntl
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
+from uenvtool.core.files import atomic, places
+from uenvtool.core.files.atomic import make_folders
+from uenvtool.core.files.trees import remove_tree
 
 
 def test_a_new_folder_that_another_run_looks_at_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,3 +84,33 @@ def test_what_a_killed_run_of_ours_left_is_brought_back_and_nobody_else_can_writ
         assert fresh.stat().st_mode & 0o777 == 0o700
 
     assert sorted(os.listdir(place)) == ["ov"]
+
+
+def test_ctrl_c_while_files_are_removed_leaves_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[Path] = []
+
+    def interrupted(path: Path) -> None:
+        removed.append(path)
+        if len(removed) == 1:
+            raise KeyboardInterrupt
+        remove_tree(path)
+
+    monkeypatch.setattr(places, "remove_tree", interrupted)
+    with pytest.raises(KeyboardInterrupt), files.workplace(place / "v") as work:
+        make_folders(work / "new/folder", [])
+
+    assert [*place.iterdir()] == []
+
+
+def test_ctrl_c_after_a_temporary_file_was_written_leaves_none(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = atomic._stage
+
+    def interrupted(*arguments: Any) -> None:
+        stage(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(atomic, "_stage", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        files.write(place / "new/file", "text")
+
+    assert [*place.iterdir()] == []

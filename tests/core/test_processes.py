@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.kills import MAIN, command
 from tests.support.programs import program
 from tests.support.samples import sampled
 from uenvtool.core import processes
@@ -314,3 +315,24 @@ def is_eventually(holds: Callable[[], bool]) -> bool:
                 return True
         time.sleep(0.01)
     return False
+
+
+AT_THE_END = """
+import os
+from uenvtool.core import processes
+leave, times = processes.leave, []
+def interrupted(code):
+    times.append(code)
+    if len(times) == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+    leave(code)
+processes.leave = interrupted
+"""
+
+
+def test_ctrl_c_at_the_end_of_a_command_is_no_error() -> None:
+    words = command("list", "systems", code=AT_THE_END + MAIN)
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (processes.INTERRUPTED, "interrupted\n")

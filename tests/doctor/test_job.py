@@ -168,6 +168,23 @@ def test_variables_fixed_by_the_script_have_no_finding(cli: Cli, accounting: Acc
     assert set(places(report(cli))) == {"failed", "variable-other"}
 
 
+def test_program_that_reads_no_rank_is_a_note_and_limits_do_not_matter(
+    cli: Cli, accounting: Accounting, place: Path
+) -> None:
+    (place / "eval.py").write_text("import torch\nmodel = torch.nn.Linear(2, 2).cuda()\n")
+    options = "--nodes=2 --ntasks-per-node=4 --time=24:00:00 --output=logs/%j.out"
+    accounting.keeps(
+        f"#!/bin/bash\n#SBATCH {options}\nsrun python eval.py\n", {**ENVIRONMENT, **GOOD}, end="COMPLETED|0:0"
+    )
+
+    found = report(cli)
+
+    assert [(one["id"], one["severity"], one["place"]) for one in found["findings"]] == [
+        ("same-work", "note", "script:3")
+    ]
+    assert found["findings"][0]["detail"] == "8 processes of eval.py on 2 nodes"
+
+
 def test_command_line_options_override_script_options(cli: Cli, accounting: Accounting, place: Path) -> None:
     (place / "logs-train-4711.out").write_text("cxil_map: write error\n")
     (place / "mine-4711").write_text("PTLTE_NOT_FOUND\n")

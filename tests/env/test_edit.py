@@ -230,6 +230,7 @@ class TestEdit:
     ) -> None:
         path = write("elsewhere/special.yaml", COMMENTED)
         path.chmod(0o660)
+        write("p/repo.yaml", "repo: {namespace: builtin}\n")
         words = ("edit", "elsewhere/special.yaml", "--add", "pigz", "--reason", "parallel", "--repo", "builtin=p")
 
         dry = cli(*words, "--dry-run")
@@ -320,9 +321,12 @@ def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_c
     assert next(root.spec.words["nccl"] for root in made.roots if root.spec.package == "py-torch") == "+nccl"
 
 
-def test_pins_take_the_place_of_what_the_recipe_holds_in_specs_and_pins(cli: Cli, write: Write) -> None:
+@pytest.mark.parametrize("coupled", [("py-torchvision@0.25.0", "py-triton@3.6.0"), ()])
+def test_pins_take_the_place_of_what_the_recipe_holds_in_specs_and_pins(
+    cli: Cli, write: Write, coupled: tuple[str, ...]
+) -> None:
     path = write("recipes/ours/recipe.yaml", HELD)
-    pins = [word for pin in ("py-torch@2.10", "py-torchvision@0.25.0", "py-triton@3.6.0") for word in ("--pin", pin)]
+    pins = [word for pin in ("py-torch@2.10", *coupled) for word in ("--pin", pin)]
 
     answer = cli("edit", "ours", *pins)
 
@@ -330,6 +334,28 @@ def test_pins_take_the_place_of_what_the_recipe_holds_in_specs_and_pins(cli: Cli
     assert path.read_text() == HELD.replace("0.24.1 +x, py-h5py", "0.25.0 +x, py-h5py, py-torch@2.10").replace(
         "3.5.1", "'3.6.0'"
     )
+    assert ("also changed, because it is coupled: py-triton@3.6.0, py-torch" in answer.stderr) == (not coupled)
+
+
+def test_a_pin_changes_preferred_and_conditional_versions_of_coupled_packages(cli: Cli, write: Write) -> None:
+    pins = "prefer: {py-triton: 3.5.1}\nrequire: {py-torchaudio: {version: 2.9.1, when: site == CSCS, reason: r}}\n"
+    path = write("recipes/ours/recipe.yaml", "extends: pytorch-2.9\ndescription: Ours.\n" + pins)
+
+    answer = cli("edit", "ours", "--pin", "py-torch@2.14.0", "--pin", "py-torchvision@0.29.1")
+
+    assert answer.code == 0, answer.stderr
+    changed = pins.replace("3.5.1", "'3.8.0'").replace("2.9.1", "'2.11.0'")
+    assert changed.removesuffix("}\n") in path.read_text()
+
+
+def test_a_pin_that_contradicts_the_coupling_of_another_pin_is_an_error(cli: Cli, write: Write) -> None:
+    path = write("recipes/ours/recipe.yaml", HELD)
+
+    answer = cli("edit", "ours", "--pin", "py-torch@2.10", "--pin", "py-triton@3.5.1")
+
+    assert answer.code == 2
+    assert "py-triton@3.5.1 is not compatible with py-torch@2.10.0, which needs py-triton@3.6.0" in answer.stderr
+    assert path.read_text() == HELD
 
 
 @pytest.mark.parametrize(

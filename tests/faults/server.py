@@ -28,11 +28,14 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 SERVE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.faults.server import serve; serve()"
 
 
-def step_hook(kill_before: int, log: str, delay: float) -> Callable[[str, tuple[Any, ...]], None]:
-    """An audit hook that ends this process before its step of that number (from 1), or so many seconds after it.
+def step_hook(kill_before: int, log: str, delay: float, sent: int) -> Callable[[str, tuple[Any, ...]], None]:
+    """Return an audit hook that sends a signal to this process before a step, or `delay` seconds after it.
 
-    0 notes each step in the log in place of it: Python's event and its first argument ("os.rename '/a/b'").
+    kill_before: the number of the step, from 1; 0 writes each step to the log instead, as Python's event and its first
+    argument ("os.rename '/a/b'"). sent: SIGKILL, or a signal that the process handles.
     """
+    if sent != signal.SIGKILL:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), sent))
     count, lock = 0, threading.Lock()
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 
@@ -48,7 +51,7 @@ def step_hook(kill_before: int, log: str, delay: float) -> Callable[[str, tuple[
             if count == kill_before and delay:
                 signal.setitimer(signal.ITIMER_REAL, delay)  # SIGALRM ends it as SIGKILL does: nothing is tidied up
             elif count == kill_before:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), sent)
             if kill_before == 0:  # os.write: print() would be a step of its own
                 os.write(out, f"{event} {arguments[0]!r}\n".replace("\n", " ").encode(errors="replace") + b"\n")
 
@@ -62,7 +65,7 @@ class Server:
     process: subprocess.Popen[str]
     scratch: Path
 
-    def run(self, words: Sequence[str | Path], kill: tuple[int, str, float] | None = None) -> tuple[int, str]:
+    def run(self, words: Sequence[str | Path], kill: tuple[int, str, float, int] | None = None) -> tuple[int, str]:
         """How a command ended (negative: by which signal), and what it told.
 
         kill: the arguments of `step_hook`.
@@ -76,7 +79,7 @@ class Server:
     def steps(self, words: Sequence[str | Path]) -> list[str]:
         """The steps of a command that succeeds, as `step_hook` has them."""
         log = self.scratch / "steps"
-        code, told = self.run(words, kill=(0, str(log), 0))
+        code, told = self.run(words, kill=(0, str(log), 0, signal.SIGKILL))
         assert code == 0, told
         return log.read_text().splitlines()
 

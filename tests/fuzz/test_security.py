@@ -6,6 +6,7 @@ import functools
 import importlib
 import json
 import os
+import pwd
 import re
 import subprocess
 import sys
@@ -272,6 +273,24 @@ def test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command(
     assert ("./evil" in told.stdout) is own
 
 
+def test_a_folder_named_tilde_is_not_the_home_of_a_user_without_one(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.delenv("HOME")
+    write("~/.config/uenvtool/rules/theirs.yaml", RULE)
+    write("recipes/mine/recipe.yaml", SMALL)
+    script = write("job.sh", "#!/bin/bash\n#SBATCH --time=1\npython train.py\n")
+
+    cli("check", "--fix", "job.sh")
+
+    assert "./evil" not in script.read_text()
+    assert cli("build", "mine", "-o", "out", "--no-concretize").code == 0
+
+
 def test_every_command_is_in_the_list() -> None:
     text = (ROOT / "docs" / "security.md").read_text().split("## Programs and files of each command")[1]
     items = re.findall(r"^- (`.*?) (?:starts?|runs?) ", text.split("\n18. ")[0], re.MULTILINE)
@@ -303,6 +322,7 @@ TESTED_BY = {
     14: "fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal "
     "venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
     15: "fuzz/test_security.py::test_programs_are_those_of_path_and_never_those_of_the_current_folder "
+    "test_a_folder_named_tilde_is_not_the_home_of_a_user_without_one "
     "knowledge/test_place.py::test_nothing_of_the_current_folder_runs "
     "cli/test_surroundings.py::test_packages_of_the_current_folder_do_not_stand_before_the_tools_own "
     "core/test_names_and_modes.py::test_path_has_no_entry_of_the_current_directory "
@@ -310,7 +330,7 @@ TESTED_BY = {
     16: "doctor/test_log.py::test_dense_log_is_fast_and_skipped_parts_are_listed "
     "doctor/test_job.py::test_scontrol_output_is_bounded "
     "core/test_limits.py::test_a_reader_that_takes_too_long_is_stopped_and_names_the_file "
-    "test_a_hostile_dump_is_named_and_the_other_dumps_are_read",
+    "test_a_hostile_dump_is_named_and_the_other_dumps_are_read test_a_record_that_takes_too_long_is_named",
     17: "doctor/test_log.py::test_tokens_in_a_log_are_hidden "
     "test_secrets_are_removed_before_a_line_is_shortened "
     "test_refusals.py::test_refused "
@@ -327,7 +347,11 @@ TESTED_BY = {
     "core/test_siblings.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one "
     "test_edits_at_once_are_all_in_the_file "
     "faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before test_a_spent_quota "
-    "test_a_disk_without_inodes_keeps_what_was_written_before",
+    "test_a_disk_without_inodes_keeps_what_was_written_before "
+    "core/test_places.py::test_ctrl_c_while_files_are_removed_leaves_none "
+    "test_ctrl_c_after_a_temporary_file_was_written_leaves_none "
+    "core/test_names_and_modes.py::test_a_replaced_file_keeps_its_access_control_list "
+    "test_a_replaced_directory_keeps_its_access_control_list",
     23: "image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed "
     "env/test_install.py::test_a_build_of_an_ordinary_user_writes_nowhere_else_either",
 }

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import SMALL, Cli, Write
 from tests.support import peers
 from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
@@ -222,6 +223,16 @@ def beside(environment: Installable, folder: Path) -> Installable:
     }
     (folder / "spack.yaml").write_text(json.dumps({"spack": manifest}))
     return read_installable(folder)
+
+
+def test_an_image_has_no_default_view_if_the_recipe_has_none(cli: Cli, write: Write, environment: Installable) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("view: {link: all}", "view: none"))
+    assert cli("build", "mine", "--system", "local", "--no-concretize", "-o", "mine").code == 0
+    (environment.folder / "spack.yaml").write_text(Path("mine/spack.yaml").read_text())
+
+    without = read_installable(environment.folder)
+
+    assert (environment.default_view, without.default_view, without.views) == ("default", None, ("default",))
 
 
 def test_several_environments_share_a_store_and_keep_their_views_and_variables(

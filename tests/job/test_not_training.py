@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Write
+from uenvtool.check.program import read_program
 from uenvtool.job.disk import MAX_PROGRAM
-from uenvtool.job.program import read_program
 
 UENV = ("--system", "clariden", "--account", "a", "--image", "mine/v1.0:v1")
 

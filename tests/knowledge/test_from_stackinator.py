@@ -11,7 +11,7 @@ import yaml
 from tests.conftest import Cli, Write
 from tests.env.test_environment import planned
 from uenvtool.env.compilers import plain
-from uenvtool.env.manifest import render_manifest
+from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.stackinator import LEFT_TO_STACKINATOR, render_recipe
 
 SPACK_2 = "repo: https://s, commit: v1.1.1, packages: {repo: https://p, commit: releases/v2026.06}"
@@ -127,12 +127,19 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
         "llvm": {"variants": "~gold ~cuda"},
         "gl": {"provider": "egl"},
     }
-    assert own["deployment"] == {"reframe": {"features": ["mpi"], "cc": "mpicc"}, "post_install": "post-install"}
+    files = {
+        "reframe": "extra/reframe.yaml",
+        "post_install": "post-install",
+        "files": ["extra/other.jl", "pre-install"],
+    }
+    assert own["deployment"] == {"name": "tools", **files}
     assert "    # why fmt\n    # is here: https://x\n    - fmt@11\n" in text
     assert "  # beside; joined from two lines" in text
     assert {str(path.relative_to(place / "recipes/mine")) for path in (place / "recipes/mine").rglob("*.*")} == {
         "recipe.yaml",
         "modules.yaml",
+        "extra/reframe.yaml",
+        "extra/other.jl",
         "packages/mine/package.py",
     }
 
@@ -162,17 +169,112 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
         ("packages.yaml", "", "", 'prefer: ["+openmp"]'),
         ("packages.yaml", "", "", "buildable: true"),
         ("packages.yaml", "llvm ~gold ~cuda", "[{any_of: [~gold]}]", 'require: [{"any_of": ["~gold"]}]'),
-        ("pre-install", "", "", "pre-install: uenvtool runs no script before a build"),
-        ("extra/other.jl", "", "", "extra/other.jl: "),
-        ("extra/reframe.yaml", "main:", "other:", "extra/other.jl, extra/reframe.yaml: "),
-        ("extra/reframe.yaml", "main:", "- no\nYAML", "extra/other.jl, extra/reframe.yaml: "),
+        ("extra/other.jl", "", "\0", "extra/other.jl: only text files are copied"),
     ],
 )
 def test_settings_that_recipes_lack_become_comments(imported: Any, file: str, old: str, new: str, remark: str) -> None:
-    text = imported({**FILES, file: FILES[file].replace(old, new) if old else FILES[file]})
+    text = imported({**FILES, file: FILES[file].replace(old, new) if old else FILES[file] + new})
 
     comments = " ".join(line.strip().lstrip("# ") for line in text.splitlines() if line.strip().startswith("#"))
     assert f"left out: {remark}" in comments
+
+
+def test_the_files_next_to_a_recipe_and_its_name_are_exported_again(imported: Any) -> None:
+    features = "main: {features: [mpi], extras: {a: b}, views: [main]}\nother: {activation: x}  # why\n"
+    kept = {"extra/reframe.yaml": features, "helpers/bind": "#!/bin/bash\n", "scripts/a/b+c.py": "x"}
+    imported({**FILES, **kept})
+
+    ours = planned("mine", "clariden", "gh200")
+    exported = render_recipe(ours, 2)
+
+    assert render(ours)["extra/other.jl"] == FILES["extra/other.jl"]
+    assert yaml.safe_load(exported["config.yaml"])["name"] == "tools"
+    assert exported["extra/reframe.yaml"].endswith(features)
+    names = ("helpers/bind", "scripts/a/b+c.py", "extra/other.jl", "pre-install", "post-install")
+    assert {name: exported[name] for name in names} == {name: {**FILES, **kept}[name] for name in names}
+
+
+COMMENTED = {
+    "config.yaml": """\
+# about the recipe
+name: tools  # its name
+version: 2
+spack:
+  # the Spack
+  repo: https://s#fragment
+  commit: v1.1.1
+  packages:
+    repo: https://p
+    commit: v2026.06.0  # the packages
+""",
+    "compilers.yaml": 'gcc: {version: "14.2.0"}  # the compiler\n',
+    "environments.yaml": """\
+# about all environments
+one:
+  compiler: [gcc]
+  # about the network
+  network:
+    mpi: cray-mpich@8.1.32  # the MPI
+  specs:
+  # above zstd
+  - zstd
+  - "lz4 cflags='# no comment'"
+  # below the list
+  # - hdf5
+  views:
+    # about the view
+    default:
+      uenv:
+        env_vars:
+          set:
+          # above FLAG
+          - FLAG: x
+          - TEXT: "# no comment"  # next to TEXT
+# about two
+two:
+  compiler: [gcc]
+  specs: [pigz]  # next to pigz
+""",
+    "packages.yaml": """\
+packages:
+  # above cuda
+  cuda:
+    require: ["@12"]  # next to the version
+""",
+}
+PLACES = [
+    "spack:  # the Spack\n",
+    "repos:  # the packages\n",
+    "# the compiler\ncompiler: 'gcc@14.2.0 ",
+    "  cray-mpich: {version: '8.1.32'}  # the MPI\n",
+    "    # above zstd\n    - zstd\n",
+    "# no comment'''\n    # below the list\n    # - hdf5\n",
+    "  # about the view\n  name: default\n",
+    "    FLAG: 'x'  # above FLAG\n    TEXT: '# no comment'  # next to TEXT\n",
+    "  cuda: {version: '12'}  # above cuda; next to the version\n",
+    "# config.yaml:1: about the recipe\n# config.yaml:2: its name\n",
+    "# environments.yaml:1: about all environments\n# environments.yaml:4: about the network\n",
+]
+
+
+def test_each_comment_is_kept_at_the_converted_setting_or_with_its_place(imported: Any, place: Path) -> None:
+    text = imported(COMMENTED, "mine-one")
+
+    other = (place / "recipes/mine-two/recipe.yaml").read_text()
+    assert [expected for expected in PLACES if expected not in text] == []
+    assert ("pigz" in text, "about two" in text) == (False, False)
+    assert "    - pigz  # next to pigz\n" in other
+    assert "# environments.yaml:22: about two\n" in other
+
+
+def test_a_recipe_without_a_default_view_stays_without_one(imported: Any) -> None:
+    config = FILES["config.yaml"].replace("default-view: main, ", "")
+
+    own = yaml.safe_load(imported({**FILES, "config.yaml": config}))
+
+    assert (own["view"]["load"], own["view"]["name"]) == ("none", "all")
+    ours = planned("mine", "clariden", "gh200")
+    assert "default-view" not in yaml.safe_load(render_recipe(ours, 3)["config.yaml"])
 
 
 def test_a_recipe_of_version_1_is_read_in_the_words_of_the_later_ones(imported: Any, place: Path) -> None:

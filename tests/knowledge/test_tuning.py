@@ -153,6 +153,20 @@ def test_the_versions_of_a_lock_are_the_facts_where_it_is_of_this_state_of_the_r
         assert of_another == recipe_facts(recipe, clariden, "gh200")
 
 
+@pytest.mark.parametrize(
+    ("recipe", "cross_nic", "pxn_disable", "source"),
+    [("pytorch-2.12", "1", "not set", "docs-2026"), ("pytorch-2.13", "0", "1", "uenv-2.13")],
+)
+def test_the_versions_of_nccl_and_libfabric_select_the_values_for_alps(
+    recipe: str, cross_nic: str, pxn_disable: str, source: str, cli: Cli
+) -> None:
+    answer = cli("explain", "NCCL_CROSS_NIC", "--system", "clariden", "--recipe", recipe).stdout
+    assert f"on clariden, in uenv: {cross_nic}\n" in answer
+    assert f"source:  {source}" in answer
+    answer = cli("explain", "NCCL_PXN_DISABLE", "--system", "clariden", "--recipe", recipe).stdout
+    assert f"on clariden, in uenv: {pxn_disable}" in answer
+
+
 def test_a_users_own_file_counts_beside_the_others(cli: Cli, write: Write) -> None:
     write("tuning/mine.yaml", SMALL.replace("NCCL_NET:", "MY_OWN:"))
 

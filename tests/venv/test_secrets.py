@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import project, unpack, wheel
+from tests.support.programs import program
 from tests.support.samples import sampled
 from tests.support.web import PackageIndex, index_page, served
 from tests.venv.conftest import record
@@ -173,3 +175,32 @@ def test_an_error_does_not_show_the_password_of_a_url(url: str, cli: Cli) -> Non
 
         assert answer.code != 0
         assert PASSWORD not in answer.stdout + answer.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["netrc", "keyring"])
+def test_a_stored_password_of_an_index_is_used_and_not_written(
+    store: str, url: str, cli: Cli, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program(tmp_path / "bin/keyring", f"[ $1 != get ] || echo {PASSWORD}")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    user = "joe@" if store == "keyring" else ""
+    settings = f"[global]\nindex-url = {without_logins(url).replace('://', f'://{user}')}/simple\n"
+    configuration = Path.home() / ".config/pip/pip.conf"
+    configuration.parent.mkdir(parents=True)
+    configuration.write_text(settings)
+    assert cli("venv", "v", "--no-base", "small").code == 4, "the index requires no password"
+
+    if store == "keyring":
+        configuration.write_text(f"{settings}keyring-provider = subprocess\n")
+    else:
+        (Path.home() / ".netrc").write_text(FILES[".netrc"])
+        (Path.home() / ".netrc").chmod(0o600)
+    answers = [cli("venv", "v", "--no-base", "small", "--squash"), cli("show", "v", "--json")]
+
+    assert [answer.code for answer in answers] == [0, 0], [answer.stderr for answer in answers]
+    unpack(Path("v.squashfs"), tmp_path / "image")
+    written = [*contents(Path.cwd(), tmp_path / "image")]
+    assert [text for text in written if PASSWORD.encode() in text or b"joe" in text] == []
+    assert [word for word in arguments if PASSWORD in word] == []
+    assert [answer for answer in answers if PASSWORD in answer.stdout + answer.stderr] == []

@@ -7,13 +7,15 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options
-from uenvtool.check.launchers import program_name
+from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
+from uenvtool.check.launchers import STARTERS, TRAINING, program_name
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.settings import Settings
+from uenvtool.knowledge.system import System
 
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
@@ -25,7 +27,8 @@ class Context:
     load_settings: a function that returns the recommended settings, or None if the file does not show its runtime.
     facts: the Slurm version, and whether each node runs only one job.
     read: a function that returns the text of a file named in the script, or an empty string.
-    required: the sbatch options that every job on the system needs.
+    system: the given system, or None.
+    recipe: the recipe of the uenv that the script uses, or None if it is unknown.
     has_directory: a function that returns whether a directory exists.
     images: the kind of the image in which each step runs, by the offset of the step.
     nodes: for an EDF, the number of nodes of the job that uses it.
@@ -35,7 +38,8 @@ class Context:
     load_settings: Callable[[], Settings | None]
     facts: Facts
     read: Callable[[str], str]
-    required: Sequence[str]
+    system: System | None
+    recipe: Recipe | None
     has_directory: Callable[[str], bool]
     images: Mapping[int, str | None]
     nodes: int | None
@@ -45,8 +49,16 @@ class Context:
         return self.load_settings()
 
     @functools.cached_property
-    def launches(self) -> tuple[Launch, ...]:
-        return tuple(launches(self.source, self.values, self.shape))
+    def _launches(self) -> Mapping[str, Sequence[Launch]]:
+        return grouped((launch.role, launch) for launch in launches(self.source, self.values, self.shape))
+
+    @property
+    def launches(self) -> Sequence[Launch]:
+        """The launches of training programs."""
+        return self.launches_of(TRAINING)
+
+    def launches_of(self, role: str) -> Sequence[Launch]:
+        return self._launches.get(role, ())
 
     @functools.cached_property
     def values(self) -> Values:
@@ -71,9 +83,10 @@ class Context:
         return self._names.get(kind, ())
 
     def facts_of(self, part: Part) -> Facts:
-        """Return the facts for a rule's conditions, from the launch at a part or else from the job; None if unknown."""
-        launch = self._launch_at.get(part.offset)
-        shape = launch.shape if launch else self.shape
+        """Return the facts for a rule's conditions: `facts`, and the numbers of a part's launch, step or job."""
+        launch, step = self._launch_at.get(part.offset), self._step_of(part)
+        shape = launch.shape if launch else step_shape(step, self.shape, self.values) if step else self.shape
+        starter = launch.starter if launch else step.name.removeprefix("| ") if step else None
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
         cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm's default is one core per task
         ranks = launch.ranks if launch else None
@@ -90,11 +103,22 @@ class Context:
             "threads_over": self._threads_over(part),
         }
         return {
+            **self.facts,
             **{name: None if number is None else str(number) for name, number in numbers.items()},
             "image": self.images.get(part.offset),
-            "starter": launch.starter if launch else None,
-            "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
+            "starter": starter,
         }
+
+    def _step_of(self, part: Part) -> Part | None:
+        """Return the command that starts a part on the nodes, such as srun, or None if the batch script starts it."""
+        step = part if part.kind == "command" else self._command_at.get(part.step)
+        while step is not None and step.name.removeprefix("| ") not in STARTERS:
+            step = self._command_at.get(step.step)
+        return step
+
+    @functools.cached_property
+    def _command_at(self) -> Mapping[int, Part]:
+        return {part.offset: part for part in self.commands}
 
     def _threads_over(self, part: Part) -> int | None:
         """Return the number of threads on a node that exceed its cores, if the part sets the threads per rank."""
@@ -136,7 +160,7 @@ class Context:
 
     def program(self, launch: Launch) -> tuple[str, str]:
         """Return the name of the Python file that a launch starts, and its text (empty if it cannot be read)."""
-        name = next((word for word in launch.argv[1:] if _ARGUMENT.fullmatch(program_name(word))), "")
+        name = next((word for word in launch.argv if _ARGUMENT.fullmatch(program_name(word))), "")
         return name, self.read(name) if name else ""
 
     def mentions(self, *texts: str) -> bool:

@@ -6,34 +6,44 @@ training program, the file system or another YAML file.
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import PYTHON, Launch, on_several_nodes, servers
+from uenvtool.check.launch import MANY, Launch, on_several_nodes, options
 from uenvtool.check.launchers import (
+    ALONE,
     OF_RANK,
+    PYTHON,
     PYTHON_NAME,
     SRUN,
+    STARTER,
     STARTERS,
     TORCHRUN,
+    TRAINING,
     has_unknown,
     isolation_reason,
     launchers,
     program_name,
     python_target_index,
+    spelled,
 )
 from uenvtool.check.launchers import option as option_of
-from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
+from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
+from uenvtool.check.program import read_program
 from uenvtool.check.script import BYTE_ORDER_MARK
-from uenvtool.check.shell import AND, FUNCTION
+from uenvtool.check.shell import AND, FUNCTION, LOOP
+from uenvtool.core.errors import unknown
 from uenvtool.core.words import counted, grouped
+from uenvtool.knowledge.limits import GPUS, NODES, PARTITION, QOS, TIME, excesses
 from uenvtool.knowledge.secrets import tokens
 
 _QUIET = re.compile(
-    r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
+    r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local|unset|let|exit|:"
+    r"|true|disown|ls|rm|touch|scontrol|squeue|sacct"
 )
 """Commands that neither run a training program nor wait for one."""
 _TAKES_LOCAL_RANK = re.compile(
@@ -48,15 +58,15 @@ _USES_ALL_GPUS = re.compile(
 
 
 def _first_node_only(context: Context) -> Iterator[Hit]:
+    steps = list(context.source.of("command", *STARTERS))
+    reaches_others = any(_REACHES_OTHERS.search(line.text) for line in context.parts("line"))
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
         if launch.starter or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
-        if option_of(launch.argv, "hostfile", "host") or context.mentions("hostfile", "ssh ", "pdsh", "parallel"):
+        if reaches_others or option_of(launch.argv, "hostfile", "host"):
             continue
-        arms = {block[:2]: block[2] for block in launch.part.path}
-        steps = (block for step in context.source.of("command", *STARTERS) for block in step.path)
-        if any(arms.get(block[:2], block[2]) != block[2] for block in steps):  # another branch handles several nodes
+        if any(_fork(launch.part, step) for step in steps):  # another branch handles several nodes
             continue
         waits = " and waits there for the others" if (launch.nodes or 1) > 1 else ""
         yield at(
@@ -64,6 +74,9 @@ def _first_node_only(context: Context) -> Iterator[Hit]:
             f"{launch.program} runs only on the first of {context.shape.nodes} nodes{waits}",
             f"srun --ntasks-per-node=1 {launch.program} ...; without srun, nothing starts it on the other nodes",
         )
+
+
+_REACHES_OTHERS = re.compile(r"hostfile|(?:^|[^\w-])(?:ssh|pdsh|clush|(?:parallel-|p)ssh|parallel)\s")
 
 
 def node_alone(context: Context) -> Iterator[Hit]:
@@ -74,7 +87,13 @@ def node_alone(context: Context) -> Iterator[Hit]:
         ends = (i for i, word in enumerate(launch.argv) if i >= begin and (word.endswith(".py") or word == "-m"))
         arguments = launch.argv[begin : next(ends, None)]
         is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # launcher-in-launcher reports more tasks
-        if not is_one or not on_several_nodes(launch) or has_unknown(arguments) or option_of(arguments, "config_file"):
+        if (
+            launch.is_prepared
+            or not is_one
+            or not on_several_nodes(launch)
+            or has_unknown(arguments)
+            or option_of(arguments, "config_file")
+        ):
             continue
         launcher = launchers()[launch.program]
         if launcher.environment and context.mentions(launcher.environment):
@@ -94,13 +113,42 @@ _DIFFERS_PER_NODE = re.compile(
 
 
 def ends_at_once(context: Context) -> Iterator[Hit]:
-    """Yield a background step that Slurm kills because the script ends before it."""
-    steps = [_outer(launch) for launch in context.launches if _outer(launch).scope == BATCH]
-    last = max(steps, key=lambda step: step.offset, default=None)
-    if last and last.background and not last.path:
-        later = (part for part in context.commands if part.offset >= last.end and part.scope == BATCH)
-        if all(_QUIET.fullmatch(part.name) for part in later):
-            yield at(last)
+    """Yield the last program in the background if the script ends without waiting for it."""
+    others = (part for part in context.commands if part.background and part.scope == BATCH and _starts_tasks(part))
+    started = max((*_in_background(context), *others), key=lambda part: part.offset, default=None)
+    if started is None or FUNCTION in started.around:
+        return
+    later = (part for part in context.commands if part.offset >= started.end and part.scope == BATCH)
+    later = (part for part in later if not part.background)
+    if all(_QUIET.fullmatch(part.name) or _SHORT_SLEEP.match(part.text) or _fork(started, part) for part in later):
+        yield at(started, fix=_WAIT_FOR_ALL if LOOP in started.around else "")
+
+
+_SHORT_SLEEP = re.compile(r"sleep \d{1,2}s?$")
+_WAIT_FOR_ALL = (
+    'add pids+=($!) after the &, and after the loop: for pid in "${pids[@]}"; do wait "$pid" || status=$?; done; '
+    "exit ${status:-0}"
+)
+
+
+def _in_background(context: Context) -> list[Part]:
+    """Return the commands of the batch script that start training in the background, also by a function."""
+    outer = [_outer(launch) for launch in context.launches]
+    started = [part for part in outer if part.background and part.scope == BATCH]
+    if any(FUNCTION in part.around for part in outer):
+        functions = set(_FUNCTIONS.findall(context.source.text))
+        started += [part for part in context.commands if part.background and part.name in functions]
+    return started
+
+
+def _starts_tasks(part: Part) -> bool:
+    return part.name in STARTERS or (part.name in _REMOTE_SHELLS and not _TUNNEL.search(part.text))
+
+
+_FUNCTIONS = re.compile(r"\b(\w+)[ \t]*\(\)")
+_REMOTE_SHELLS = frozenset(("ssh", "pdsh", "clush", "parallel-ssh", "pssh"))
+_TUNNEL = re.compile(r"\s-\w*[NLRD]")
+"""The options with which ssh forwards a port."""
 
 
 def idle_gpus(context: Context) -> Iterator[Hit]:
@@ -126,11 +174,54 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
 def server_per_task(context: Context) -> Iterator[Hit]:
     """Yield servers, and launchers that support only one node, that srun starts several times on a node."""
-    for launch in servers(context.source, context.values, context.shape):
+    for launch in context.launches_of(ALONE):
         tasks, step = launch.shape.tasks or 1, launch.step or launch.part
         text = context.source.text[step.offset : step.end]
         if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
             yield at(launch.part, f"{tasks} tasks on each node run {launch.program}")
+
+
+def launcher_per_task(context: Context) -> Iterator[Hit]:
+    """Yield launchers that srun starts several times, unless each launcher joins all the others with one rank."""
+    for launch in (*context.launches, *context.launches_of(STARTER)):
+        tasks, nodes = launch.shape.tasks or 1, launch.shape.nodes or 1
+        joined = tasks if launch.role == TRAINING else tasks * nodes  # mpirun starts the ranks of all nodes
+        if launch.starter != SRUN or launch.program == PYTHON or joined == 1 or _may_be_one_of_many(context, launch):
+            continue
+        one = "1 rank, which trains alone" if launch.nodes == 1 else "1 rank"
+        ranks = {None: "its own ranks", 1: one, MANY: "one rank for each GPU"}.get(
+            launch.ranks, f"{launch.ranks} ranks"
+        )
+        yield at(launch.part, f"srun starts {tasks} tasks on each node, and {launch.program} in each {ranks}")
+
+
+def _may_be_one_of_many(context: Context, launch: Launch) -> bool:
+    """Return whether a launcher can be one of as many launchers as there are tasks, each with one rank."""
+    launcher, step = launchers().get(launch.program), launch.step or launch.part
+    if launcher is None or (launch.ranks or 0) > 1:
+        return False
+    if launch.ranks is None:
+        number = option_of(launch.argv, *map(spelled, launcher.ranks), "num_processes") or ""
+        return bool(launcher.variables) or "$" in number.replace(OUTER, "$") or has_unknown(launch.argv[1:])
+    total = (launch.shape.tasks or 1) * (launch.shape.nodes or 1)
+    is_of_rank = OF_RANK.search(context.source.text, step.offset, step.end) is not None
+    return launch.nodes in (None, total) or is_of_rank
+
+
+def same_work(context: Context) -> Iterator[Hit]:
+    """Yield the first launch of each program that runs as several processes but reads no rank."""
+    seen = {""}
+    for launch in context.launches:
+        nodes = launch.shape.nodes if on_several_nodes(launch) else 1
+        processes = launch.ranks_per_node * (nodes or 0)
+        step = launch.step or launch.part
+        if not 1 < processes < MANY or OF_RANK.search(context.source.text, step.offset, step.end):
+            continue
+        name, text = context.program(launch)
+        if name not in seen and text and not read_program(name, text, "", context.read).reads_rank:
+            on_nodes = f" on {nodes} nodes" if (nodes or 1) > 1 else ""
+            yield at(launch.part, f"{processes} processes of {name}{on_nodes}")
+        seen.add(name)
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
@@ -158,25 +249,49 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
 
 
 def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
-    """Yield the last command of a step, or of the script (step -1), if it hides a failure of the training before it."""
+    """Yield each last command of a step, or of the script (step -1), that hides a failure of the training before it."""
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
     trained.sort(key=lambda part: part.offset)
     if not trained or _keeps_exit_code(context, commands, trained[0].end):
         return
-    last, before = commands[-1], commands[-2:-1]
-    is_training = any(part.offset <= last.offset < part.end for part in trained) or last.name in STARTERS
-    around = last.around
-    follows_or = context.source.text[: last.offset].rstrip().endswith("||")
-    keeps_code = _KEEPS_EXIT_CODE.fullmatch(last.name) is not None
-    if is_training or keeps_code or FUNCTION in around or (AND in around and not follows_or):
-        return
-    if last.name == "exit" and last.argv[1:] == ("$?",):
-        if before and before[0].path == last.path and _QUIET.fullmatch(before[0].name):
-            yield at(last, f"$? is the exit code of {before[0].name}")
-    elif not (trained[-1].background or any(part.name == "wait" for part in commands)):
-        yield at(last, "the last command sets the exit code, even if training failed")
+    waits = any(part.name == "wait" for part in commands)
+    starts = [part.offset for part in trained]
+    for i, part in dict(_last_after(trained, commands)).items():
+        last, around = commands[i], commands[i].around
+        is_training = last.offset < trained[bisect.bisect_right(starts, last.offset) - 1].end or last.name in STARTERS
+        follows_or = context.source.text[: last.offset].rstrip().endswith("||")
+        keeps_code = _KEEPS_EXIT_CODE.fullmatch(last.name) is not None
+        if is_training or keeps_code or FUNCTION in around or (AND in around and not follows_or):
+            continue
+        if last.name == "exit" and last.argv[1:] == ("$?",):
+            before = commands[i - 1]
+            if before.path == last.path and _QUIET.fullmatch(before.name):
+                yield at(last, f"$? is the exit code of {before.name}")
+        elif not (part.background or waits):
+            yield at(last, "the last command sets the exit code, even if training failed")
+
+
+def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
+    """Yield each part with the index of the last command after it that is not in another branch of the same block."""
+    in_branch: dict[Path, int] = {}
+    for part in parts:
+        last = len(commands) - 1
+        while depth := _fork(part, commands[last]):
+            in_branch = in_branch or {
+                command.path[:i]: index for index, command in enumerate(commands) for i in range(len(command.path) + 1)
+            }
+            last = in_branch[part.path[:depth]]
+        yield last, part
+
+
+def _fork(part: Part, other: Part) -> int:
+    """Return the number of blocks down to the one in which two parts are in different branches, or 0."""
+    for depth, (block, its_block) in enumerate(zip(part.path, other.path, strict=False), 1):
+        if block != its_block:
+            return depth if block[:2] == its_block[:2] else 0
+    return 0
 
 
 _KEEPS_EXIT_CODE = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
@@ -212,13 +327,10 @@ def _outer(launch: Launch) -> Part:
 
 def _bare_wait(context: Context) -> Iterator[Hit]:
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
-    started = [_outer(other) for other in context.launches if _outer(other).background and other.part.scope == BATCH]
-    if any(FUNCTION in _outer(other).around for other in context.launches):
-        functions = set(re.findall(r"\b(\w+)[ \t]*\(\)", context.source.text))
-        started += [part for part in context.commands if part.background and part.name in functions]
+    started = _in_background(context) if waits else ()
     if not started or any(len(part.argv) > 1 for part in waits):
         return
-    if waits and started[0].offset < waits[-1].offset:
+    if started[0].offset < waits[-1].offset:
         detail = "wait without a process ID discards the exit code"
         yield at(waits[-1], detail, 'add pid=$! after the program, then use wait "$pid"')
 
@@ -234,6 +346,61 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
             yield at(part, "the exit code of the pipe is that of tee, which does not fail", "set -o pipefail")
         if part.piped:
             before[part.step] = part.offset
+
+
+def never_set(context: Context) -> Iterator[Hit]:
+    """Yield launches with variables in the options for other nodes if nothing in the script sets these variables.
+
+    The problem is a hint if the script runs a file that can set the variables.
+    """
+    seen = {part.name for part in context.parts("variable")}
+    launched = []
+    for launch in context.launches:
+        used = () if launch.is_prepared else dict.fromkeys(_rendezvous_variables(launch))
+        names = [name for name in used if name not in seen and not _FROM_OUTSIDE.fullmatch(name)]
+        seen.update(names)
+        launched += [(launch, names)] if names else []
+    if launched:
+        files = [part.argv[1] for part in context.commands if part.name in ("source", ".") and len(part.argv) > 1]
+        texts = [context.source.text, *map(context.read, files)]
+        known = {name for text in texts for match in _NAMED.finditer(text) for name in match.groups() if name}
+        is_hidden = any(
+            not text and not _SETS_NO_RANKS.search(file) for file, text in zip(files, texts[1:], strict=True)
+        )
+        for launch, names in launched:
+            if unset := [name for name in names if name not in known]:
+                yield replace(at(launch.part, ", ".join(unset)), is_certain=not is_hidden)
+
+
+def _rendezvous_variables(launch: Launch) -> Iterator[str]:
+    """Yield the variables in the launcher's options for other nodes, or known variables in a program's arguments."""
+    launcher = launchers().get(launch.program)
+    if launcher is None:
+        yield from (name for word in launch.argv for name in _used(word) if _RENDEZVOUS.fullmatch(name))
+        return
+    names = {spelled(name) for name in (*launcher.options, *launcher.further, *launcher.ranks)}
+    for i, word in enumerate(launch.argv):
+        if word.endswith(".py"):
+            return
+        name, has_value, value = word.partition("=")
+        if name.startswith("-") and spelled(name.lstrip("-")) in names:
+            yield from _used(value if has_value else "".join(launch.argv[i + 1 : i + 2]))
+
+
+def _used(word: str) -> Iterator[str]:
+    if "$" in word or OUTER in word:
+        yield from (match[1] or match[2] for match in _USED.finditer(word))
+
+
+_USED = re.compile(rf"[${OUTER}](?:([A-Za-z_]\w*)|\{{([A-Za-z_]\w*)\}})")
+_NAMED = re.compile(r"(?<![\w${])([A-Za-z_]\w*)|\$\{(\w+):?[-=?+]|-[nz]\s+[\"']?\$\{?(\w+)")
+"""A name without `$`, which can be an assignment in any form, or a test whether a variable is set."""
+_RENDEZVOUS = re.compile(r"MASTER_(ADDR|PORT)|NNODES|NODE_RANK|WORLD_SIZE|GPUS_PER_NODE|NPROC_PER_NODE")
+_FROM_OUTSIDE = re.compile(
+    r"(SLURM|PMIX?|OMPI|PALS|FLUX|PBS|LSB)D?_\w+|HOSTNAME|HOST|RANDOM|USER|UID|HOME|PWD|TMPDIR|SCRATCH|PPID|BASHPID|EPOCH\w+"
+)
+_SETS_NO_RANKS = re.compile(r"/bin/activate$|conda\w*\.sh$|/\.?(bashrc|profile|bash_profile)$|^activate$|/etc/")
+"""Files that activate an environment and set no variables of a job."""
 
 
 def late_options(context: Context) -> Iterator[Hit]:
@@ -316,12 +483,16 @@ def output_folders(context: Context) -> Iterator[Hit]:
         if path in seen:
             continue
         seen.add(path)
-        exists = path in ("", ".", "..") or path[0] in ("/", "~", "$", OUTER) or context.has_directory(path)
+        exists = path in ("", ".", "..") or _UNKNOWN_PATH.match(path) or context.has_directory(path)
         if not exists and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
             yield at(part, fix=", ".join(filter(None, (renamed, made))))
+
+
+_UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
+"""The paths that the output-folder rule does not check: absolute paths, variables, and the rule placeholder's paths."""
 
 
 def world_size(context: Context) -> Iterator[Hit]:
@@ -345,9 +516,47 @@ def world_size(context: Context) -> Iterator[Hit]:
 def required_options(context: Context) -> Iterator[Hit]:
     """Yield the sbatch options that are missing although the given system requires them."""
     first = next(context.source.of("directive"), None)
-    for name in context.required:
+    for name in context.system.jobs.required if context.system else ():
         if first is not None and name not in context.shape.requested:
             yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")
+
+
+def limits(context: Context) -> Iterator[Hit]:
+    """Yield the first option that exceeds a limit of the job's partition, and of its QOS, on the given system."""
+    system, shape = context.system, context.shape
+    given = {part.name: part for part in context.source.of("directive")}
+    if system is None or not given:
+        return
+    partition, qos, time = (shape.requested.get(name, "") for name in (PARTITION, QOS, TIME))
+    nodes = shape.nodes or 1
+    try:
+        found = list(excesses(system, partition, qos, nodes, nodes * (shape.gpus or 0), time))
+    except ValueError:  # the time is a placeholder, for example
+        return
+    for kind, (excess, *_) in grouped((excess.kind, excess) for excess in found).items():
+        names = (excess.of, *_SETTING[excess.of], *given)
+        part = next(given[name] for name in names if name in given)
+        most = f"--{excess.of}={excess.most}" if excess.of != GPUS else "fewer GPUs" if excess.most else ""
+        ways = (most, f"--{kind}={' or '.join(excess.others)}" if excess.others else "")
+        hit = at(part, f"--{part.name}={part.text}: {excess.says}", f"use {', or '.join(filter(None, ways))}")
+        # the command line of sbatch may contain the number of nodes
+        yield replace(hit, is_certain=shape.nodes is not None and bool({"nodes", "ntasks"} & given.keys()))
+
+
+_SETTING = {TIME: (), NODES: ("ntasks",), GPUS: ("gpus-per-node", "gres", "gpus-per-task", PARTITION)}
+"""The options that set a number, in addition to the option of the same name."""
+
+
+def views(context: Context) -> Iterator[Hit]:
+    """Yield the views that the image of the script does not contain."""
+    recipe = context.recipe
+    if recipe is None or any("," in part.text for part in context.source.of("directive", "uenv")):
+        return
+    steps = ((part, options(part.argv[1:])[0].get("view", "")) for part in context.source.of("command", SRUN))
+    for part, text in (*((part, part.text) for part in context.source.of("directive", "view")), *steps):
+        for view in filter(None, text.split(",")):
+            if view not in recipe.all_views and ":" not in view and not view.startswith(("$", "<", "{")):
+                yield at(part, f"{view!r} of {recipe.name}", unknown("view", view, recipe.all_views).hint or "")
 
 
 def issued_tokens(context: Context) -> Iterator[Hit]:
@@ -373,9 +582,9 @@ def _of_tuning(search: Finder) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    idle_gpus, server_per_task, local_rank_of_one_gpu, node_alone, ends_at_once, lost_exit_code,
-    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size, required_options,
-    issued_tokens,
+    idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
+    lost_exit_code, no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size,
+    required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
@@ -386,3 +595,5 @@ FINDERS: Mapping[str, Finder] = {
     **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
 """The finders by name; a rule refers to one with `finder:`."""
+OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders"))
+"""The finders of problems that the command line of sbatch can solve, and that a submitted job does not have."""

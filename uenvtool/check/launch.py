@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.check.launchers import (
-    PYTHON_NAME,
+    NOT_IN_SRUN,
+    PYTHON,
     SRUN,
+    STARTER,
     STARTERS,
     TORCHRUN,
     has_unknown,
     launchers,
-    matched,
-    of_one_node,
     option,
     program_name,
-    python_target_index,
+    programs,
 )
 from uenvtool.check.parts import OUTER, CheckedFile, Part
-from uenvtool.check.script import SHORT_OPTIONS
+from uenvtool.check.script import SHELLS, SHORT_OPTIONS
 from uenvtool.check.values import Values
 
-ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
+ACCELERATE, DEEPSPEED = "accelerate", "deepspeed"
 _LEADING = 4
 """How many leading words may contain srun, which can follow `time -p`, `timeout 3500`, a function or a variable."""
 MANY = 1_000_000
@@ -61,17 +61,20 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
-    """A training program and the command that starts it.
+    """A program that matters and the command that starts it.
 
+    role: TRAINING, ALONE or STARTER, as `launchers.programs` describes them.
     argv: the program's name and its arguments.
     step: the srun command, or the container command in the batch script.
     starter: the program that starts the training on the nodes, such as srun, or None if the batch script starts it.
     shape: the resources of the step.
     ranks: the number of ranks that each call of the launcher starts.
     nodes: the number of nodes that the launcher waits for.
+    is_prepared: whether the step's shell evaluates code that can set the launcher's variables.
     """
 
     part: Part
+    role: str
     program: str
     argv: tuple[str, ...]
     step: Part | None
@@ -79,6 +82,7 @@ class Launch:
     shape: Shape
     ranks: int | None
     nodes: int | None
+    is_prepared: bool
 
     @property
     def ranks_per_node(self) -> int:
@@ -129,12 +133,18 @@ def job_shape(source: CheckedFile, values: Values) -> Shape:
     return shape
 
 
+def step_shape(step: Part, job: Shape, values: Values) -> Shape:
+    """Return the resources of the step that a command such as srun starts."""
+    given, _ = options(values.expanded(step.argv)[1:]) if step.name.endswith(SRUN) else ({}, 0)
+    return _shape(job.requested, given, values) if given else job
+
+
 def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values) -> Shape:
     both = {**requested, **step}
     nodes = values.number(both["nodes"].split("-")[0]) if "nodes" in both else None
     total = values.number(both["ntasks"]) if "ntasks" in both else None
-    if "nodes" not in both and (total == 1 or "ntasks" not in both):
-        nodes = 1
+    if "nodes" not in (step if "ntasks" in step else both) and (total == 1 or "ntasks" not in both):
+        nodes = 1  # also in a job with several nodes, where srun warns that one task needs only one
     gpus = _gpus(both, nodes, values)
     share = values.number(both["gpus-per-task"].rpartition(":")[2]) if "gpus-per-task" in both else None
     per_node = values.number(both["ntasks-per-node"]) if "ntasks-per-node" in both else None
@@ -163,79 +173,72 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
     return total // nodes if total and nodes and total % nodes == 0 else None
 
 
-Find = Callable[[Sequence[str]], tuple[str, int] | None]
-"""A function that returns the program in the words of a command and its index, or None."""
-
-
-def servers(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
-    """Yield the launch of each server, and of each launcher that supports only one node, as `launches` does."""
-    yield from launches(source, values, job, _server)
-
-
-def _server(argv: Sequence[str]) -> tuple[str, int] | None:
-    program, _, index = of_one_node(argv)
-    return (program, index) if program else None
-
-
-def launches(source: CheckedFile, values: Values, job: Shape, find: Find | None = None) -> Iterator[Launch]:
-    """Yield the launch of each program in file order.
-
-    job: the resources of the whole job. find: finds the programs; by default, it finds the training programs.
-    """
+def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch]:
+    """Yield the launch of each program in file order. job: the resources of the whole job."""
     commands = list(source.of("command"))
     steps = {part.offset: part for part in commands}
+    shapes: dict[tuple[tuple[str, str], ...], Shape] = {(): job}
+
+    def shape_of(given: Mapping[str, str]) -> Shape:
+        key = tuple(given.items())
+        if key not in shapes:
+            shapes[key] = _shape(job.requested, given, values)
+        return shapes[key]
+
     for part in commands:
         if _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
             continue
         argv = values.expanded(part.argv)
         index = next((i for i, word in enumerate(argv[:_LEADING]) if program_name(word) in STARTERS), None)
-        step = part if index is not None else steps.get(part.step)
-        while step is not None and step.name not in STARTERS and step.step in steps:
-            step = steps[step.step]
-        name = program_name(argv[index]) if index is not None else step.name if step is not None else ""
-        step_options: dict[str, str] = {}
-        start = 0
-        if index is not None and name == SRUN:
-            step_options, length = options(argv[index + 1 :])
-            start = index + 1 + length
-        program_argv = argv[start:]
-        program_at = (find or _program)(program_argv)
-        if program_at is None or _starts_script(program_argv):
-            continue
-        program, offset = program_at
-        program_argv = program_argv[offset:]
-        if step is not None and step is not part:
-            step_options, _ = options(values.expanded(step.argv)[1:]) if step.name == SRUN else ({}, 0)
-        shape = _shape(job.requested, step_options, values) if step_options else job
-        yield Launch(
-            part=part,
-            program=program,
-            argv=program_argv,
-            step=step,
-            starter=name if name in STARTERS else None,
-            shape=shape,
-            ranks=_ranks(program, program_argv, shape, values),
-            nodes=_awaited_nodes(program, program_argv, values),
-        )
+        outer = steps.get(part.step)
+        while outer is not None and outer.name not in STARTERS and outer.step in steps:
+            outer = steps[outer.step]
+        step, start = (outer, 0) if index is None else (part, index + 1)
+        starter = program_name(argv[index]) if index is not None else outer.name if outer is not None else ""
+        given: dict[str, str] = {}
+        if starter == SRUN and step is not None:
+            given, length = options(argv[start:] if step is part else values.expanded(step.argv)[1:])
+            start += length if step is part else 0
+        program_argv, is_prepared = _inside_shell(argv[start:])
+        found = [(role, name, program_argv[i:], step, starter, given) for role, name, i in programs(program_argv)]
+        if index is not None and starter in NOT_IN_SRUN and outer is not None and outer.name == SRUN:
+            found.append((STARTER, starter, argv, outer, SRUN, options(values.expanded(outer.argv)[1:])[0]))
+        for role, name, words, its_step, its_starter, its_options in found:
+            shape = shape_of(its_options)
+            yield Launch(
+                part=part,
+                role=role,
+                program=name,
+                argv=tuple(words),
+                step=its_step,
+                starter=its_starter if its_starter in STARTERS else None,
+                shape=shape,
+                ranks=_ranks(name, words, shape, values),
+                nodes=_awaited_nodes(name, words, values),
+                is_prepared=is_prepared,
+            )
 
 
-def _starts_script(argv: Sequence[str]) -> bool:
-    """Return whether a command runs `bash -c SCRIPT`, whose commands are separate parts."""
-    return any(
-        program_name(shell) in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in argv[i : i + 2])
-        for i, shell in enumerate(argv, start=1)
-    )
+def _inside_shell(argv: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """Return the command that `sh -c SCRIPT NAME ARGUMENTS` runs, and whether code in a variable prepares it.
 
-
-def _program(argv: Sequence[str]) -> tuple[str, int] | None:
+    The command is empty if SCRIPT does not run its arguments, because the commands in SCRIPT are separate parts.
+    """
     for i, word in enumerate(argv):
-        launcher, _ = matched(argv[i:])
-        if launcher:
-            return launcher, i
-        if PYTHON_NAME.fullmatch(program_name(word)):
-            rest = argv[i + python_target_index(argv[i:]) :]
-            return (PYTHON, i) if rest and re.match(rf"-\w*m$|[${OUTER}]|.*\.py$", rest[0]) else None
-    return None
+        if word.endswith("sh") and program_name(word) in SHELLS:
+            option_c = next((j for j in (i + 1, i + 2) if _OPTION_C.fullmatch("".join(argv[j : j + 1]))), None)
+            if option_c is not None:
+                script, words = "".join(argv[option_c + 1 : option_c + 2]), argv[option_c + 2 :]
+                is_prepared = _EVALUATES.search(script) is not None
+                runs_name = is_prepared or _RUNS_NAME.search(script)
+                return (words if runs_name else words[1:] if _RUNS_ARGUMENTS.search(script) else ()), is_prepared
+    return argv, False
+
+
+_OPTION_C = re.compile(r"-[a-z]*c")
+_EVALUATES = re.compile(r"\beval\s+\"?\$\{?\w")
+_RUNS_NAME = re.compile(r"\$\{?0\b")
+_RUNS_ARGUMENTS = re.compile(r"\$\{?[@*]")
 
 
 def _ranks(program: str, argv: Sequence[str], shape: Shape, values: Values) -> int | None:

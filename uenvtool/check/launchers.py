@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from uenvtool.check.parts import OUTER
 from uenvtool.knowledge.launcher import Launcher, all_launchers
 
-SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
+SRUN, TORCHRUN, PYTHON, NONE = "srun", "torchrun", "python", "none"
+TRAINING, ALONE, STARTER = "training", "alone", "starter"
+"""The roles of a program in a command line."""
 PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
 """The programs that start other programs on the nodes of a job."""
+NOT_IN_SRUN = STARTERS - {SRUN, "flux"}
+"""The starters that each start the ranks of all nodes if srun starts them several times."""
+_PYTHON_TARGET = re.compile(rf"-\w*m$|[${OUTER}]|.*\.py$")
 OF_RANK = re.compile(r"RANK\b|SLURM_(?:PROCID|LOCALID)\b")
 """A variable that has another value for each rank. With it, the ranks of a command can use different ports."""
 _WRAPPERS = frozenset(
@@ -57,15 +62,41 @@ def of_one_node(argv: Sequence[str]) -> tuple[str, Launcher | None, int]:
     The result is its command, such as `vllm serve`, its description and its index, or "", None and 0. It may follow
     `uv run`, `apptainer exec`, `numactl` or a similar program.
     """
-    for i, word in enumerate(argv):
-        launcher, length = _matched(argv[i:])
-        if launcher and not launcher.supports_nodes:
-            before = argv[:i]
-            if not i or length > 1 or {"run", "exec"} & {*before} or program_name(argv[0]) in _WRAPPERS:
-                return " ".join((program_name(word), *argv[i + 1 : i + length])), launcher, i
-        if word.endswith(".py") or PYTHON_NAME.fullmatch(program_name(word)):
-            break
+    for role, command, index in programs(argv):
+        if role == ALONE:
+            return command, _matched(argv[index:])[0], index
     return "", None, 0
+
+
+def programs(argv: Sequence[str]) -> Iterator[tuple[str, str, int]]:
+    """Yield the role, the name and the index of each program that matters in a command line.
+
+    These are the training program (the name of its launcher, or `python`), the command of a server or of a launcher
+    for one node (ALONE), and a program that starts others on all nodes (STARTER).
+    """
+    is_alone = False
+    for i, word in enumerate(argv):
+        name = program_name(word)
+        is_python = PYTHON_NAME.fullmatch(name) is not None
+        launcher, length = _matched(argv[i:]) if is_python or name in _commands() else (None, 0)
+        if launcher and launcher.supports_nodes:
+            yield TRAINING, launcher.name, i
+            return
+        is_inside = i > 0 and bool({"run", "exec"} & {*argv[:i]} or program_name(argv[0]) in _WRAPPERS)
+        if launcher and not is_alone and (not i or length > 1 or is_inside):
+            is_alone = True
+            yield ALONE, " ".join((name, *argv[i + 1 : i + length])), i
+        elif name in NOT_IN_SRUN and (not i or is_inside):
+            yield STARTER, name, i
+        if is_python:
+            rest = argv[i + python_target_index(argv[i:]) :]
+            if rest and _PYTHON_TARGET.match(rest[0]):
+                yield TRAINING, PYTHON, i
+            return
+        if word.endswith(".py"):
+            if not is_alone and (not i or "run" in argv[:i]):  # by `uv run`, or by its first line
+                yield TRAINING, PYTHON, i
+            return
 
 
 def _matched(argv: Sequence[str]) -> tuple[Launcher | None, int]:

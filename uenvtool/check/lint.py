@@ -12,6 +12,7 @@ from pathlib import Path
 
 from uenvtool.check.context import Context
 from uenvtool.check.edf import StepEdf, netstack_of, step_edfs
+from uenvtool.check.finders import OF_SUBMISSION
 from uenvtool.check.parts import CheckedFile
 from uenvtool.check.problems import (
     Problem,
@@ -24,7 +25,7 @@ from uenvtool.check.problems import (
     without_secrets,
 )
 from uenvtool.check.request import CheckRequest
-from uenvtool.check.show import difference, report, summary
+from uenvtool.check.show import GITHUB, difference, explained_by, report, summary
 from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
 from uenvtool.core.files import is_stream, locked, read_named, write
 from uenvtool.core.limits import limited
@@ -40,6 +41,7 @@ from uenvtool.knowledge.runtime import all_runtimes, load_runtime, script_runtim
 from uenvtool.knowledge.settings import Settings, facts_of, hook_facts, recipe_of_label, runtimes_of, settings_of
 from uenvtool.knowledge.system import System, load_system
 
+STANDARD_INPUT = Path("-")
 MAX_BYTES = 20_000_000
 """The maximum size of a checked file."""
 MAX_NEARBY_BYTES = 2_000_000
@@ -67,13 +69,16 @@ def check_files(request: CheckRequest) -> Result:
 
     Raises BadInput if a file cannot be read or is not a text file, or if a rule does not exist.
     """
+    if request.format == GITHUB and (request.fix or request.diff):
+        option = "--fix" if request.fix else "--diff"
+        raise BadInput(f"{option} prints no annotations", hint=f"leave out {option} or --format {GITHUB}")
     _clear_caches()
     rules = _selected(request.select)
     found: list[Problem] = []
     changes: list[str] = []
     warnings: list[str] = []
     sources = [(file, _source(file)) for file in request.files]
-    named = [_edfs(source, file.parent) for file, source in sources]
+    named = [_edfs(source, _directory(file)) for file, source in sources]
     by_nodes = sorted(itertools.chain.from_iterable(named), key=lambda edf: edf.nodes or 0)
     of_steps = {edf.file.shown: edf for edf in by_nodes}  # for each EDF, the step with the most nodes
     nodes = {name: edf.nodes for name, edf in of_steps.items()}
@@ -82,7 +87,7 @@ def check_files(request: CheckRequest) -> Result:
         if source.template:
             warnings.append(f"{name}: not checked, because it is a template of another program ({source.template})")
             continue
-        use = _Use(request.system, file.parent, edfs, nodes.get(name))
+        use = _Use(request.system, _directory(file), edfs, nodes.get(name))
         problems = _file_problems(source, rules, use)
         if request.fix or request.diff:
             old, new = source.text, fixed(source.text, problems)
@@ -90,7 +95,7 @@ def check_files(request: CheckRequest) -> Result:
             if request.fix and new != old:
                 _rewrite(file, old, new)
                 source = read_source(new, name)
-                problems = _file_problems(source, rules, dataclasses.replace(use, edfs=_edfs(source, file.parent)))
+                problems = _file_problems(source, rules, dataclasses.replace(use, edfs=_edfs(source, _directory(file))))
         warnings += [f"{name}: {source.foreign} directives are not checked"] if source.foreign else []
         found += without_secrets(source.text, problems)
     for edf in (of_steps[name] for name in sorted(of_steps.keys() - {source.shown for _, source in sources})):
@@ -101,11 +106,18 @@ def check_files(request: CheckRequest) -> Result:
     is_wrong = any(problem.severity != HINT for problem in found)
     return Result(
         data=[problem.data() for problem in visible],
-        report=functools.partial(report, visible, changes=changes),
+        report=functools.partial(report, visible, changes=changes, form=request.format),
         warnings=tuple(warnings),
-        notes=(*skipped_file_notes(RULES), summary(found, checked, request.all)),
+        notes=(*skipped_file_notes(RULES), summary(found, checked, request.all), *_explanation(visible)),
         exit_code=ExitCode.NO if is_wrong and not request.exit_zero else ExitCode.DONE,
     )
+
+
+def _explanation(problems: Sequence[Problem]) -> Iterator[str]:
+    """Yield a note on the command that explains problems, unless each of them links to its page."""
+    without_page = [problem for problem in problems if not problem.rule.page]
+    if without_page:
+        yield f"reasons and sources: `{explained_by(without_page)}`"
 
 
 def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
@@ -115,14 +127,17 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rule for name, rule in rules.items() if not selected or name in selected)
 
 
-def problems_in(source: CheckedFile, system: str | None, given: Mapping[str, str]) -> list[Problem]:
-    """Return all problems in a batch script or EDF that runs on a system.
+def problems_in(
+    source: CheckedFile, system: str | None, given: Mapping[str, str], directory: Path | None
+) -> list[Problem]:
+    """Return the problems in the batch script of a submitted job, except those that its submission has solved.
 
-    given: the environment variables at submission, which the script need not set.
+    given: the environment variables at submission, which the script need not set. directory: the job's directory.
     """
     _clear_caches()
     source = dataclasses.replace(source, given=given)
-    return without_secrets(source.text, _file_problems(source, load_rules().values(), _Use(system)))
+    rules = (rule for rule in load_rules().values() if rule.finder not in OF_SUBMISSION)
+    return without_secrets(source.text, _file_problems(source, rules, _Use(system, directory)))
 
 
 def _file_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
@@ -161,8 +176,9 @@ def _context(source: CheckedFile, use: _Use) -> Context:
         source,
         load_settings=functools.partial(_settings, source, use),
         facts=_scheduler(system, source),
-        read=lambda name: _read_nearby(directory, name)[1] if directory else "",
-        required=_system(system).jobs.required if system else (),
+        read=functools.cache(lambda name: _read_nearby(directory, name)[1] if directory else ""),
+        system=_system(system) if system else None,
+        recipe=_recipe(name) if (name := recipe_of(source)) else None,
         has_directory=lambda name: directory is None or any((place / name).is_dir() for place in places),
         images={edf.offset: _image_kind(edf.file, system) for edf in use.edfs},
         nodes=use.nodes,
@@ -170,9 +186,9 @@ def _context(source: CheckedFile, use: _Use) -> Context:
 
 
 def _text(file: Path) -> str:
-    position, hint = Position(shown(file)), "pass the path of a batch script or EDF"
+    position, hint = Position(shown(file)), "pass the path of a batch script or EDF, or - for standard input"
     try:
-        data = read_named(file, MAX_BYTES)
+        data = read_named(Path("/dev/stdin") if file == STANDARD_INPUT else file, MAX_BYTES)
     except FileNotFoundError:
         raise BadInput("file not found", position, hint) from None
     if b"\0" in data or not data.strip():
@@ -182,10 +198,19 @@ def _text(file: Path) -> str:
     return data.decode("utf-8", "replace")
 
 
+def _is_stream(file: Path) -> bool:
+    return file == STANDARD_INPUT or is_stream(file)
+
+
+def _directory(file: Path) -> Path:
+    """Return the directory of a script, or the current directory if the script is read from a pipe."""
+    return Path() if _is_stream(file) else file.parent
+
+
 def _rewrite(file: Path, old: str, new: str) -> None:
     """Replace a file. Raises BadInput if this would lose bytes, or if another process has changed the file."""
     position = Position(shown(file))
-    if is_stream(file):
+    if _is_stream(file):
         raise BadInput("cannot fix it in place", position, "use --diff, or save the script to a file")
     path = file.resolve()
     with locked(path.parent, wait=True, below=False):

@@ -45,8 +45,10 @@ class ShellCommand:
     words: the pieces of each word.
     spellings: each word as the command receives it, with quotes removed.
     pipe, piped: whether the command reads from a pipe, and whether it writes to a pipe.
-    background: whether the command ends with `&`.
+    background: whether the command, or a pipe or block that contains it, ends with `&`.
     body: the command's heredoc, of kind `quoted` if the shell does not expand it.
+    breaks: the places where a line was meant to continue but ends the command, each with its range and the reason.
+        The command contains the words of the next line.
     """
 
     words: list[list[Piece]] = field(default_factory=list)
@@ -56,6 +58,7 @@ class ShellCommand:
     background: bool = False
     path: Path = ()
     body: Piece | None = None
+    breaks: list[tuple[int, int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -39,10 +39,14 @@ _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "P
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
 _VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
 """Placeholders of template engines. A single variable, or a variable in a file name, is more likely a mistake."""
-_OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
+_OPTION = re.compile(
+    r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)"
+    r"((?:\"[^\"]*\"|'[^']*'|<[^<>\n]*>|\{[^{}\n]*\}|\[[^\[\]\n]*\]|[^\s\"'])*)"
+)
+"""An option of sbatch. A placeholder such as `<partition name>` is one value, although sbatch ends it at the space."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
-_SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
 """The maximum nesting depth of shells inside shells that the parser follows."""
@@ -58,7 +62,7 @@ def read_script(text: str, shown: str) -> CheckedFile:
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:
-    written = list(commands(text))
+    written = commands(text)
     heredocs = [piece for command in written for piece in _scripts(text, command)] if depth < _DEEPEST else []
     parts = [part for command in written for part in _command(text, offsets, Frame(), 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
@@ -173,6 +177,8 @@ class Frame(NamedTuple):
 def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, command: ShellCommand) -> Iterator[Part]:
     words = command.words
     spellings = command.spellings
+    for begin, end, reason in command.breaks:
+        yield Part(kind="syntax", name="", text=reason, offset=offsets[begin], end=offsets[end - 1] + 1)
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
     frame = around._replace(path=around.path + command.path)
     start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))
@@ -202,7 +208,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         run = _body_of(spellings, start)
         if run is not None:
             yield from _nested(text, words[run], offsets, inside, depth)
-        if command.body is not None and (name in _SHELLS or name in _STEPS):
+        if command.body is not None and (name in SHELLS or name in _STEPS):
             begin, end = command.body.start, command.body.end
             for nested in commands(text[begin:end]):
                 yield from _command(text[begin:end], offsets[begin:end], inside, depth + 1, nested)
@@ -211,7 +217,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
     """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
-        if spellings[i].rpartition("/")[2] in _SHELLS:
+        if spellings[i].rpartition("/")[2] in SHELLS:
             for j in range(i + 1, len(spellings) - 1):
                 if re.fullmatch(r"-[a-z]*c", spellings[j]):
                     return j + 1

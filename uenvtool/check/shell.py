@@ -44,13 +44,30 @@ _DEEPEST = 50
 """The maximum nesting depth that a path records. Deeper blocks count as part of the last recorded block."""
 _NEXT = frozenset(("then", "elif", "else"))
 _PASSED = frozenset(("!", "time", "do", "exec", "nohup", "command"))
-"""Words that may precede a command in the same block."""
+"""Words that may precede a command in the same block. With options, they are commands of their own."""
+_SPACE_AT_END = re.compile(r"\\[ \t]+(#[^\n]*)?(?=\n|\Z)")
+"""A backslash with a space after it at the end of a line. To bash, it is an argument that consists of the space."""
+_NEXT_CODE = re.compile(
+    r"(?:[ \t]*(?:#[^\n]*)?\n)*([ \t]*)(?![\s#};)]|\Z|(?:then|elif|else|fi|do|done|esac)\b)(--?[A-Za-z]\S*)?"
+)
+"""The next line that contains a command, with its indentation and the option with which it begins."""
+_DELIMITING = frozenset(("-d", "-t"))
+"""Options of `cut`, `tr` and `sort`, whose argument can be a space."""
 
 
-def commands(text: str) -> Iterator[ShellCommand]:
-    """Yield the commands of a text in order, without comments, redirections and `case` patterns."""
-    position = 0
+def commands(text: str) -> list[ShellCommand]:
+    """Return the commands of a text in order, without comments, redirections and `case` patterns."""
     blocks = _Blocks()
+    found = list(_commands(text, blocks))
+    for command, following in zip(reversed(found[:-1]), reversed(found[1:]), strict=True):
+        command.background |= command.piped and following.background
+    for command in found if blocks.in_background else ():
+        command.background |= not blocks.in_background.isdisjoint(block[:2] for block in command.path)
+    return found
+
+
+def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
+    position = 0
     command = ShellCommand()
     word: list[Piece] | None = None
     skips = False  # the next word is the file of a redirection
@@ -73,6 +90,10 @@ def commands(text: str) -> Iterator[ShellCommand]:
             position = end
             if word is not None:
                 word.append(Piece("open", start, end))
+        elif token[0] == "\n" and command.words and not heredocs and (end := _past_break(text, start, command)):
+            word, position = None, end
+        elif token[0] == "\n" and not command.words:  # a pipe or `&&` continues on the next line
+            position, word, skips = _past_heredocs(text, position, heredocs), None, False
         elif kind in ("end", "amp"):
             command.piped, command.background = token[0] in ("|", "|&"), kind == "amp"
             if _completed(text, command, blocks, token[0], start):
@@ -80,6 +101,8 @@ def commands(text: str) -> Iterator[ShellCommand]:
             command, word, skips = ShellCommand(pipe=command.piped), None, False
             if token[0] == "\n":
                 position = _past_heredocs(text, position, heredocs)
+        elif kind == "escape" and word is None and (end := _space_at_end(text, start, command)):
+            position = end
         else:
             if kind == "open":
                 position = closing(text, start, position)
@@ -107,6 +130,42 @@ def _array_or_arithmetic(text: str, start: int, command: ShellCommand, word: lis
         return closing(text, start, start + 1)
     is_arithmetic = text.startswith("((", start) and (not command.words or spelling(text, command.words[0]) == "for")
     return closing(text, start, start + 1) if is_arithmetic else 0
+
+
+def _space_at_end(text: str, start: int, command: ShellCommand) -> int:
+    """Add a break if a line ends with a backslash and a space at `start`, and return the end of the line, or else 0."""
+    match = _SPACE_AT_END.match(text, start)
+    if match is None or not command.words or spelling(text, command.words[-1]) in _DELIMITING:
+        return 0
+    reason = "a space and a comment follow the backslash" if match[1] else "a space follows the backslash"
+    command.breaks.append((start, match.end(), reason))
+    return match.end()
+
+
+def _past_break(text: str, newline: int, command: ShellCommand) -> int:
+    """Add a break if a newline was not meant to end the command, and return the offset of the next code, or else 0.
+
+    The next line continues the command if it begins with an option, or if a backslash and a space precede it. If empty
+    lines or comment lines separate it from a backslash, it also continues the command if its indentation is deeper.
+    """
+    is_at_break = bool(command.breaks) and command.breaks[-1][1] == newline
+    if not is_at_break and text[newline + 1 : newline + 2] not in (" ", "\t", "\n", "#", "-"):
+        return 0
+    code = _NEXT_CODE.match(text, newline + 1)
+    if code is None or spelling(text, command.words[-1]) == "in":  # a pattern of `case` can look like an option
+        return 0
+    line, first = (text.rfind("\n", 0, place) + 1 for place in (newline, command.words[0][0].start))
+    rest = text[line:newline].strip()
+    is_below = text[line - 2 : line] == "\\\n" and rest[:1] in ("", "#") and line >= command.words[-1][-1].end
+    is_deeper = (is_at_break or is_below) and text[first : first + len(code[1])].strip() != ""
+    if not (code[2] or is_deeper or (is_at_break and code.start(1) == newline + 1)):
+        return 0
+    if is_below:
+        reason = f"{'a comment' if rest else 'an empty'} line follows the backslash"
+        command.breaks.append((line - 2, line - 1, reason))
+    elif not is_at_break:
+        command.breaks.append((*code.span(2), "the line above does not end with a backslash"))
+    return code.end(1)
 
 
 def closing(text: str, start: int, position: int) -> int:
@@ -183,13 +242,18 @@ class _Blocks:
         self._chained = 0
         self._defines = False
         self._pattern = False  # the words before the next `)` are a pattern of `case`
+        self._closed: tuple[str, int] | None = None
+        self.in_background: set[tuple[str, int]] = set()
 
     def place(self, command: ShellCommand, end: str, offset: int) -> bool:
         """Remove the keywords from a command and set its path. Return False if no command remains.
 
         end: the operator or newline at `offset` that ends the command.
         """
+        self._closed = None if command.words else self._closed
         is_command = self._keywords(command) and not self._pattern
+        if end == "&" and not is_command and self._closed:
+            self.in_background.add(self._closed)
         if end == "(" and len(command.words) == 1 and is_command:  # name()
             self._defines, is_command = True, False
         command.path = self._path()
@@ -228,7 +292,7 @@ class _Blocks:
             elif word == "function":
                 self._defines = True
                 keyword_count += 1
-            elif word not in _PASSED:
+            elif word not in _PASSED or any(option[:1] == "-" for option in command.spellings[keyword_count + 1 :][:1]):
                 break
             keyword_count += 1
         del command.words[:keyword_count], command.spellings[:keyword_count]
@@ -242,6 +306,7 @@ class _Blocks:
     def _close(self, kinds: Sequence[str]) -> None:
         for i in range(len(self._open) - 1, -1, -1):
             if self._open[i][0] in kinds:
+                self._closed = self._open[i][:2]
                 del self._open[i:]
                 return
 

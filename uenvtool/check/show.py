@@ -7,28 +7,53 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from uenvtool.check.problems import Problem
+from uenvtool.core import quoting
 from uenvtool.core.result import Line
 from uenvtool.core.words import counted, wrapped
 from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 
 COLOURS = {ERROR: "red", WARNING: "yellow", HINT: "blue"}
+CONCISE, GITHUB = "concise", "github"
+"""The values of --format. Without the option, a terminal gets several lines per problem, and a pipe gets CONCISE."""
+_ANNOTATIONS = {ERROR: "error", WARNING: "warning", HINT: "notice"}
 
 
-def report(problems: Sequence[Problem], width: int, *, changes: Sequence[str] = ()) -> Iterator[Line]:
+def report(
+    problems: Sequence[Problem], width: int, *, changes: Sequence[str] = (), form: str | None = None
+) -> Iterator[Line]:
     """Yield the diffs in `changes`, and then the problems.
 
-    width: the columns of the terminal, or 0 for a pipe, which gets one line per problem.
+    width: the columns of the terminal, or 0 for a pipe. form: CONCISE, GITHUB, or None for the default.
     """
     for change in filter(None, changes):
         yield from ([(line, "")] for line in [*change.splitlines(), ""])
     for i, problem in enumerate(problems):
-        if width:
+        if form == GITHUB:
+            yield [(_annotation(problem), "")]
+        elif form == CONCISE or not width:
+            yield [(f"{problem.position}: {problem.severity}[{problem.rule.id}] {_line(problem)}", "")]
+        else:
             yield from [[("", "")]] if i else []
             yield from _block(problem, width)
-        else:
-            start = f"{problem.position}: {problem.severity}[{problem.rule.id}]"
-            what = ": ".join(filter(None, (problem.rule.what, problem.named)))
-            yield [(f"{start} {what}; fix: {problem.fix}", "")]
+
+
+def _line(problem: Problem) -> str:
+    what = ": ".join(filter(None, (problem.rule.what, problem.named)))
+    return f"{what}; fix: {problem.fix}"
+
+
+def _annotation(problem: Problem) -> str:
+    """Return the workflow command that shows a problem in the changed files of a pull request."""
+    place, last = problem.position, problem.position.column + problem.width
+    columns = f"line={place.line},col={place.column},endColumn={last}"
+    named = f"file={quoting.github(place.file)},{columns},title={problem.rule.id}"
+    message = f"{_line(problem)} ({problem.rule.page or explained_by([problem])})"
+    return f"::{_ANNOTATIONS[problem.severity]} {named}::{quoting.github(message, is_message=True)}"
+
+
+def explained_by(problems: Sequence[Problem]) -> str:
+    """Return the command that prints the reasons and sources of problems."""
+    return f"uenvtool explain {' '.join(dict.fromkeys(problem.rule.id for problem in problems))}"
 
 
 def _block(problem: Problem, width: int) -> Iterator[Line]:

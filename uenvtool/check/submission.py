@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from uenvtool.check.lint import problems_in, recipe_of, runtime_of
 from uenvtool.check.parts import Part
@@ -27,12 +28,15 @@ class Submission:
     recipe: str | None = None
 
 
-def submission(script: str, name: str, system: str | None, environ: Mapping[str, str], line: str) -> Submission:
+def submission(
+    script: str, name: str, system: str | None, environ: Mapping[str, str], line: str, directory: str = ""
+) -> Submission:
     """Parse and check the script of a job that ran on a system. Raises BadInput if the system does not exist.
 
     name: the script's name for messages.
     environ: the environment variables at submission.
     line: the sbatch command line.
+    directory: the job's directory, which may contain the training program, or "" if it is unknown.
     """
     source = read_source(script, name)
     options = {part.name: part.text for part in source.of("directive")}
@@ -46,7 +50,7 @@ def submission(script: str, name: str, system: str | None, environ: Mapping[str,
         options=options,
         text=script,
         parts=source.parts,
-        problems=tuple(problems_in(source, system, environ)),
+        problems=tuple(problems_in(source, system, environ, Path(directory) if directory else None)),
         runtime=runtime_of(source),
         recipe=recipe_of(source),
     )

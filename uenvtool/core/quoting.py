@@ -90,6 +90,16 @@ def html(text: str) -> str:
     return comment(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
+def github(text: str, *, is_message: bool = False) -> str:
+    """Escape a text for a workflow command of GitHub Actions: its message, or else one of its properties.
+
+    The escapes are those of actions/toolkit, packages/core/src/command.ts.
+    """
+    for character in "%\r\n" if is_message else "%\r\n:,":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
 def sbatch(name: str, text: str) -> str:
     """Return an option's value for an #SBATCH line, which sbatch splits like a shell but does not expand.
 

@@ -1,4 +1,4 @@
-"""Detects the environment of this shell (uenv images and views, containers, jobs), and makes PATH and umask safe."""
+"""Detects the environment of this shell (uenvs, containers, jobs), and makes PATH, HOME and umask safe."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.fl
 MOUNTS = "/proc/self/mountinfo"
 """The mounts of this process; `man 5 proc` documents the fields."""
 CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
+NO_HOME = "/nonexistent"
+"""The home directory of users who have none, as in passwd on Debian."""
 STARTED_BY = "UENVTOOL_STARTED_BY"
 """The variable that `--uenv` sets for its command: the shell command that starts a program in the uenv."""
 
@@ -52,6 +54,15 @@ def leave_out_relative_paths() -> None:
     """
     entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
     os.environ["PATH"] = os.pathsep.join(entries) or os.defpath  # an empty PATH also means the current directory
+
+
+def require_absolute_home() -> None:
+    """Set HOME to NO_HOME if this user has no home directory. Otherwise `~` would be a name in the current directory.
+
+    A container may run with a user ID that has no entry in passwd, and without HOME.
+    """
+    if not os.path.isabs(os.path.expanduser("~")):
+        os.environ["HOME"] = NO_HOME
 
 
 def let_owner_access() -> None:
@@ -122,10 +133,12 @@ def _is_on_own_disk(table: str) -> bool:
 
 def _view_root(mount: str, view: str) -> str:
     from uenvtool.core.files.reading import read_bytes
+    from uenvtool.core.limits import limited
 
+    path = Path(mount, "meta", "env.json")
     try:
-        data = json.loads(read_bytes(Path(mount, "meta", "env.json"), MAX_BYTES))
-        root = data["views"][view]["root"]
-    except (OSError, BadInput, ValueError, KeyError, TypeError, RecursionError):
+        with limited(str(path)):
+            root = json.loads(read_bytes(path, MAX_BYTES))["views"][view]["root"]
+    except (OSError, BadInput, ValueError, KeyError, TypeError):
         root = None
     return root if isinstance(root, str) and root else os.path.join(mount, "env", view)

@@ -20,7 +20,7 @@ from uenvtool.doctor.shell import faults
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.variables import current_tuning
-from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
+from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, KnownFinding, load_findings
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT
 from uenvtool.knowledge.tuning import DEFAULT
@@ -58,7 +58,8 @@ def examine_job(
     if not _JOB.match(job):
         raise BadInput(f"--job: {job!r} is not a job ID", hint="use the ID that squeue prints, for example 123456")
     record = job_record(job)
-    submitted = submission(record.script, SCRIPT, system, record.environment or {}, record.facts.get("SubmitLine", ""))
+    line, directory = (record.facts.get(name, "") for name in ("SubmitLine", "WorkDir"))
+    submitted = submission(record.script, SCRIPT, system, record.environment or {}, line, directory)
     options = dict(submitted.options)
     if "Network" in record.facts:
         options[NETWORK] = record.facts["Network"]
@@ -146,9 +147,9 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
 
 def _script_problems(submitted: Submission, known: Collection[str]) -> Iterator[Finding]:
     for problem in submitted.problems:
-        if problem.rule.id not in known and problem.severity != HINT:
+        if problem.rule.id not in known and (problem.severity != HINT or problem.rule.note):
             same = {name: getattr(problem.rule, name) for name in ("id", "what", "fix", "source", "position")}
-            severity = BROKEN if problem.severity == ERROR else RISK
+            severity = {ERROR: BROKEN, HINT: NOTE}.get(problem.severity, RISK)
             rule = KnownFinding(severity=severity, why=problem.rule.cost, **same)
             yield Finding(known=rule, detail=problem.named, place=f"{SCRIPT}:{problem.position.line}")
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
+from uenvtool.core.limits import limited
 from uenvtool.core.rendezvous import SHARED
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Examination, Finding, cleaned, worst_first
@@ -229,10 +230,9 @@ def _collected(directories: Sequence[Path], rank: CurrentRank | None) -> Examina
 def _data(path: Path) -> object:
     """Return the JSON data of a file, or None if it is incomplete, too large, or not a regular file."""
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES:
-            return None
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        with limited(str(path)):
+            return None if path.is_symlink() else json.loads(files.read_bytes(path, MOST_BYTES))
+    except (OSError, BadInput, ValueError):
         return None
 
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import Position, ToolFailed
+from uenvtool.core.errors import BadInput, Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import counted, grouped
 from uenvtool.env import directory as env_directory
 from uenvtool.env.directory import LOG, MANIFEST, TABLE, build_again, usual_directory
 from uenvtool.env.environment import Environment, Root
+from uenvtool.env.known_versions import unknown_versions_of
 from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repository_directories, spack_is_missing
@@ -22,6 +23,8 @@ from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.fabric import unusable_externals
+from uenvtool.knowledge.kinds import PACKAGES
+from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import (
     LOCK,
@@ -32,6 +35,7 @@ from uenvtool.knowledge.lock import (
     without_network,
     without_wrapper,
 )
+from uenvtool.knowledge.packages import Vulnerability, Yanked, package_facts
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.version import Version
@@ -42,7 +46,8 @@ class Outcome:
     """The result of a build.
 
     lock: the lock, or None if the environment is not resolved yet. state: how the lock was made, or why it is missing.
-    next_step: the command to run next. unseen: a sentence for each source that could not be compared with its pin.
+    next_step: the command to run next. unseen: a sentence for each source that could not be compared with its pin, and
+    for each version that was not found.
     """
 
     environment: Environment
@@ -68,6 +73,15 @@ class Outcome:
             next=(self.next_step,),
         )
 
+    @property
+    def versions(self) -> Mapping[str, Sequence[str]]:
+        """The versions of the lock, or without a lock, the pinned versions."""
+        return self.lock.versions() if self.lock else self.environment.pinned
+
+    @property
+    def known(self) -> tuple[Sequence[Vulnerability], Sequence[Yanked]]:
+        return package_facts().about(self.versions)
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         versions = self.lock.versions() if self.lock else {}
         rows = []
@@ -84,21 +98,20 @@ class Outcome:
             *self._vulnerabilities(),
             *(
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
-                for yanked in self.environment.yanked
+                for yanked in self.known[1]
             ),
             *(f"{problem.position}: {problem.message}" for problem in unusable_externals(self.environment.system)),
             *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 
     def _vulnerabilities(self) -> list[str]:
-        pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
-        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.environment.cves)
+        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.known[0])
         by_package = grouped(
             (package, ", ".join(ids) + (f" (fixed in {fixed})" if fixed else ""))
             for (package, fixed), ids in by_fix.items()
         )
         return [
-            f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}"
+            f"{package}@{','.join(self.versions[package])} has known vulnerabilities: {'; '.join(listed)}"
             for package, listed in by_package.items()
         ]
 
@@ -113,11 +126,11 @@ class Outcome:
             "packages": self.lock.versions() if self.lock else None,
             "cves": [
                 {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
-                for cve in self.environment.cves
+                for cve in self.known[0]
             ],
             "yanked": [
                 {"package": yanked.package, "versions": str(yanked.versions), "reason": yanked.reason}
-                for yanked in self.environment.yanked
+                for yanked in self.known[1]
             ],
             "next": self.next_step,
         }
@@ -151,7 +164,7 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
         environment = dataclasses.replace(environment, output=directory.as_posix())
     result = _answer(environment, directory, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
-    return dataclasses.replace(result, notes=(note, *result.notes))
+    return dataclasses.replace(result, notes=(note, *skipped_file_notes(PACKAGES), *result.notes))
 
 
 def _answer(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Result:
@@ -170,6 +183,9 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
     """Write an environment and, if its lock does not match it and Spack is installed, resolve it."""
     texts = render(environment)
     repos = repository_directories(request.repos, environment.pins)
+    unknown = [*unknown_versions_of(environment, repos)] if repos else []
+    if environment.pins.keys() <= repos.keys():  # otherwise another repository may have the version
+        BadInput.raise_any(unknown)
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, directory)
@@ -198,7 +214,7 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
         lock=lock,
         state=state,
         next_step=_next_step(environment, directory, spack=spack, resolved=lock is not None, repos=repos),
-        unseen=unseen,
+        unseen=(*unseen, *(f"{problem.position}: {problem.message}" for problem in unknown)),
     )
 
 

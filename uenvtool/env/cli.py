@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from uenvtool.core.options import Json, command
+from uenvtool.core.options import command
 from uenvtool.core.result import Result
-from uenvtool.env.request import BuildRequest, EditRequest
+from uenvtool.env.request import BuildRequest, EditRequest, ValidateRequest
 
 app = typer.Typer()
 
@@ -34,15 +31,9 @@ def edit(request: EditRequest) -> Result:
 
 
 @app.command()
-def validate(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Recipes, systems and other files, or directories that contain them."),
-    ],
-    json_: Json = False,
-) -> int:
-    """Check files: schema, spec syntax, names, and versions that must match."""
-    from uenvtool.core import console
-    from uenvtool.knowledge import catalogue as work
+@command(ValidateRequest)
+def validate(request: ValidateRequest) -> Result:
+    """Check files: schema, spec syntax, names, and versions that must match. With --repo, also that versions exist."""
+    from uenvtool.env import known_versions as work
 
-    return console.show(work.validate(files), as_json=json_)
+    return work.validate(request)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.locate import in_your_own
-from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec
+from uenvtool.knowledge.packages import Pin
+from uenvtool.knowledge.recipe import Recipe, RootSpec
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
 

@@ -20,8 +20,9 @@ from uenvtool.core.result import Result
 from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import scalar
 from uenvtool.env.document import Document, Names, pairs
+from uenvtool.env.known_versions import unknown_versions
 from uenvtool.env.request import Changes, EditRequest
-from uenvtool.knowledge.checks import applied_couplings, load_recipe
+from uenvtool.knowledge.checks import applied_couplings, broken_couplings, load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.load import load_extended, package_of
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
@@ -57,14 +58,23 @@ def edit(request: EditRequest) -> Result:
         before = _text(path) if path.is_file() else ""
         base = before or start
         after = edited(base, request, _inherited(path, base), _keys_of_pins(path, base, request.pin))
+        after, moved = _with_coupled(path, after, request)
         changed = load_recipe(str(path.absolute()), after.encode())
+        if repos:
+            names = {_package(spec) for spec in (*request.add, *request.pin, *moved)}
+            BadInput.raise_any(unknown_versions(changed, repos, names))
         if not dry_run:
             files.write(path, after)
     old, new = (text.splitlines(keepends=True) for text in (before, after))
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
         file="".join(difflib.unified_diff(old, new, name if before else "/dev/null", name)),
-        notes=(*notes, *_coupled(changed, request.pin), f"{'would change' if dry_run else 'wrote'} {name}"),
+        notes=(
+            *notes,
+            *_coupled(changed, request.pin),
+            *([f"also changed, because it is coupled: {', '.join(moved)}"] if moved else []),
+            f"{'would change' if dry_run else 'wrote'} {name}",
+        ),
         next=() if dry_run else (_build_command(path, request.spack, repos),),
     )
 
@@ -90,8 +100,32 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
     return groups_by_package
 
 
-def _keys_of_pins(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]]:
-    """Return, for each pinned package, the keys that already set another version of it."""
+def _with_coupled(path: Path, text: str, request: EditRequest) -> tuple[str, list[str]]:
+    """Return the text in which the packages that are coupled to the pinned ones have their versions, and these pins.
+
+    A package keeps the version that the request pins. `validate` then reports the coupling.
+    """
+    requested, moved = set(dict(map(pinned, request.pin))), dict[str, str]()
+    while True:
+        recipe = read_recipe(str(path.absolute()), text.encode())
+        found = {
+            pin.package: f"{pin.package}@{pin.version}"
+            for rule, pin, _ in broken_couplings(recipe)
+            if rule.when.package in {*requested, *moved} and pin.package not in {*requested, *moved}
+        }
+        if not found:
+            return text, list(moved.values())
+        moved |= found
+        pins = tuple(found.values())
+        keys = _keys_of_pins(path, text, pins, is_coupled=True)
+        text = edited(text, Changes(pin=pins, reason=request.reason), _inherited(path, text), keys)
+
+
+def _keys_of_pins(path: Path, text: str, pins: Sequence[str], *, is_coupled: bool = False) -> dict[str, list[Names]]:
+    """Return, for each pinned package, the keys that already set another version of it.
+
+    is_coupled: Whether a preferred version also changes. Otherwise, `--pin` requires a version next to it.
+    """
     if not pins:
         return {}
     recipe = read_recipe(str(path.absolute()), text.encode())
@@ -99,6 +133,7 @@ def _keys_of_pins(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[
         *((root.spec.package, ("groups",), root.spec.versions) for root in recipe.roots),
         *((name, ("require", name), pin.version) for name, pin in recipe.require.items()),
         *((name, ("compilers", name), pin.version) for name, pin in recipe.compilers.items()),
+        *((name, ("prefer", name), pin.version) for name, pin in recipe.prefer.items() if is_coupled),
     ]
     if recipe.python:
         known.append(("python", ("python",), recipe.python.version))

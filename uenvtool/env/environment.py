@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
 from uenvtool.env.compilers import Compiler
-from uenvtool.knowledge.recipe import Addition, Recipe, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.packages import Vulnerability, Yanked
+from uenvtool.knowledge.recipe import Addition, Recipe, Variable
 from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions
@@ -15,6 +16,8 @@ from uenvtool.knowledge.version import Versions
 NAMESPACE = "uenvtool"
 """The namespace of the package repository with the additions of an environment."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
+NO_DEFAULT_VIEW = "  default view: none"
+"""The line in the header of spack.yaml from which `image build` knows that the image has no default view."""
 PACKAGE_API = "v2.2"
 """The package API of spack-packages v2026.06.0 and e79ba9f (in their repo.yaml). Spack v1.1.0 supports it."""
 
@@ -81,8 +84,8 @@ class Environment:
     """A planned Spack environment.
 
     needs: for each package, the variants that it needs to use the system's network. compilers: the compilers; packages
-    use the first one unless they name another. prepended: the directories to add to the view's path variables. output:
-    the directory that the user chose, or "" for the default.
+    use the first one unless they name another. pinned: the pinned versions by package. prepended: the directories to
+    add to the view's path variables. output: the directory that the user chose, or "" for the default.
     """
 
     recipe: Recipe
@@ -95,6 +98,7 @@ class Environment:
     compilers: tuple[Compiler, ...]
     variables: tuple[Variable, ...]
     prepended: dict[str, tuple[str, ...]]
+    pinned: Mapping[str, Sequence[str]]
     cves: tuple[Vulnerability, ...]
     yanked: tuple[Yanked, ...]
     additions: tuple[Addition, ...]

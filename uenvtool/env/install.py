@@ -9,15 +9,27 @@ import contextlib
 import os
 import platform
 import re
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.core.files import fill, last_lines, remove_tree, scratch_folder, write, write_all
-from uenvtool.core.processes import Completed, run
+from uenvtool.core.files import (
+    appending,
+    fill,
+    last_lines,
+    locked,
+    remove_tree,
+    scratch_folder,
+    take_lock,
+    write,
+    write_all,
+)
+from uenvtool.core.processes import Completed, become, run
 from uenvtool.core.result import Step
 from uenvtool.env.directory import MODULES
 from uenvtool.env.installable import Installable, pins_of
@@ -36,7 +48,7 @@ WORK = ".uenvtool-install"
 """The directory in a store for builds and logs. An image does not contain this directory."""
 STAGE = f"{WORK}/stage"
 LOG = "spack.log"
-"""The file in WORK with the output of a failed Spack run. The next successful run removes the file."""
+"""The file in WORK with the output of the last installation, also of one that failed or was killed."""
 BUILDER = "uenvtool"
 """The user name of every build, which is part of STAGE.
 
@@ -119,20 +131,47 @@ def install(
     of compilers first, and ignores the user's configuration. Raises BadInput if the mount point does not exist, and
     ToolFailed if Spack cannot build a package. After an error, the installed packages stay in the store.
     """
-    require_mount_point(environment.mount)
     with scratch_folder() if options.shared else contextlib.nullcontext(store / WORK) as work:
-        write_scope(work / "configuration", configuration(environment, options))
-        view = False if options.shared else _views(environment)
-        for name in environment.views if view else ():
-            _remove_unfinished_views(store / "env" / name)
-        directory = _staged_directory(environment, work)
-        write_all(directory, environment.staged_texts(view, options.repos).items())
-        runner = sandboxed(spack, environment, store, work, directory, options)
+        runner = _staged(spack, environment, store, work, options)
+        directory = runner.directory
+        if not options.shared:
+            (store / WORK / LOG).unlink(missing_ok=True)
         installed = Installed()
         for compiler, lock in environment.compiler_locks.items():
             first = replace(runner, directory=directory / compiler)
             installed += _install(first, replace(environment, lock=lock), store, options, on_step)
         return installed + _install(runner, environment, store, options, on_step)
+
+
+def _staged(spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions) -> Runner:
+    require_mount_point(environment.mount)
+    write_scope(work / "configuration", configuration(environment, options))
+    view = False if options.shared else _views(environment)
+    for name in environment.views if view else ():
+        _remove_unfinished_views(store / "env" / name)
+    directory = _staged_directory(environment, work)
+    write_all(directory, environment.staged_texts(view, options.repos).items())
+    return sandboxed(spack, environment, store, work, directory, options)
+
+
+def shell(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> NoReturn:
+    """Replace this process with the user's shell in the sandbox of a build, in which `spack` uses the environment.
+
+    The shell holds the lock of the store until it ends. Raises BadInput if the mount point does not exist, ToolFailed
+    if another run uses the store.
+    """
+    with locked(store):
+        runner = _staged(spack, environment, store, store / WORK, options)
+    descriptor = os.open(store, os.O_RDONLY | os.O_DIRECTORY)
+    take_lock(descriptor, store)
+    os.set_inheritable(descriptor, True)
+    variables = without_foreign() | {
+        "PATH": f"{spack.program.parent}{os.pathsep}{os.environ['PATH']}",
+        "SPACK_ENV": os.fspath(runner.directory),
+        "SPACK_USER_CONFIG_PATH": os.fspath(runner.scope),
+        "SPACK_SYSTEM_CONFIG_PATH": os.fspath(runner.user_scope or runner.scope),
+    }
+    become([*runner.prefix, os.environ.get("SHELL") or "/bin/sh"], {**variables, **runner.variables})
 
 
 def require_mount_point(mount: str) -> None:
@@ -218,20 +257,23 @@ def _install(
     output = InstallOutput(total=len(hashes), done={key[:7] for key in hashes & installed_hashes(store)})
 
     def handle(line: str) -> None:
+        log.append(line.replace(*_shown_paths(environment, store)))
+        append(log[-1])
         if output.take(line) and on_step:
             on_step(output.text())
 
+    log: list[str] = []
     arguments = ["--include-build-deps"]  # Spack 1.2 skips them for packages from a cache
     arguments += [] if options.shared else ["--fail-fast"]  # in a shared store, continue like the other runs
     arguments += ["-j", str(options.jobs)] if options.jobs else []
-    for _ in range(MAX_RUNS if options.shared else 1):
-        completed = runner.run("install", *arguments, on_line=handle)
-        if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
-            break
+    with appending(store / WORK / LOG) as append:
+        for _ in range(MAX_RUNS if options.shared else 1):
+            handle(f"$ {shlex.join(runner.command('install', *arguments))}")
+            completed = runner.run("install", *arguments, on_line=handle)
+            if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
+                break
     _raise_if_failed(completed, runner.spack, environment, store)
-    (store / WORK / LOG).unlink(missing_ok=True)
-    log = f"$ {completed.command}\n{completed.stdout}{completed.stderr}"
-    return Installed(tuple(output.cached), tuple(output.built), log)
+    return Installed(tuple(output.cached), tuple(output.built), "".join(f"{line}\n" for line in log))
 
 
 def _raise_if_failed(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
@@ -241,8 +283,12 @@ def _raise_if_failed(completed: Completed, spack: Spack, environment: Installabl
 
 
 def _logged_output(completed: Completed, environment: Installable, store: Path) -> str:
+    return log_output(completed, store / WORK / LOG, *_shown_paths(environment, store))
+
+
+def _shown_paths(environment: Installable, store: Path) -> tuple[str, str]:
     # Only Spack's processes see the mount point, so the output must name paths in the store.
-    return log_output(completed, store / WORK / LOG, f"{environment.mount}/{WORK}/", f"{store}/{WORK}/")
+    return f"{environment.mount}/{WORK}/", f"{store}/{WORK}/"
 
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:

@@ -16,7 +16,7 @@ from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.core.limits import limited
 from uenvtool.env.compilers import COMPILER
 from uenvtool.env.directory import EXTRA, MANIFEST, MODULES, PURPOSE, lock_of, parts_of
-from uenvtool.env.environment import REPOSITORY
+from uenvtool.env.environment import NO_DEFAULT_VIEW, REPOSITORY
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.system import GitPin
 
@@ -46,7 +46,7 @@ class Installable:
 
     purpose: the recipe, system and node type if uenvtool wrote the environment, or else "". manifest: the `spack:`
     section of spack.yaml. compiler_locks: the locks of `compilers`, by directory. mount: the mount point of the image,
-    where Spack installs the packages. views: the names of the views, with the default view first. texts: the files that
+    where Spack installs the packages. views: the names of the views, with the main view first. texts: the files that
     Spack reads, by relative path. place: the directory of these files in an image of several environments, or "" for
     the first environment.
     """
@@ -82,6 +82,11 @@ class Installable:
     @property
     def view(self) -> str:
         return self.views[0]
+
+    @property
+    def default_view(self) -> str | None:
+        """The view that the uenv client loads if the user names none, or None if the recipe has no default view."""
+        return None if f"\n# {NO_DEFAULT_VIEW}\n" in self.texts[MANIFEST] else self.view
 
     def root_of(self, view: str) -> str:
         return f"{self.mount}/env/{view}"

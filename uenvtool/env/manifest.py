@@ -10,7 +10,7 @@ from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
 from uenvtool.env.directory import EXTRA, MANIFEST, MODULES, again
-from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
+from uenvtool.env.environment import NAMESPACE, NO_DEFAULT_VIEW, PACKAGE_API, REPOSITORY, Environment, PackageSettings
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External, SystemPackage
@@ -38,6 +38,8 @@ def render(environment: Environment) -> dict[str, str]:
         for addition in environment.additions:
             files[f"{REPOSITORY}/packages/{addition.target}"] = addition.text()
     files |= _compilers(environment)
+    own = environment.recipe.deployment.files
+    files |= {addition.target: addition.text() for addition in own if addition.target.startswith(f"{EXTRA}/")}
     if reframe := render_reframe(environment):
         files[f"{EXTRA}/{REFRAME}"] = "\n".join([*commented_header(environment), *reframe]) + "\n"
     if environment.recipe.modules:
@@ -61,8 +63,10 @@ def _compilers(environment: Environment, local: Local | None = None, *, resolvin
 
 
 def render_reframe(environment: Environment) -> list[str]:
-    """Return the lines of REFRAME, or [] if the recipe names no features (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
+    """Return the lines of REFRAME, or [] if the recipe has none (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
     reframe, view = environment.recipe.deployment.reframe, environment.recipe.view.name
+    if reframe.text:
+        return reframe.text.splitlines()
     if not reframe.features:
         return []
     compilers = {"cc": reframe.cc, "cxx": reframe.cxx, "ftn": reframe.ftn}
@@ -86,7 +90,8 @@ def render_manifest(environment: Environment, local: Local | None = None, *, res
         _env_vars(environment),
     )
     description = comment(f"{environment.recipe.name}: {environment.recipe.description}")
-    lines = [*commented_header(environment), "#", *description, "spack:"]
+    remark = [f"# {NO_DEFAULT_VIEW}"] if environment.recipe.view.load == "none" else []
+    lines = [*commented_header(environment), *remark, "#", *description, "spack:"]
     for section in sections:
         if section:
             lines += [*indented(section, 2), ""]
@@ -206,7 +211,7 @@ def _config(environment: Environment) -> list[str]:
         listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
         known = (
             "Spack deprecates versions with known vulnerabilities and old patch releases, and rejects them without "
-            f"this setting. The recipe (`cves`) lists only these for the pinned versions: {listed}"
+            f"this setting. knowledge/packages lists only these for the pinned versions: {listed}"
         )
         lines += [*comment(known, 2), "  deprecated: true"]
     if mount:

@@ -16,13 +16,14 @@ from uenvtool.knowledge.checks import coupled_pins, hard_requests, load_recipe, 
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.fabric import load_fabric
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
+from uenvtool.knowledge.packages import Pin, package_facts
 from uenvtool.knowledge.place import choose
-from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
+from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable
 from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
-from uenvtool.knowledge.version import Version, versions
+from uenvtool.knowledge.version import versions
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 UENV = "uenv"
@@ -59,6 +60,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
+    cves, yanked = package_facts().about(pinned)
     variants = tuple(
         Constraint(_filled(value, facts, group.position), group.reason)
         for group in (recipe.variants[name] for name in recipe.global_variants)
@@ -86,23 +88,20 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         prepended=prepended,
-        cves=tuple(
-            cve for cve in recipe.cves if (version := pinned.get(cve.package)) and cve.versions.contains(version)
-        ),
-        yanked=tuple(
-            row for row in recipe.yanked if (version := pinned.get(row.package)) and row.versions.contains(version)
-        ),
+        pinned=pinned,
+        cves=cves,
+        yanked=yanked,
         additions=recipe.additions,
     )
 
 
 def _pinned_versions(
     groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
-) -> dict[str, Version]:
+) -> dict[str, list[str]]:
     constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
     constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
     constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
-    return {name: constraint.single for name, constraint in constraints.items() if constraint.single}
+    return {name: [str(constraint.single)] for name, constraint in constraints.items() if constraint.single}
 
 
 def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:

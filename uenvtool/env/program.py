@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -120,6 +121,25 @@ def deviations(
             commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
             seen.append(f"{name} is at commit {head[:12]} instead of the pinned {repo_pin.revision} {commit}")
     return tuple(seen), tuple(unseen)
+
+
+def commit_of(spack: Spack) -> str:
+    """Return the git commit of a Spack installation, or an empty string if it is not a git checkout."""
+    program = spack.program.resolve()
+    return _commit(program.parent, program.name, "HEAD")
+
+
+def state_of(repository: Path) -> dict[str, str]:
+    """Return the directory, the git commit (or an empty string) and the checksum of a package repository on disk."""
+    total = hashlib.sha256()
+    for current, names, files in os.walk(repository):
+        names[:] = sorted(name for name in names if name not in ("__pycache__", ".git"))
+        for path in filter(Path.is_file, (Path(current, name) for name in sorted(files))):
+            content = path.read_bytes()
+            total.update(os.fsencode(f"{path.relative_to(repository)}\0{len(content)}\0"))
+            total.update(content)
+    commit = _commit(repository, "repo.yaml", "HEAD")
+    return {"directory": os.fspath(repository), "commit": commit, "sha256": total.hexdigest()}
 
 
 def _commit(directory: Path, file: str, revision: str) -> str:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName, Uarch, named_paths
 
@@ -46,6 +46,17 @@ class BuildRequest:
     def repos(self) -> dict[str, Path]:
         """The package repositories to use from disk, by name. Raises BadInput if a value is not NAME=PATH."""
         return named_paths(self.repo)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidateRequest:
+    """The options of `uenvtool validate`."""
+
+    files: Annotated[
+        tuple[Path, ...],
+        Argument(metavar="FILE...", help="Recipes, systems and other files, or directories that contain them."),
+    ]
+    repo: Repos = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -65,11 +65,13 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     ):
         if lines:
             files[name] = "\n".join([*header, *lines]) + "\n"
+    own = {addition.target: addition.text() for addition in recipe.deployment.files}
     if environment.cves:
-        files["pre-install"] = "\n".join(["#!/bin/bash", *header, *PRE_INSTALL]) + "\n"
+        first = own.get("pre-install", "\n".join(["#!/bin/bash", *header])).rstrip("\n")
+        files["pre-install"] = "\n".join([first, *PRE_INSTALL]) + "\n"
     if recipe.deployment.post_install:
         files["post-install"] = recipe.deployment.post_install
-    return files
+    return {**own, **files}
 
 
 def _config(environment: Environment, version: int) -> list[str]:
@@ -77,9 +79,9 @@ def _config(environment: Environment, version: int) -> list[str]:
     spack, builtin = storable((recipe.spack, recipe.repos["builtin"]))
     commit, packages_commit = (pin.commit or pin.revision for pin in (spack, builtin))  # a tag may move
     # Stackinator 6.0 does not know `default-view`
-    view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
+    view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 and recipe.view.load == "default" else []
     return [
-        f"name: {scalar(recipe.deployment.label.partition('/')[0] or recipe.name)}",
+        f"name: {scalar(recipe.deployment.name or recipe.deployment.label.partition('/')[0] or recipe.name)}",
         f"description: {scalar(recipe.description)}",
         f"version: {version}",
         f"store: {scalar(environment.system.mount or MOUNT)}",

@@ -26,6 +26,7 @@ from uenvtool.env.install import (
     make_modules,
     push,
     run_post_install,
+    shell,
     usual_stores,
 )
 from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest, together
@@ -41,6 +42,9 @@ from uenvtool.image.report import Clock, names_of, refuse_others, report_of, wri
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.store import image_tree
 from uenvtool.knowledge.system import GitPin
+
+_OF_IMAGES = ("output", "push", "post_install", "meta", "install_only")
+"""The options that --shell does not use."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,9 +69,15 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     AnswerIsNo if the lock cannot be installed, ToolMissing if Spack or squashfs-tools are not installed, and ToolFailed
     if Spack, another program or the disk fails, or if signed packages are pushed and Spack has no key.
     """
+    unused = [name for name in _OF_IMAGES if request.shell and getattr(request, name)]
+    if unused:
+        option = f"--{unused[0].replace('_', '-')}"
+        raise BadInput(f"--shell packs no image, so {option} has no effect", hint=f"leave out {option} or --shell")
     clock = Clock()
     plan = _planned(request, progress)
     clock.ends("resolving")
+    if request.shell:
+        shell(plan.spack, plan.environments[0], plan.store, plan.options)
     programs = find_programs()
     if request.push and not request.unsigned:
         require_key(plan.spack)
@@ -90,7 +100,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
-    deviating, _ = deviations(plan.spack, _pin(plan.environments[0]), plan.options.repos, pins(request))
+    deviating, unseen = deviations(plan.spack, _pin(plan.environments[0]), plan.options.repos, pins(request))
     report = report_of(
         plan.environments,
         packed,
@@ -98,11 +108,12 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         spack=plan.spack,
         repos=plan.options.repos,
         not_as_pinned=deviating,
+        not_compared=unseen,
         seconds=clock.seconds,
     )
     write_report(plan.target, report, installed.log)
     notes = _push(plan, as_url(request.push), progress) if request.push else ()  # if this fails, the image stays
-    return _result(plan, packed, (*deviating, *_cache_warnings(request, installed)), notes)
+    return _result(plan, packed, (*deviating, *unseen, *_cache_warnings(request, installed)), notes)
 
 
 def _planned(request: ImageRequest, progress: Progress) -> ImagePlan:

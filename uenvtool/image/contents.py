@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from uenvtool.core.errors import BadInput
+from uenvtool.core.limits import limited
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import canonical, grouped, size_text
 from uenvtool.image.metadata import ENV, Uenv, UenvView, parse_env_json
@@ -79,22 +81,23 @@ class Contents:
         """The installed packages in Spack's database, by hash. Empty if the database cannot be read."""
         database = self.texts.get(DATABASE, "")
         try:
-            rows = json.loads(database)["database"]["installs"] if database else {}
-            return {
-                key: Install(
-                    name=name_of_spack(row["spec"]["name"]),
-                    version=text_of_spack(row["spec"]["version"]),
-                    folder=os.path.relpath(str(row["path"]), self.mount or "/"),
-                    needs=tuple(str(edge["hash"]) for edge in row["spec"].get("dependencies", ())),
-                    build_only=tuple(
-                        str(edge["hash"]) for edge in row["spec"].get("dependencies", ()) if is_build_only(edge)
-                    ),
-                )
-                for key, row in rows.items()
-                if row.get("installed") and row.get("path")
-            }
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            with limited(f"{self.path}:{DATABASE}"):
+                rows = json.loads(database)["database"]["installs"] if database else {}
+                return {
+                    key: self._install(row) for key, row in rows.items() if row.get("installed") and row.get("path")
+                }
+        except (BadInput, ValueError, KeyError, TypeError, AttributeError):
             return {}
+
+    def _install(self, row: Mapping[str, Any]) -> Install:
+        spec, edges = row["spec"], row["spec"].get("dependencies", ())
+        return Install(
+            name=name_of_spack(spec["name"]),
+            version=text_of_spack(spec["version"]),
+            folder=os.path.relpath(str(row["path"]), self.mount or "/"),
+            needs=tuple(str(edge["hash"]) for edge in edges),
+            build_only=tuple(str(edge["hash"]) for edge in edges if is_build_only(edge)),
+        )
 
     @property
     def is_overlay(self) -> bool:

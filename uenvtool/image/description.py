@@ -70,7 +70,7 @@ def _metadata(environments: Sequence[Installable]) -> dict[str, str]:
     texts = {name: text for each in reversed(environments) for name, text in each.texts.items()}  # the first one wins
     reframe = f"{EXTRA}/{REFRAME}"
     if reframe in texts:
-        texts[reframe] = "".join(environment.texts.get(reframe, "") for environment in environments)
+        texts[reframe] = "".join(dict.fromkeys(environment.texts.get(reframe, "") for environment in environments))
     return {f"meta/{name}": text for name, text in texts.items() if name.startswith(f"{EXTRA}/")}
 
 
@@ -102,7 +102,7 @@ def _uenv(environments: Sequence[Installable], views: Mapping[str, UenvView], na
         description=first.description or f"{counted(len(first.lock.roots), 'package')}, built by uenvtool",
         mount=first.mount,
         views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: modules} if has_module_files else {})},
-        default_view=first.view,
+        default_view=first.default_view,
         modules=root if has_module_files else None,
     )
 

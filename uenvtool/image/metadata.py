@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.limits import limited
 
 ENV = "meta/env.json"
 EXTRA = "meta/extra"
@@ -90,19 +91,23 @@ def parse_env_json(text: str, shown: str) -> Uenv:
     Raises BadInput if the text does not have the format that the uenv client reads.
     """
     try:
-        data = json.loads(text)
-        modules = data.get("modules") or {}
-        return Uenv(
-            name=str(data["name"]),
-            description=str(data.get("description") or ""),
-            mount=str(data["mount"]),
-            views={str(name): _view(view) for name, view in (data.get("views") or {}).items()},
-            default_view=None if data.get("default-view") is None else str(data["default-view"]),
-            modules=None if modules.get("root") is None else str(modules["root"]),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        with limited(shown):
+            return _uenv(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise BadInput(f"invalid uenv metadata: {reason}", Position(shown), "pack the image again") from error
+
+
+def _uenv(data: Mapping[str, Any]) -> Uenv:
+    modules = data.get("modules") or {}
+    return Uenv(
+        name=str(data["name"]),
+        description=str(data.get("description") or ""),
+        mount=str(data["mount"]),
+        views={str(name): _view(view) for name, view in (data.get("views") or {}).items()},
+        default_view=None if data.get("default-view") is None else str(data["default-view"]),
+        modules=None if modules.get("root") is None else str(modules["root"]),
+    )
 
 
 def _view(data: Mapping[str, Any]) -> UenvView:

@@ -15,7 +15,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.env.install import Installed
 from uenvtool.env.installable import Installable, repos_of
-from uenvtool.env.program import Spack
+from uenvtool.env.program import Spack, commit_of, state_of
 from uenvtool.image.pack import Packed
 
 
@@ -61,23 +61,25 @@ def report_of(
     spack: Spack,
     repos: Mapping[str, Path],
     not_as_pinned: Sequence[str],
+    not_compared: Sequence[str],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
     """Return the report of a build.
 
-    repos: the package repositories on disk that the build used. not_as_pinned: see `deviations`. seconds: the duration
-    of each step.
+    repos: the package repositories on disk that the build used. not_as_pinned, not_compared: see `deviations`. seconds:
+    the duration of each step.
     """
-    from_disk = {name: os.fspath(path) for name, path in repos.items()}
+    from_disk = {name: state_of(path) for name, path in repos.items()}
     return {
         "generator": f"uenvtool {__version__}",
         "image": packed.path.name,
         "bytes": packed.bytes,
         "sha256": packed.sha256,
         "machine": platform.machine(),
-        "spack": {"version": spack.version, "program": os.fspath(spack.program)},
+        "spack": {"version": spack.version, "program": os.fspath(spack.program), "commit": commit_of(spack)},
         "repos": {**repos_of(environments), **from_disk},
         "not_as_pinned": list(not_as_pinned),
+        "not_compared": list(not_compared),
         "environments": [_inputs(environment) for environment in environments],
         "from_cache": sorted(installed.cached),
         "built": sorted(installed.built),

@@ -70,6 +70,9 @@ class ImageRequest:
         tuple[Path, ...],
         Option("--meta", metavar="FILE", help="Copy FILE into the image's meta/extra; repeatable."),
     ] = ()
+    shell: Annotated[
+        bool, Option("--shell", help="Start a shell in the build's sandbox, where `spack` uses the first environment.")
+    ] = False
     install_only: Annotated[
         bool, Option("--install-only", help="Stop before packing. Several such runs may share one --store.")
     ] = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import operator
@@ -19,11 +18,8 @@ from uenvtool.core.words import counted
 from uenvtool.image.contents import PYTHON, SPACK, InstalledPackage, read
 from uenvtool.image.read import superblock
 from uenvtool.image.tree import EPOCH
-from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.kinds import RECIPE
-from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.lock import LOCK, read_lock
-from uenvtool.knowledge.recipe import Vulnerability
+from uenvtool.knowledge.packages import Vulnerability, package_facts
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Version, Versions
 
@@ -179,11 +175,7 @@ def _dependencies(
 
 
 def _known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
-    recorded: list[Vulnerability] = []
-    for location in available(RECIPE).values():
-        with contextlib.suppress(BadInput):  # a recipe of the user may be invalid
-            recorded += load_recipe(str(location.path)).cves
-    by_id = sorted(set(recorded), key=lambda cve: (cve.id, cve.package))
+    by_id = sorted(package_facts().cves, key=lambda cve: (cve.id, cve.package))
     affected = {cve: [package for package in packages if _is_affected(package, cve)] for cve in by_id}
     return {cve: affected_packages for cve, affected_packages in affected.items() if affected_packages}
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
+from uenvtool.core.limits import limited
 from uenvtool.env.install import LOCAL, MODULE_FILES, MOUNTING, POST_INSTALL, has_modules
 from uenvtool.env.installable import Installable
 from uenvtool.image import bytecode
@@ -63,19 +65,22 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
 
 
 def _filtered_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
+    path = store / DATABASE
     try:
-        database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
+        with limited(str(path)):
+            database = json.loads(files.read_bytes(path, LARGEST_DATABASE))["database"]
         locks = [lock for environment in environments for lock in environment.locks]
         locked = {package.hash for lock in locks for package in lock.packages}
         rows = {key: row for key, row in database["installs"].items() if key in locked}
-        needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]
+        edges = ({edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values())
+        needs = Counter(key for needed in edges for key in needed)
         roots = {root["hash"] for each in environments for root in json.loads(each.texts[LOCK])["roots"]}
         installs = {
             key: {
                 **{field: value for field, value in row.items() if field != "origin"},
                 "explicit": key in roots,
                 "installation_time": float(EPOCH),
-                "ref_count": sum(key in needed for needed in needs),
+                "ref_count": needs[key],
             }
             for key, row in rows.items()
         }

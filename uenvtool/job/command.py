@@ -27,6 +27,7 @@ from uenvtool.check.shell import commands, spelling
 from uenvtool.check.values import Values
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position
+from uenvtool.core.limits import limited
 from uenvtool.core.options import given
 from uenvtool.job.disk import Disk
 from uenvtool.job.request import JobRequest
@@ -146,12 +147,14 @@ def read_words(words: Sequence[str], disk: Disk, folder: str) -> Typed:
         )
     alone, launcher_alone, _ = of_one_node(words[start:])
     script_name, script = _script(words[start:], disk, folder)
+    with limited(script_name):
+        inner = tuple(_inside(script_name, script))
     return Typed(
         words=words,
         start=start,
         program=program,
         script=script,
-        inner=tuple(_inside(script_name, script)),
+        inner=inner,
         alone=alone,
         serves=launcher_alone is not None and launcher_alone.server,
     )

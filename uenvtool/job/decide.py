@@ -17,7 +17,7 @@ from uenvtool.job.directives import directives_of
 from uenvtool.job.disk import EDF, Disk
 from uenvtool.job.environment import through_its_python
 from uenvtool.job.images import REGISTRY
-from uenvtool.job.limits import fitting_time, limits_of, of_cpus, ranks_and_cores
+from uenvtool.job.limits import fitting_time, of_cpus, ranks_and_cores
 from uenvtool.job.plan import (
     ARCHIVES,
     CONTAINER,
@@ -38,6 +38,7 @@ from uenvtool.knowledge.checks import load_tuning
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.left_out import by_version
+from uenvtool.knowledge.limits import limits_of
 from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, Recipe, read_recipe
 from uenvtool.knowledge.recognise import recognised, this_system
@@ -115,7 +116,7 @@ def _planned(
     published: str,
 ) -> JobPlan:
     use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
-    defaults, limits = system.scheduler.defaults, limits_of(request, system)
+    defaults, limits = system.scheduler.defaults, limits_of(system, request.in_partition, request.qos)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
     command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)

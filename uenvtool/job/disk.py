@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from uenvtool.check.edf import netstack_of, read_edf
 from uenvtool.core.files import read_named
+from uenvtool.core.limits import limited
 from uenvtool.core.session import in_container, loaded_views
 from uenvtool.core.words import is_within
 from uenvtool.job.request import JobRequest
@@ -130,7 +131,8 @@ def _text(path: str) -> str:
 
 
 def _named_edf(path: str, text: str) -> NamedEdf:
-    source = read_edf(text, path)
+    with limited(path):
+        source = read_edf(text, path)
     texts = {name: [part.text for part in source.of("entry", name)] for name in ("image", "mounts", "workdir")}
     return NamedEdf(
         path=path,

@@ -9,6 +9,7 @@ from uenvtool.core.options import option_name
 from uenvtool.job.plan import HERE, SLURM, JobPlan
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.jobs import Partition, minutes, time_text
+from uenvtool.knowledge.limits import NODES, QOS, TIME, excesses
 from uenvtool.knowledge.system import NodeType, System
 
 TASKS, CORES = "ntasks-per-node", "cpus-per-task"
@@ -30,12 +31,6 @@ def of_cpus(request: JobRequest, system: System, uarch: str) -> System:
     if named and named in known and known[named].gpus != 0:
         return system
     return system.without_gpus(uarch, named or usual) if named or usual or cpu else system
-
-
-def limits_of(request: JobRequest, system: System) -> list[tuple[str, Partition]]:
-    """Return the partition and the QOS of a job whose limits are known, each with its option."""
-    both = (("--partition", system.partition(request.in_partition)), ("--option --qos", system.qos(request.qos)))
-    return [(option, limit) for option, limit in both if limit]
 
 
 def fitting_time(default: str, limits: Iterable[tuple[str, Partition]], nodes: int) -> str:
@@ -86,39 +81,20 @@ def _without_partition(plan: JobPlan) -> Problem:
 
 def over_limits(plan: JobPlan, system: System) -> Iterator[Problem]:
     """Yield each limit of the partition and QOS that a job exceeds. The hint names the limit or another place."""
-    if plan.use.scheduler == SLURM and system.scheduler.name == SLURM:
-        for option, limit in limits_of(plan.request, system):
-            yield from _over_limit(plan, system, option, limit)
-
-
-def _over_limit(plan: JobPlan, system: System, option: str, limit: Partition) -> Iterator[Problem]:
-    request = plan.request
-    is_qos = option != "--partition"
-    nodes = plan.nodes + (request.spare or 0)
+    if plan.use.scheduler != SLURM or system.scheduler.name != SLURM:
+        return
+    request, nodes = plan.request, plan.nodes + (plan.request.spare or 0)
     gpus = nodes * plan.ranks if plan.gpu else 0
-    requested = minutes(request.time) if request.time else 0
-    name = f"the QOS {limit.name}" if is_qos else limit.name
-    place = f"a job in {name} of {system.name}"
-    known = system.jobs.qos if is_qos else system.jobs.partitions
-    others = [other.name for other in known.values() if other.accepts(nodes, gpus, requested)]
-    other = f"{option}{'=' if is_qos else ' '}{', '.join(others)}" if others else ""
-    if limit.gpus == 0 and gpus:
-        hint = f"use {other}" if other else "name another partition with --partition"
-        yield Problem(
-            f"{limit.name} of {system.name} has no GPUs [{limit.source}]",
-            hint=f"{hint}, or --gpus 0 for a job without GPUs",
-        )
-    elif limit.gpus and gpus > limit.gpus:
-        fitting = f"--nodes {max(limit.gpus // plan.ranks, 1)}"
-        yield _over(f"{gpus} GPUs: {place} can have at most {limit.gpus}", limit, fitting, other)
-    if limit.nodes and nodes > limit.nodes:
-        yield _over(f"{nodes} nodes: {place} can have at most {limit.nodes}", limit, f"--nodes {limit.nodes}", other)
-    most = limit.minutes(nodes)
-    if requested > most:
-        on_nodes = f" on {nodes} node{'s' if nodes > 1 else ''}" if limit.node_minutes or limit.bins else ""
-        message = f"--time {request.time}: {place}{on_nodes} can run at most {time_text(most)}"
-        yield _over(message, limit, f"--time {time_text(most)}", other)
-
-
-def _over(message: str, limit: Partition, fitting: str, other: str) -> Problem:
-    return Problem(f"{message} [{limit.source}]", hint=f"use {', or '.join(filter(None, (fitting, other)))}")
+    for excess in excesses(system, request.in_partition, request.qos, nodes, gpus, request.time or ""):
+        option = "--option --qos=" if excess.kind == QOS else "--partition "
+        other = f"{option}{', '.join(excess.others)}" if excess.others else ""
+        if not excess.most:
+            hint = f"use {other}" if other else "name another partition with --partition"
+            yield Problem(excess.says, hint=f"{hint}, or --gpus 0 for a job without GPUs")
+            continue
+        if excess.of == TIME:
+            value, fitting = f"--time {request.time}", f"--time {excess.most}"
+        else:
+            most = int(excess.most) if excess.of == NODES else max(int(excess.most) // plan.ranks, 1)
+            value, fitting = f"{nodes} nodes" if excess.of == NODES else f"{gpus} GPUs", f"--nodes {most}"
+        yield Problem(f"{value}: {excess.says}", hint=f"use {', or '.join(filter(None, (fitting, other)))}")

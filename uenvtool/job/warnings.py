@@ -10,6 +10,7 @@ from pathlib import PurePath
 from textwrap import shorten
 
 from uenvtool.check.launchers import NONE, OF_RANK, PYTHON_NAME, SRUN, TORCHRUN
+from uenvtool.check.program import read_program
 from uenvtool.core.words import counted, is_within
 from uenvtool.job.command import is_inline
 from uenvtool.job.disk import SUBMITTED_IN
@@ -17,7 +18,6 @@ from uenvtool.job.environment import starts_without_it
 from uenvtool.job.images import on_another_machine, on_another_tag, on_unknown_recipe
 from uenvtool.job.limits import TASKS
 from uenvtool.job.plan import ARRAY, ENVIRONMENT, KUBERNETES, SLURM, UENV
-from uenvtool.job.program import read_program
 from uenvtool.job.refusals import HOST_FOLDERS, Case
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.load import skipped_file_notes

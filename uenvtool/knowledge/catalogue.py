@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -188,9 +188,12 @@ def _origin(node: Node) -> str:
     return f"{node.position.file}:{node.position.line}"
 
 
-def validate(paths: Iterable[Path]) -> Result:
-    """Return the problems in files, or in all files of directories. With a problem, the exit code is USAGE."""
-    problems_of = {file: problems_in(file) for path in paths for file in _files_of(path)}
+def validate(paths: Iterable[Path], more: Callable[[str], Iterable[Problem]] | None = None) -> Result:
+    """Return the problems in files, or in all files of directories. With a problem, the exit code is USAGE.
+
+    more: A function that returns more problems of the recipe with this path.
+    """
+    problems_of = {file: problems_in(file, more) for path in paths for file in _files_of(path)}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(
         data=[_data(problem) for problem in problems],
@@ -216,8 +219,8 @@ def _guesses(path: Path) -> str:
     return f", with {counted(len(marked), 'guessed value')} (line {listed(marked, MOST_NAMES)})" if marked else ""
 
 
-def problems_in(path: Path) -> list[Problem]:
-    """Return all problems in a knowledge file, or in the recipe in a directory."""
+def problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None = None) -> list[Problem]:
+    """Return all problems in a knowledge file, or in the recipe in a directory. more: As in `validate`."""
     file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
@@ -230,6 +233,8 @@ def problems_in(path: Path) -> list[Problem]:
         check_file(kind, location)
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
+        if kind is RECIPE and more and not is_abstract(tree):
+            return list(more(str(location.path)))
         return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)

@@ -16,7 +16,8 @@ from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
-from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, read_recipe
+from uenvtool.knowledge.packages import Coupling, Pin, package_facts
+from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.tuning import (
     VALUELESS,
@@ -64,10 +65,13 @@ def hard_requests(recipe: Recipe, facts: Facts) -> list[VersionRequest]:
 def applied_couplings(recipe: Recipe, facts: Facts | None = None) -> list[Coupling]:
     """Return the couplings that apply to the versions that the recipe requests.
 
+    A coupling of the recipe replaces the known coupling with the same `when`.
+
     facts: The facts of a node type. Without facts, a coupling is returned if it applies on any node type.
     """
     requests = _possible_requests(recipe, facts)
-    return [rule for rule in recipe.couplings if any(_applies(rule, request) for request in requests)]
+    rules = {rule.when.text: rule for rule in (*package_facts().couplings, *recipe.couplings)}
+    return [rule for rule in rules.values() if any(_applies(rule, request) for request in requests)]
 
 
 def _possible_requests(recipe: Recipe, facts: Facts | None) -> list[VersionRequest]:
@@ -89,16 +93,21 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 
 
 def unbuildable(recipe: Recipe, facts: Facts) -> Iterator[Problem]:
-    """Yield a problem for each package that, according to a coupling, cannot be built on a node with these facts."""
+    """Yield a problem for each package that, according to a coupling, cannot be built on a node with these facts.
+
+    A package file of the recipe that contains the version makes the package buildable.
+    """
+    own = {addition.target: addition.text() for addition in recipe.additions}
     packages = {root.spec.package for root in recipe.roots if root.when.holds(facts) is not False}
     for rule in applied_couplings(recipe, facts):
+        versions = {pin.package: str(pin.version) for pin in rule.then}
         for package, failure in rule.lacks.items():
-            if package in packages:
+            version = versions.get(package, "")
+            if package in packages and f'"{version}"' not in own.get(f"{package.replace('-', '_')}/package.py", ""):
                 yield Problem(
                     f"{package}, which is coupled to {rule.when}, would not build: {failure}",
                     rule.position,
-                    f"use another version, or add the Spack package under packages/ of your own recipe and repeat "
-                    f"the coupling `when: {rule.when}` there without `lacks`",
+                    f"use another version, or add {package}@{version} under packages/ of your own recipe",
                 )
 
 
@@ -124,19 +133,25 @@ def _applies(rule: Coupling, request: VersionRequest) -> bool:
     return rule.when.versions is None or request.versions.intersects(rule.when.versions)
 
 
-def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
+def broken_couplings(recipe: Recipe) -> Iterator[tuple[Coupling, Pin, VersionRequest]]:
+    """Yield each coupling that applies to the recipe, with its pin and the recipe's request that contradict."""
     requests = list(version_requests(recipe))
     for rule in applied_couplings(recipe):
         for pin in rule.then:
             for request in requests:
                 if request.package == pin.package and pin.version and not request.versions.intersects(pin.version):
-                    yield Problem(
-                        f"{pin.package}@{request.versions} is not compatible with {rule.when}, which needs "
-                        f"{pin.package}@{pin.version}",
-                        request.position,
-                        f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "
-                        f"The coupling is at {rule.position}: {rule.reason}",
-                    )
+                    yield rule, pin, request
+
+
+def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
+    for rule, pin, request in broken_couplings(recipe):
+        yield Problem(
+            f"{pin.package}@{request.versions} is not compatible with {rule.when}, which needs "
+            f"{pin.package}@{pin.version}",
+            request.position,
+            f"use {pin.package}@{pin.version}, or change both versions{in_your_own(request.position)}. "
+            f"The coupling is at {rule.position}: {rule.reason}",
+        )
 
 
 def _contradictions(recipe: Recipe) -> Iterator[Problem]:

@@ -7,7 +7,6 @@ stackinator.yaml contains the defaults of these versions.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.limits import limited
 from uenvtool.core.yamltext import comment, flow, indented, scalar, with_comment
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.secrets import storable
@@ -23,12 +23,17 @@ from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.spec_lines import SpecLine, grouped_lines, lines_of, modern
 from uenvtool.knowledge.stackinator_view import LEFT_OUT, Data, field_text, left_out, ordered, rest_of, views_of
 from uenvtool.knowledge.system import GitPin
-from uenvtool.knowledge.yamltree import Node, content, decoded, parse, read
+from uenvtool.knowledge.yaml_comments import Comments
+from uenvtool.knowledge.yamltree import MAX_BYTES, Node, content, decoded, parse, read
 
 REQUIRED = ("config", "compilers", "environments")
 PACKAGES_REASON = "Stackinator uses the build machine's packages; uenvtool builds them unless the system has them"
 PACKAGES = "packages"
-REFRAME = "extra/reframe"
+REFRAME = "extra/reframe.yaml"
+LARGEST = 10_000_000
+"""The maximum number of bytes of a file that is copied next to a recipe, such as a Spack package or a patch."""
+_FILE = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_./+-]*")
+_ALL = range(1, MAX_BYTES)
 _TAG = re.compile(r"v?\d+(\.\d+)+([.-]?\w+)?")
 
 
@@ -56,7 +61,7 @@ class _Source:
     config: Data
     compilers: Data
     packages: Data
-    reframe: Data
+    read: Mapping[str, _File]
     files: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -73,23 +78,22 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
 
     Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
-    config, compilers, (text, tree, environments) = (_file(directory, name) for name in REQUIRED)
-    reframe: Data = {}
-    with contextlib.suppress(BadInput):  # Stackinator only copies this file and accepts any content
-        reframe = _file(directory, REFRAME).data
+    read = {name: _file(directory, name) for name in (*REQUIRED, PACKAGES) if (directory / f"{name}.yaml").is_file()}
+    config, compilers, environments = (read[name] for name in REQUIRED)
+    others = {name: path for name, path in _other_files(directory).items() if _can_be_copied(name, path)}
     try:
         source = _Source(
             directory=directory,
             version=config.data.get("version", 1),
             config=config.data,
             compilers=compilers.data,
-            packages=_file(directory, PACKAGES).data[PACKAGES] if (directory / f"{PACKAGES}.yaml").is_file() else {},
-            reframe=reframe,
-            files=dict(_files(directory, config.data)),
+            packages=read[PACKAGES].data[PACKAGES] if PACKAGES in read else {},
+            read=read,
+            files={**dict(_files(directory, config.data)), **others},
         )
         return {
-            name: Imported(lines=_recipe(source, name, data, (text, tree.value[name]), starter), files=source.files)
-            for name, data in environments.items()
+            name: Imported(lines=_recipe(source, name, data, starter), files=source.files)
+            for name, data in environments.data.items()
         }
     except (KeyError, AttributeError, TypeError, ValueError) as error:
         wrong = f"a field does not have the form of version {config.data.get('version', 1)}"
@@ -103,37 +107,60 @@ def _file(directory: Path, name: str) -> _File:
     import yaml
 
     path = directory / f"{name}.yaml"
-    text = content(path, shown(path))  # yaml.load types `True`, `Null` and `no` as Stackinator does
-    return _File(decoded(text, shown(path)), parse(text, shown(path)), yaml.load(text, yaml.CSafeLoader))
+    text = content(path, shown(path))
+    tree = parse(text, shown(path))
+    with limited(shown(path)):
+        data = yaml.load(text, yaml.CSafeLoader)  # types `True`, `Null` and `no` as Stackinator does
+    return _File(decoded(text, shown(path)), tree, data)
 
 
-def _recipe(
-    source: _Source, name: str, data: Data, place: tuple[str, Node], starter: tuple[GitPin, GitPin]
-) -> list[str]:
+def _recipe(source: _Source, name: str, data: Data, starter: tuple[GitPin, GitPin]) -> list[str]:
     environment = _of_version_2(data) if source.version == 1 else data
-    network, (text, node) = environment.get("network") or {}, place
+    network, node = environment.get("network") or {}, source.read["environments"].tree.value[name]
+    all_comments = {file: Comments(read.text) for file, read in source.read.items()}
+    comments = all_comments["environments"]
     default = source.config.get("default-view")
     views = ordered(environment.get("views") or {}, default)
     unify, of_network = environment.get("unify", True), node.get("network")
     specs = {
-        "network": lines_of(text, of_network.get("specs") if of_network and network.get("mpi") else None),
-        "specs": lines_of(text, node.get("specs"), is_old=source.version == 1),
+        "network": lines_of(comments, of_network.get("specs") if of_network and network.get("mpi") else None),
+        "specs": lines_of(comments, node.get("specs"), is_old=source.version == 1),
     }
+    mpi = node.get("mpi") or (of_network.get("mpi") if of_network else None)
     known = ("compiler", "specs", "network", "unify", "variants", "views", "packages")
-    return [
-        *_config(source, name, starter),
-        *_compilers(source, environment),
-        *_mpi(network),
+    lines = [
+        *_config(source, name, starter, all_comments["config"]),
+        *_compilers(source, environment, all_comments["compilers"]),
+        *_mpi(network, comments.of(mpi)),
         *([] if unify is True else ["unify: when_possible"]),
         *(left_out("unify: false", "when_possible is the closest setting") if unify is False else []),
         *rest_of(environment, known, f"under the environment {name}"),
-        *_variants(lines_of(text, node.get("variants"))),
+        *_variants(lines_of(comments, node.get("variants"))),
         *(left_out(field_text("packages", named), PACKAGES_REASON) if (named := environment.get("packages")) else []),
         *grouped_lines(specs, is_one=unify is True),
-        *_pins(source),
-        *views_of(views, default),
-        *_copied_files(source, views[0][0] if views else ""),
+        *_pins(source, all_comments),
+        *views_of(views, default, comments, node.get("views")),
+        *_copied_files(source),
     ]
+    return [*lines, *_other_comments(source, name, all_comments)]
+
+
+def _other_comments(source: _Source, name: str, comments: Mapping[str, Comments]) -> Iterator[str]:
+    tree = source.read["environments"].tree
+    starts = {each: comments["environments"].start(node.key.line) for each, node in tree.value.items()}
+    own = starts.pop(name)
+    ends = [start for start in starts.values() if start > own]
+    before = range(1, min([own, *starts.values()]))
+    ranges = {"environments": [before, range(own, min(ends, default=_ALL.stop))]}
+    found = [
+        (f"{file}.yaml:{number}", text)
+        for file, known in comments.items()
+        for number, text in known.rest(ranges.get(file, [_ALL]))
+    ]
+    if found:
+        yield from comment("Other comments of the Stackinator recipe:")
+    for place, text in found:
+        yield from comment(f"{place}: {text}")
 
 
 def _of_version_2(old: Data) -> dict[str, Any]:  # source: Stackinator 6, docs/porting.md
@@ -151,8 +178,8 @@ def _defaults() -> dict[str, Any]:
     return defaults
 
 
-def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Iterator[str]:
-    config = source.config
+def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin], comments: Comments) -> Iterator[str]:
+    config, spack = source.config, source.read["config"].tree.get("spack")
     yield from comment(
         f"Converted from a Stackinator recipe, version {source.version}, for the image {config['name']}. "
         f"Comments that start with `{LEFT_OUT}` contain the settings that this file cannot express."
@@ -175,7 +202,9 @@ def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin]) -> Itera
     else:
         named = {"builtin": packages} if isinstance(packages.get("repo"), str) else packages
         repos = {repo: _pin(pinned, repo) for repo, pinned in named.items()}
-    yield from ("spack:", *lines_of_pin(pin), "repos:", *lines_of_repos(repos))
+    reasons = (comments.of(spack.get("packages")), comments.of(spack)) if spack and packages is not None else ("", "")
+    yield from (*with_comment("spack:", reasons[1]), *lines_of_pin(pin))
+    yield from (*with_comment("repos:", reasons[0]), *lines_of_repos(repos))
 
 
 def _pin(data: Data, name: str = "") -> GitPin:
@@ -197,7 +226,7 @@ def lines_of_repos(repos: Mapping[str, GitPin]) -> list[str]:
     return [line for name, pin in repos.items() for line in (f"  {scalar(name)}:", *indented(lines_of_pin(pin), 2))]
 
 
-def _compilers(source: _Source, environment: Data) -> Iterator[str]:
+def _compilers(source: _Source, environment: Data, comments: Comments) -> Iterator[str]:
     buildable: dict[str, tuple[str, str]] = {}
     for name, pinned in _versions(source):
         if buildable.setdefault(name, pinned) != pinned:
@@ -222,8 +251,10 @@ def _compilers(source: _Source, environment: Data) -> Iterator[str]:
             if newest
             else ""
         )
+        why = "; ".join(filter(None, [comments.of(source.read["compilers"].tree.get(name)), why]))
         if version == "system":
             yield from comment("Stackinator uses the system's gcc, and so does a recipe without `compiler`.")
+            yield from comment(why)
         elif name == main:
             yield from with_comment(f"compiler: {scalar(f'{name}@{exact} {variants}')}", why)
         else:
@@ -243,13 +274,13 @@ def _versions(source: _Source) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield compiler, (version, data.get("spec") or usual + variants[compiler])
 
 
-def _mpi(network: Data) -> Iterator[str]:
+def _mpi(network: Data, reason: str) -> Iterator[str]:
     yield from rest_of(network, ("mpi", "specs") if network.get("mpi") else ("mpi",), "under `network`")
     if text := network.get("mpi"):
         spec = parse_spec(text)
         variants = " ".join(filter(None, [*spec.words.values(), spec.dependencies]))
         fields = {"version": str(spec.versions or ""), "variants": variants}
-        yield from ("mpi:", f"  {spec.package}: {_mapping(fields)}")
+        yield from ("mpi:", *with_comment(f"  {spec.package}: {_mapping(fields)}", reason))
 
 
 def _mapping(fields: Mapping[str, str]) -> str:
@@ -262,13 +293,15 @@ def _variants(lines: Sequence[SpecLine]) -> Iterator[str]:
         yield from ("variants:", "  all:", "    values:", *values, "global_variants: [all]")
 
 
-def _pins(source: _Source) -> Iterator[str]:
+def _pins(source: _Source, all_comments: Mapping[str, Comments]) -> Iterator[str]:
     pins: list[str] = []
     comments: list[str] = []
+    tree = source.read[PACKAGES].tree.get(PACKAGES) if PACKAGES in source.read else None
     for name, data in source.packages.items():
         texts = [data["require"]] if isinstance(data.get("require"), str) else data.get("require", [])
         pin = None if name == "all" else _required(name, texts)
-        pins += [f"  {scalar(name)}: {_mapping(pin)}"] if pin else []
+        reason = all_comments[PACKAGES].of(tree.get(name)) if tree and pin else ""
+        pins += with_comment(f"  {scalar(name)}: {_mapping(pin)}", reason) if pin else []
         comments += rest_of(
             data, ("require",) if pin else (), f"under {name} in packages.yaml; the system's file can have it"
         )
@@ -300,33 +333,39 @@ def _files(directory: Path, config: Data) -> Iterator[tuple[str, Path]]:
             yield f"packages/{path.relative_to(packages).as_posix()}", path
 
 
-def _copied_files(source: _Source, view: str) -> Iterator[str]:
-    directory = source.directory
-    used = {*source.files.values(), *(directory / f"{name}.yaml" for name in (*REQUIRED, PACKAGES))}
+def _other_files(directory: Path) -> dict[str, Path]:
+    read = {*(f"{name}.yaml" for name in (*REQUIRED, PACKAGES)), "modules.yaml", "post-install"}
+    files = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*")) if path.is_file()}
+    return {name: path for name, path in files.items() if name not in read and name.split("/")[0] != ".git"}
+
+
+def _can_be_copied(name: str, path: Path) -> bool:
+    if not _FILE.fullmatch(name) or name.startswith("repo/") or path.is_symlink() or path.stat().st_size > LARGEST:
+        return False
+    return b"\0" not in (data := path.read_bytes()) and data == data.decode(errors="ignore").encode()
+
+
+def _copied_files(source: _Source) -> Iterator[str]:
     if "modules.yaml" in source.files:
         yield "modules: modules.yaml"
-    lines: list[str] = []
-    if reframe := _reframe(source.reframe, view):
-        lines, used = indented(reframe, 2), {*used, directory / f"{REFRAME}.yaml"}
+    yield from ("deployment:", f"  name: {scalar(str(source.config['name']))}")
+    if REFRAME in source.files:
+        yield f"  reframe: {REFRAME}"
     if "post-install" in source.files:
         why = "for `build --format stackinator`; `image build --post-install FILE` needs a file without `{{ }}`"
-        lines += with_comment("  post_install: post-install", why)
-    yield from ("deployment:", *lines) if lines else ()
-    others = {path for path in directory.rglob("*") if path.is_file()} - used
-    names = sorted({"/".join(path.relative_to(directory).parts[:3]) for path in others})  # a Spack package counts once
-    for start, why in (
-        ("pre-install", "uenvtool runs no script before a build; put the files that it fetches into a source mirror"),
-        ("repo/", "packages for Spack before 1.0 have another form; port them to packages/"),
-        ("", "no field names this file; `image build --meta FILE` copies a file into the image"),
+        yield from with_comment("  post_install: post-install", why)
+    others = _other_files(source.directory)
+    if copied := [name for name in others if name in source.files and name != REFRAME]:
+        why = "for `build --format stackinator`; `image build` only copies the files in extra/"
+        if "pre-install" in copied:
+            why += "; uenvtool runs no script before a build, so put the files that it fetches into a source mirror"
+        yield from with_comment(f"  files: {flow(copied)}", why)
+    names = sorted(  # a Spack package counts once
+        {"/".join(name.split("/")[:3]) for name, path in others.items() if path not in source.files.values()}
+    )
+    old = [name for name in names if name.startswith("repo/")]
+    for matching, why in (
+        (old, "packages for Spack before 1.0 have another form; port them to packages/"),
+        ([name for name in names if name not in old], "only text files are copied"),
     ):
-        matching = [name for name in names if name.startswith(start)]
-        names = [name for name in names if name not in matching]
         yield from left_out(", ".join(matching), why) if matching else ()
-
-
-def _reframe(entries: Data, view: str) -> list[str]:
-    entry: Data = entries.get(view, {})
-    if len(entries) != 1 or entry.get("views") != [view] or entry.keys() - {"features", "cc", "cxx", "ftn", "views"}:
-        return []
-    compilers = [f"  {name}: {scalar(entry[name])}" for name in ("cc", "cxx", "ftn") if name in entry]
-    return ["reframe:", f"  features: {flow(map(str, entry.get('features', ())))}", *compilers]

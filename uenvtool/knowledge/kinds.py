@@ -83,8 +83,6 @@ RECIPE = Kind(
     joined={
         "specs": (),
         "couplings": ("when",),
-        "cves": ("id", "package"),
-        "yanked": ("package", "versions"),
         "absent": ("reason",),
     },
     pins=("require", "prefer"),
@@ -99,6 +97,12 @@ FABRIC = Kind(
     name="fabric",
     directory="fabrics",
     reader="uenvtool.knowledge.fabric:load_fabric",
+)
+PACKAGES = Kind(
+    name="packages",
+    directory="packages",
+    reader="uenvtool.knowledge.packages:load_package_facts",
+    joined={"couplings": ("when",), "cves": ("id", "package"), "yanked": ("package", "versions")},
 )
 TUNING = Kind(
     name="tuning",
@@ -164,7 +168,8 @@ COMPONENT = Kind(
 )
 
 KINDS = (
-    *(RECIPE, SYSTEM, FABRIC, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, REFERENCE, CONTAINER, COMPONENT),
+    *(RECIPE, SYSTEM, FABRIC, PACKAGES, TUNING, RUNTIME, LAUNCHER),
+    *(PUBLISHED, RULES, FINDINGS, REFERENCE, CONTAINER, COMPONENT),
 )
 WORKAROUNDS = "workarounds"
 """The name under which `uenvtool list` shows the workarounds of all tuning files. They are not a kind of file."""

@@ -93,7 +93,7 @@ def by_version(place: Settings, *, inside: bool | None = None) -> dict[str, list
 def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
     """Return the reason why a setting does not apply in a place, as a phrase.
 
-    owner: What the phrase names as the source of the software versions, by default the recipe.
+    owner: The name that the phrase gives to the source of the software versions. The default is the recipe.
     """
     terms = (*omitted.failing, *omitted.open)
     versions = [term for term in terms if term.fact in SOFTWARE]

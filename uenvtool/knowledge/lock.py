@@ -216,8 +216,10 @@ def text_of_spack(value: object, *, empty: bool = False) -> str:
 
 def installed_hashes(store: Path) -> set[str]:
     """Return the hashes of the packages in Spack's database of a store, or none if it cannot be read."""
+    path = store / DATABASE
     try:
-        database = json.loads(read_bytes(store / DATABASE, LARGEST_OF_STORE))
-        return {key for key, row in database["database"]["installs"].items() if row.get("installed")}
+        with limited(str(path)):
+            rows = json.loads(read_bytes(path, LARGEST_OF_STORE))["database"]["installs"]
+            return {key for key, row in rows.items() if row.get("installed")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return set()

@@ -17,7 +17,7 @@ from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.catalogue import GUESSED
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.detect import SeenSystem, node_type
-from uenvtool.knowledge.from_stackinator import is_stackinator, lines_of_pin, lines_of_repos, read_stackinator
+from uenvtool.knowledge.from_stackinator import LARGEST, is_stackinator, lines_of_pin, lines_of_repos, read_stackinator
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
@@ -34,8 +34,6 @@ STARTER = "hello"
 
 IMAGES = {"uenv": "IMAGE", "container": "IMAGE", "environment": "ENVIRONMENT"}
 """The placeholder for --image in the suggested job, by the kind of image that its runtime uses."""
-LARGEST = 10_000_000
-"""The maximum number of bytes of a file that is copied next to a recipe, such as a Spack package or a patch."""
 NO_CORES = "    # cores: 64 # per node; without it, jobs request no CPUs, and Slurm may give each task only one\n"
 
 

@@ -14,10 +14,10 @@ from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.load import package_of
 from uenvtool.knowledge.locate import Location, locate, shown
+from uenvtool.knowledge.packages import Coupling, Pin
 from uenvtool.knowledge.published import Published, PublishedTable, load_published
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.system import GitPin
-from uenvtool.knowledge.version import Versions
 from uenvtool.knowledge.yamltree import Node, read
 
 ANY_UARCH = "any"
@@ -28,21 +28,6 @@ SPACK_VIEW = "spack"
 MODULES_VIEW = "modules"
 """The name of the view for the module files of an image."""
 Link = Literal["all", "run", "roots"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Pin:
-    """The required or preferred version and variants of a package, or the provider of a virtual package."""
-
-    shorthand: ClassVar[str] = "version"
-    package: Key
-    version: Versions | None = None
-    variants: SpecText = ""
-    position: Position
-    reason: str = ""
-    source: str = ""
-    when: Condition = ALWAYS
-    provider: SpecText = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,18 +63,6 @@ class VariantGroup:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Coupling:
-    """Versions that must match: if the recipe requests `when`, the packages in `then` must have these versions."""
-
-    when: Spec
-    then: tuple[Pin, ...]
-    lacks: dict[str, str] = field(default_factory=dict)
-    position: Position
-    reason: str
-    source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Variable:
     """A variable that a view sets. If `value` is None, the view unsets the variable."""
 
@@ -109,6 +82,8 @@ class View:
     select: The specs that the view links. If it is empty, the view links all specs.
     """
 
+    shorthand: ClassVar[str] = "load"
+    load: Literal["default", "none"] = "default"
     name: str = "default"
     link: Link = "all"
     select: tuple[SpecText, ...] = ()
@@ -133,49 +108,18 @@ class FurtherView:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Vulnerability:
-    """A known vulnerability in versions of a package."""
-
-    id: str
-    package: str
-    versions: Versions
-    fixed: str = ""
-    source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Yanked:
-    """Versions of a package that their developers withdrew. reason: The defect of these versions."""
-
-    package: str
-    versions: Versions
-    reason: str
-    source: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ReFrame:
-    """The properties of a view that the site's ReFrame tests use. cc, cxx, ftn: The compiler commands."""
+    """The properties of a view that the site's ReFrame tests use. cc, cxx, ftn: The compiler commands.
 
+    text: The content of the site's own file, which replaces the other fields. The recipe file contains only its path.
+    """
+
+    shorthand: ClassVar[str] = "text"
+    text: str = ""
     features: tuple[str, ...] = ()
     cc: str = ""
     cxx: str = ""
     ftn: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Deployment:
-    """The image name, targets and tests for a site that builds the image with Stackinator.
-
-    post_install: The content of the script. The file contains only its path.
-    """
-
-    label: str = ""
-    tag: str = ""
-    clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    reframe: ReFrame = field(default_factory=ReFrame)
-    post_install: str = ""
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +140,24 @@ class Addition:
         except (OSError, UnicodeDecodeError) as error:
             message = f"cannot read the file: {error}"
             raise BadInput(message, Position(shown(self.path)), "save the file as UTF-8") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Deployment:
+    """The image name, targets and tests for a site that builds the image with Stackinator.
+
+    post_install: The content of the script. The file contains only its path.
+    files: More files of the Stackinator recipe, such as those that `post_install` uses. The file contains their paths.
+    """
+
+    name: str = ""
+    label: str = ""
+    tag: str = ""
+    clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reframe: ReFrame = field(default_factory=ReFrame)
+    post_install: str = ""
+    files: tuple[Addition, ...] = ()
+    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,8 +189,6 @@ class Recipe:
     views: dict[str, FurtherView] = field(default_factory=dict)
     unify: Literal["True", "when_possible"] = "True"
     modules: str = ""
-    cves: tuple[Vulnerability, ...] = ()
-    yanked: tuple[Yanked, ...] = ()
     deployment: Deployment = field(default_factory=Deployment)
     published: Published | None = None
     additions: tuple[Addition, ...]
@@ -259,7 +219,10 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
-    binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
+    binder.special = {
+        PublishedTable: lambda node, _: load_published(str(_inside(binder, node))),
+        Addition: lambda node, _: Addition(str(node.value), _inside(binder, node)),
+    }
     pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}
     recipe = binder.whole(
         Recipe, name=binder.chain[0].name, **pins, additions=_additions(binder), chain=binder.chain, tree=tree
@@ -284,11 +247,21 @@ def _pins(binder: Binder, key: str) -> dict[str, Pin]:
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
     node = binder.tree.get("deployment")
-    label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
-    # an inherited label names the image of the extended recipe
-    is_from_this_file = label is not None and label.position.file == binder.chain[0].shown
-    text = Addition("post-install", _inside(binder, script)).text() if script else ""
-    return replace(deployment, label=deployment.label if is_from_this_file else "", post_install=text)
+    fields = dict(children(node))
+
+    def text(name: str) -> str:
+        is_path = name in fields and isinstance(fields[name].value, str)
+        return Addition(name, _inside(binder, fields[name])).text() if is_path else ""
+
+    # an inherited name is that of the image of the extended recipe
+    own = {name for name, field in fields.items() if field.position.file == binder.chain[0].shown}
+    return replace(
+        deployment,
+        name=deployment.name if "name" in own else "",
+        label=deployment.label if "label" in own else "",
+        reframe=replace(deployment.reframe, text=text("reframe")),
+        post_install=text("post_install"),
+    )
 
 
 def _modules(binder: Binder) -> str:

@@ -106,6 +106,7 @@ class Rule:
     edit: Edit | None = None
     secret: bool = False
     once: bool = False
+    note: bool = False
 
     @property
     def page(self) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from uenvtool.core.yamltext import comment, indented, scalar, with_comment
 from uenvtool.knowledge.spec import parse_spec
+from uenvtool.knowledge.yaml_comments import Comments
 from uenvtool.knowledge.yamltree import Node
 
 _OLD_COMPILER = re.compile(r"%[\w-]+(?:@[\w.:]+)?")
@@ -15,38 +16,34 @@ _OLD_COMPILER = re.compile(r"%[\w-]+(?:@[\w.:]+)?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecLine:
-    """A spec or variant with the comments above it and on the same line."""
+    """A spec or variant with the comments above it and on the same line, and at the end of a list, below it."""
 
     text: str
     above: tuple[str, ...] = ()
     remark: str = ""
+    below: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Return the YAML lines of a list entry."""
         return [
             *(line for text in self.above for line in comment(text)),
             *with_comment(f"- {scalar(self.text)}", self.remark),
+            *(line for text in self.below for line in comment(text)),
         ]
 
 
-def lines_of(text: str, node: Node | None, *, is_old: bool = False) -> list[SpecLine]:
-    """Return the entries of a list in a YAML text. is_old: Whether the specs are written for Spack before 1.0."""
+def lines_of(comments: Comments, node: Node | None, *, is_old: bool = False) -> list[SpecLine]:
+    """Return the entries of a list. is_old: Whether the specs are written for Spack before 1.0."""
     if node is None or not node.value:
         return []
-    lines, last = text.splitlines(), (node.key or node.position).line
+    last, dash = (node.key or node.position).line, node.value[0].position.column - 2
     entries = []
     for entry in node.value:
         number, spec = entry.position.line, str(entry.value)
-        above = (line.strip().lstrip("# ") for line in lines[last : number - 1] if line.strip().startswith("#"))
-        match = re.search(r"\s#\s*(.*)$", lines[number - 1][entry.position.column :]) if number != last else None
-        entries.append(
-            SpecLine(
-                text=modern(spec) if is_old else spec,
-                above=tuple(filter(None, above)),
-                remark=match[1] if match else "",
-            )
-        )
+        above, remark = comments.above(last, number - 1), comments.take(number, number)
+        entries.append(SpecLine(text=modern(spec) if is_old else spec, above=above, remark=remark))
         last = number
+    entries[-1] = replace(entries[-1], below=comments.below(last, dash))
     return entries
 
 
@@ -94,4 +91,5 @@ def _joined(line: SpecLine, other: SpecLine) -> SpecLine | None:
         return None
     remarks = (line.remark, other.remark, "joined from two lines" if line.text != other.text else "")
     text = second.over(first).text
-    return replace(line, text=text, above=(*line.above, *other.above), remark="; ".join(filter(None, remarks)))
+    above, below = (*line.above, *other.above), (*line.below, *other.below)
+    return replace(line, text=text, above=above, remark="; ".join(filter(None, remarks)), below=below)

@@ -7,7 +7,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar
+from uenvtool.core.yamltext import comment, flow, indented, quoted, scalar, with_comment
+from uenvtool.knowledge.yaml_comments import Comments
+from uenvtool.knowledge.yamltree import Node
 
 LEFT_OUT = "left out:"
 Data = Mapping[str, Any]
@@ -34,21 +36,41 @@ def field_text(name: str, value: object) -> str:
     return f"{name}: {json.dumps(value, ensure_ascii=False)}"
 
 
-def views_of(views: Sequence[tuple[str, dict[str, Any]]], default: str | None) -> Iterator[str]:
-    """Yield the lines of the default view and of the other views, which have the variables of the default view."""
+def views_of(
+    views: Sequence[tuple[str, dict[str, Any]]], default: str | None, comments: Comments, node: Node | None
+) -> Iterator[str]:
+    """Yield the lines of the default view and of the other views, which have the variables of the default view.
+
+    node: The views in the Stackinator recipe, for the comments.
+    """
     if not views:
-        yield from (*comment("The Stackinator recipe has no view."), "view: {link: roots}")
+        yield from (*comment("The Stackinator recipe has no view."), "view: {load: none, link: roots}")
         return
     (first, main), *others = views
     if default and default != first:
         yield from left_out(field_text("default-view", default), f"{first} is the default view")
-    yield from ("view:", f"  name: {scalar(first)}", *indented([*_linked(main), *_variables(main["uenv"])], 2))
+    loaded = [] if default else ["  load: none"]
+    nodes = node.value if node else {}
+    lines = [*_linked(main), *_variables(main["uenv"], _reasons(comments, nodes.get(first)))]
+    about = comment(comments.of(nodes.get(first)))
+    yield from ("view:", *loaded, *indented([*about, f"name: {scalar(first)}", *lines], 2))
     yield from ("views:",) if others else ()
     for name, view in others:
         differing = [field_text(key, value) for key, value in view["uenv"].items() if value != main["uenv"].get(key)]
         why = f"this view sets the same variables as {first}, with its own paths"
         remark = left_out("; ".join(differing), why) if differing else []
-        yield from (f"  {scalar(name)}:", *indented([*_linked(view), *remark], 4))
+        about = comment(comments.of(nodes.get(name)))
+        yield from (f"  {scalar(name)}:", *indented([*about, *_linked(view), *remark], 4))
+
+
+def _reasons(comments: Comments, view: Node | None) -> dict[str, str]:
+    """Return the comments about each variable that a view sets."""
+    try:
+        entries = view.at(("uenv", "env_vars", "set")).value if view else []
+    except (KeyError, TypeError):
+        return {}
+    lines = {name: entry.position.line for entry in entries for name in entry.value}
+    return {name: comments.take(comments.start(line), line) for name, line in lines.items()}
 
 
 def ordered(views: Data, default: str | None) -> list[tuple[str, dict[str, Any]]]:
@@ -70,7 +92,7 @@ def _linked(view: Data) -> list[str]:
     ]
 
 
-def _variables(uenv: Data) -> Iterator[str]:
+def _variables(uenv: Data, reasons: Mapping[str, str]) -> Iterator[str]:
     variables = uenv["env_vars"]
     yield from rest_of(uenv, ("add_compilers", "prefix_paths", "env_vars"), "under the view")
     yield from rest_of(variables, ("set", "prepend_path"), "under env_vars of the view")
@@ -89,7 +111,8 @@ def _variables(uenv: Data) -> Iterator[str]:
     yield from rest_of(unset, (), "under env_vars of the view; the value needs a variable of the user's shell")
     yield from ("env:",) if values.keys() - unset.keys() else ()
     for name in (name for name in values if name not in unset):
-        yield f"  {scalar(name)}: {'null' if values[name] is None else quoted(_placed(values[name]))}"
+        value = "null" if values[name] is None else quoted(_placed(values[name]))
+        yield from with_comment(f"  {scalar(name)}: {value}", reasons.get(name, ""))
 
 
 def _placed(text: object) -> str:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 _PARTS = re.compile(r"([0-9]+)|([A-Za-z]+)")
+_GIT = re.compile(r"git\.|[A-Fa-f0-9]{40}(=|\Z)")
 _GROWING = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
 _PRERELEASES = ("alpha", "beta", "rc")
 _FINAL = (len(_PRERELEASES),)
@@ -92,6 +93,11 @@ class Versions:
         return self.ranges[0].low
 
     @property
+    def is_git(self) -> bool:
+        """Return whether the constraint names a branch, tag or commit in git, which no package file declares."""
+        return bool(_GIT.match(self.text))
+
+    @property
     def single(self) -> Version | None:
         """Return the version if the constraint is a single version (`2.6.0` or `=2.6.0`), or None if it is a range."""
         if len(self.ranges) == 1 and self.ranges[0].low == self.ranges[0].high:
@@ -104,7 +110,7 @@ def versions(text: str) -> Versions:
 
     Raises ValueError if the text is not a version constraint.
     """
-    if text.startswith("git.") or re.fullmatch(r"[A-Fa-f0-9]{40}(=.*)?", text):
+    if _GIT.match(text):
         ref, _, known = text.partition("=")
         version = Version(known or ref.removeprefix("git."))
         return Versions(text, (Range(version, version, exact=True),))

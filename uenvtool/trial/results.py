@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_named
+from uenvtool.core.limits import limited
 from uenvtool.doctor.files import examine_logs
 from uenvtool.doctor.finding import Examination, cleaned
 from uenvtool.knowledge.reference import Reference, figures_of
@@ -79,7 +80,7 @@ def read_trial(folder: Path, system: str | None = None) -> Trial:
         hint = "name the directory in logs/ that a job of `uenvtool try` wrote, such as logs/try-1234"
         raise BadInput(f"{str(folder)!r} contains no results of `uenvtool try`", hint=hint)
     known = load_system(system or lines[0][1])
-    devices = tuple(_devices(_text(folder / f"{DEVICES}.log")))
+    devices = tuple(filter(None, map(_device, _text(folder / f"{DEVICES}.log").splitlines())))
     node = node_of(known, [name for device in devices for name, _ in device.gpus])
     figures = figures_of(known, node.uarch, lines[0][2])
     return Trial(
@@ -115,13 +116,13 @@ def _test(folder: Path, words: Sequence[str], figures: Sequence[Reference]) -> T
     )
 
 
-def _devices(text: str) -> Iterator[Device]:
-    for line in text.splitlines():
-        with contextlib.suppress(ValueError, LookupError, TypeError):  # a line of another program
-            facts: Any = json.loads(line[line.index("{") :])
-            gpus = tuple((str(name), int(size)) for name, size in facts["gpus"])
-            texts = {"node": facts["node"], "torch": facts["torch"], "folder": str(Path(facts["from"]).parent)}
-            yield Device(**storable(texts), gpus=gpus, seconds=float(facts["seconds"]))
+def _device(line: str) -> Device | None:
+    with limited(DEVICES), contextlib.suppress(ValueError, LookupError, TypeError):  # a line of another program
+        facts: Any = json.loads(line[line.index("{") :])
+        gpus = tuple((str(name), int(size)) for name, size in facts["gpus"])
+        texts = {"node": facts["node"], "torch": facts["torch"], "folder": str(Path(facts["from"]).parent)}
+        return Device(**storable(texts), gpus=gpus, seconds=float(facts["seconds"]))
+    return None
 
 
 def _text(path: Path) -> str:

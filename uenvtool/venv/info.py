@@ -12,6 +12,7 @@ from typing import Any
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position, ToolMissing
+from uenvtool.core.limits import limited
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import size_text
 from uenvtool.image.metadata import ENV, PACKED
@@ -164,8 +165,9 @@ _FOREIGN = "do not load the image, and ask its author about it: uenvtool does no
 
 def _json(text: str, path: Path) -> dict[str, Any]:
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        with limited(str(path)):
+            data = json.loads(text)
+    except ValueError as error:
         message = f"{path}: image metadata is unreadable: {error}"
         raise BadInput(message, hint="the image is damaged: pack it again") from error
     return data if isinstance(data, dict) else {}

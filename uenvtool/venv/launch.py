@@ -17,6 +17,7 @@ from typing import Any
 
 from uenvtool.core import files, processes, quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
+from uenvtool.core.limits import limited
 from uenvtool.core.result import Result
 from uenvtool.venv import howto
 from uenvtool.venv.discovery import UENV, is_loaded, loading_command
@@ -125,8 +126,9 @@ def _kernels_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _overlay_of(directory: Path) -> str | None:
+    path = directory / "kernel.json"
     try:
-        data: dict[str, Any] = json.loads(files.read_bytes(directory / "kernel.json", MAX_BYTES))
-        return str(data["metadata"][OURS]["overlay"])
-    except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError, RecursionError):
+        with limited(str(path)):
+            return str(json.loads(files.read_bytes(path, MAX_BYTES))["metadata"][OURS]["overlay"])
+    except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return None

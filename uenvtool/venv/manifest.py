@@ -20,6 +20,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
+from uenvtool.core.limits import limited
 from uenvtool.core.words import listed
 from uenvtool.venv.base import installed
 from uenvtool.venv.discovery import RECORD_FOLDER
@@ -134,10 +135,11 @@ def _unlisted(
 
 
 def _manifest(directory: Path) -> dict[str, str]:
+    path = directory / RECORD_FOLDER / MANIFEST
     try:
-        checksums = json.loads(read_bytes(directory / RECORD_FOLDER / MANIFEST, MAX_BYTES))
-        return {str(name): str(value) for name, value in checksums.items()}
-    except (FileNotFoundError, BadInput, ValueError, AttributeError, RecursionError):
+        with limited(str(path)):
+            return {str(name): str(value) for name, value in json.loads(read_bytes(path, MAX_BYTES)).items()}
+    except (FileNotFoundError, BadInput, ValueError, AttributeError):
         return {}
 
 

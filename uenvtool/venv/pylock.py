@@ -134,14 +134,18 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     The versions include only packages for this machine. environment: the marker values. Raises BadInput with the
     position if the file is not a valid lock.
     """
+    with limited(str(path)):
+        return _read(path, environment)
+
+
+def _read(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     position = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
-        with limited(str(path)):
-            document = _document(text)
+        document = _document(text)
     except FileNotFoundError:
         raise BadInput("file not found", position, "name a pylock.toml or uv.lock") from None
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
+from uenvtool.core.limits import limited
 from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
 from uenvtool.knowledge.secrets import storable
@@ -164,9 +165,18 @@ def require_record(directory: Path) -> OverlayRecord:
 
 def parse_record(text: str, shown: str) -> OverlayRecord:
     """Return a record from its text. Raises BadInput if its format is unknown or a value has the wrong type."""
+    with limited(shown):
+        data = _checked(text, shown)
+        names = ("requests", "overrides", "built_on_base", "packages", "sources")
+        lists = {name: tuple(data.get(name, ())) for name in names}
+        lists["requests"] = storable(lists["requests"])  # older versions recorded logins
+        return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
+
+
+def _checked(text: str, shown: str) -> dict[str, Any]:
     position = Position(shown)
     try:
-        data = json.loads(text)
+        data: dict[str, Any] = json.loads(text)
         _check(data, {}, RECORD)
         version = data.get("format")
         if version != FORMAT and isinstance(version, int):
@@ -184,13 +194,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
         raise BadInput(f"invalid JSON: {message}", Position(shown, error.lineno, error.colno), DAMAGED) from error
     except (ValueError, TypeError) as error:
         raise BadInput(f"not written by uenvtool: {error}", position, DAMAGED) from error
-    except RecursionError:
-        raise BadInput("not written by uenvtool: nested too deeply", position, DAMAGED) from None
-    lists = {
-        name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages", "sources")
-    }
-    lists["requests"] = storable(lists["requests"])  # older versions recorded logins
-    return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
+    return data
 
 
 def _check(data: Any, shape: Any, place: str) -> None:

@@ -86,6 +86,8 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
     for name, variable in _VARIABLES.items():
         if pip.get(name) and variable not in environ:
             env[variable] = os.path.expanduser(pip[name])
+    if pip.get("keyring-provider") in ("import", "subprocess"):  # uv only supports the program `keyring`
+        env.setdefault("UV_KEYRING_PROVIDER", "subprocess")
     built = [ALL] if is_on(environ, "UV_NO_BUILD_ISOLATION") or is_on(pip, "no-build-isolation") else []
     return UvSettings(
         arguments=tuple(_arguments(pip, environ)),

@@ -5,6 +5,7 @@ from uenvtool.core.files.atomic import locked as locked
 from uenvtool.core.files.atomic import require_directory as require_directory
 from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode
 from uenvtool.core.files.atomic import sync as sync
+from uenvtool.core.files.atomic import take_lock as take_lock
 from uenvtool.core.files.atomic import write as write
 from uenvtool.core.files.atomic import write_all as write_all
 from uenvtool.core.files.generated import TOLERATED as TOLERATED
@@ -28,6 +29,7 @@ from uenvtool.core.files.reading import read_bytes as read_bytes
 from uenvtool.core.files.reading import read_named as read_named
 from uenvtool.core.files.together import Replacement as Replacement
 from uenvtool.core.files.together import publish as publish
+from uenvtool.core.files.trees import appending as appending
 from uenvtool.core.files.trees import fill as fill
 from uenvtool.core.files.trees import fill_from as fill_from
 from uenvtool.core.files.trees import fill_start as fill_start

@@ -6,11 +6,14 @@ import contextlib
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePath
+from typing import ParamSpec
 
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files.rights import set_rights
 
+P = ParamSpec("P")
 STAGED_SUFFIX = ".uenvtool-part"
 STRAYS = f".*{STAGED_SUFFIX}"
 REMEDIES = {
@@ -25,7 +28,7 @@ _DISK_FAILED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 LONGEST_NAME = 255
 """The largest number of bytes in a file name on Linux."""
 UNCHANGED = "nothing was changed"
-PARTLY = "some files may already be replaced or removed; the next run writes all of them"
+PARTLY = "some files may already be replaced or removed; the next run writes all generated files"
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -48,20 +51,21 @@ def write_all(folder: Path, changes: Iterable[tuple[str, str | bytes | None]], *
     names the files being written. emptied: names of files whose directories are removed if they are empty. Raises
     ToolFailed, whose hint states whether anything was changed.
     """
-    staged: list[tuple[Path | None, Path]] = []
+    staged: list[tuple[Path | None, Path]] = []  # names each file before it exists, because Ctrl-C can come at any time
     named: set[Path] = set()
     made: list[Path] = []
     state = UNCHANGED
     try:
-        made += make_folders(folder)
+        make_folders(folder, made)
         for name, content in changes:
             target = folder / name
             if content is None:
                 staged.append((None, target))
             elif target in named or not _holds(target, as_bytes(content)):
-                made += make_folders(target.parent)
-                mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~umask()
-                staged.append((_stage(target, as_bytes(content), mode), target))
+                make_folders(target.parent, made)
+                new = _temporary(target.parent)
+                staged.append((new, target))
+                _stage(new, target, as_bytes(content))
             named.add(target)
         for temporary, target in staged:
             if temporary:
@@ -75,10 +79,22 @@ def write_all(folder: Path, changes: Iterable[tuple[str, str | bytes | None]], *
     except OSError as error:
         raise write_error(folder, error, state) from error
     finally:
-        for temporary, _ in staged:
-            if temporary:
-                _remove_stray(temporary)
-        remove_empty(made)
+        to_the_end(_remove_unpublished, [temporary for temporary, _ in staged if temporary], made)
+
+
+def _remove_unpublished(temporaries: Iterable[Path], made: list[Path]) -> None:
+    for temporary in temporaries:
+        _remove_stray(temporary)
+    remove_empty(made)
+
+
+def to_the_end(clean_up: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
+    """Call a function that removes files. If Ctrl-C interrupts the call, call the function again."""
+    try:
+        clean_up(*arguments, **named)
+    except KeyboardInterrupt:
+        clean_up(*arguments, **named)
+        raise
 
 
 def _holds(path: Path, data: bytes) -> bool:
@@ -89,9 +105,14 @@ def _holds(path: Path, data: bytes) -> bool:
 
 
 def set_shared_mode(path: Path) -> None:
-    """Set the mode of a finished file to the mode that the user's umask gives a new file."""
+    """Give a finished file the permissions of a new file in its directory."""
     with write_errors(path):
-        path.chmod(0o666 & ~umask())
+        like = _temporary(path.parent)
+        try:
+            os.close(_created(like, 0o666))
+            set_rights(path, like.stat().st_mode & 0o777, like)
+        finally:
+            _remove_stray(like)
 
 
 def sync(path: Path) -> None:
@@ -170,8 +191,9 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
     wait for a writer that finishes soon instead of failing. below: also remove the temporary files that a killed run
     left in subdirectories, which then must belong to uenvtool.
     """
+    made: list[Path] = []
     try:
-        made = make_folders(folder)
+        make_folders(folder, made)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise write_error(folder, error) from error
@@ -183,7 +205,8 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
                 _remove_stray(stray)
         yield
     finally:
-        os.close(descriptor)
+        with contextlib.suppress(OSError):  # all files are on disk, and the kernel has released the lock anyway
+            os.close(descriptor)
         remove_empty(made)
 
 
@@ -219,32 +242,29 @@ def _remove_stray(path: Path) -> None:
         path.unlink()
 
 
-def _stage(target: Path, data: bytes, mode: int) -> Path:
-    # The length of the target's name may be the largest that the filesystem allows.
-    name = target.parent / f".{os.urandom(8).hex()}{STAGED_SUFFIX}"
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fchmod(stream.fileno(), mode | 0o600)
-            os.fsync(stream.fileno())
-    except BaseException:
-        _remove_stray(name)
-        raise
-    return name
+def _temporary(folder: Path) -> Path:
+    # The length of a target's name may be the largest that the filesystem allows, so this name does not contain it.
+    return folder / f".{os.urandom(8).hex()}{STAGED_SUFFIX}"
+
+
+def _created(path: Path, mode: int) -> int:
+    # The system reduces the mode by the umask, or by the access control list that the directory has for new files.
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+
+
+def _stage(temporary: Path, target: Path, data: bytes) -> None:
+    is_replaced = target.exists()
+    with os.fdopen(_created(temporary, 0o600 if is_replaced else 0o666), "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        if is_replaced:
+            set_rights(stream.fileno(), target.stat().st_mode & 0o777 | 0o600, target)
+        os.fsync(stream.fileno())
 
 
 def as_bytes(content: str | bytes) -> bytes:
     """Return the content of a file as bytes; a text may contain paths that are not valid UTF-8."""
     return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-
-
-def umask() -> int:
-    """Return the umask of this process."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def name_beside(name: str, prefix: str = "", suffix: str = "") -> str:
@@ -255,12 +275,12 @@ def name_beside(name: str, prefix: str = "", suffix: str = "") -> str:
     return f"{prefix}{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}{suffix}"
 
 
-def make_folders(folder: Path) -> list[Path]:
-    """Create `folder` and its parents, and return the created directories, outermost first."""
+def make_folders(folder: Path, made: list[Path]) -> None:
+    """Create `folder` and its parents, and add the created directories to `made`, outermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
+        made.append(path)
         path.mkdir(exist_ok=True)
-    return missing[::-1]
 
 
 def remove_empty(folders: list[Path]) -> None:

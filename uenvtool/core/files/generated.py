@@ -19,6 +19,7 @@ from typing import Any
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.files.atomic import as_bytes, locked, name_beside, write_all
 from uenvtool.core.files.reading import read_bytes
+from uenvtool.core.limits import limited
 
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
@@ -68,15 +69,15 @@ def read_record(folder: Path) -> Record:
     """Return the record of a directory, empty if the file is missing. Raises BadInput if the file is invalid."""
     path = folder / RECORD
     try:
-        data: Any = json.loads(read_bytes(path, MOST_BYTES))
-        more = {name: value for name, value in data.items() if name not in _FIELDS}
-        return Record(files=_digests(data["files"]), writing=_digests(data.get("writing", {})), more=more)
+        with limited(str(path)):
+            data: Any = json.loads(read_bytes(path, MOST_BYTES))
+            more = {name: value for name, value in data.items() if name not in _FIELDS}
+            return Record(files=_digests(data["files"]), writing=_digests(data.get("writing", {})), more=more)
     except FileNotFoundError:
         return Record()
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        why = "nested too deeply" if isinstance(error, RecursionError) else error
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise BadInput(
-            f"this is not a valid record of the files that uenvtool wrote: {why}",
+            f"this is not a valid record of the files that uenvtool wrote: {error}",
             Position(str(path)),
             "restore it from version control, or write into another directory with -o",
         ) from error

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files.atomic import make_folders, name_beside, remove_empty, take_lock, write_error, write_errors
+from uenvtool.core.files.atomic import (
+    make_folders,
+    name_beside,
+    remove_empty,
+    take_lock,
+    to_the_end,
+    write_error,
+    write_errors,
+)
 from uenvtool.core.files.trees import remove_tree
 
 WORK_SUFFIX = ".uenvtool-work"
@@ -26,7 +34,7 @@ def workplace(target: Path) -> Iterator[Path]:
     work = target.parent / name_beside(target.name, ".", WORK_SUFFIX)
     made: list[Path] = []
     try:
-        made = make_folders(target.parent)
+        make_folders(target.parent, made)
         descriptor = _held(work, target)
     except OSError as error:
         remove_empty(made)
@@ -37,11 +45,8 @@ def workplace(target: Path) -> Iterator[Path]:
         _empty(work)
         yield work
     finally:
-        _empty(work)
-        with contextlib.suppress(OSError):
-            work.rmdir()
+        to_the_end(_remove_work, work, made)
         os.close(descriptor)
-        remove_empty(made)
 
 
 @contextlib.contextmanager
@@ -54,7 +59,7 @@ def scratch_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        remove_tree(folder)
+        to_the_end(remove_tree, folder)
         os.close(descriptor)
 
 
@@ -114,6 +119,13 @@ def _remove_dead(place: Path, prefix: str) -> None:
                 remove_tree(stray)
             finally:
                 os.close(descriptor)
+
+
+def _remove_work(folder: Path, made: list[Path]) -> None:
+    _empty(folder)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    remove_empty(made)
 
 
 def _empty(folder: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.files.atomic import name_beside, sync_folders, write_error
+from uenvtool.core.files.rights import has_list, set_rights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,13 +78,15 @@ def _keep_rights(new: Path, old: Path) -> None:
     if not old.exists():
         return
     rights = old.stat()
-    _share(os.fspath(new), rights)
+    listed = old if has_list(old) or has_list(new) else None
+    _share(os.fspath(new), rights, listed)
     for folder, folders, names in os.walk(new):
         for name in (*folders, *names):
-            _share(os.path.join(folder, name), rights)
+            _share(os.path.join(folder, name), rights, listed)
 
 
-def _share(path: str, rights: os.stat_result) -> None:
+def _share(path: str, rights: os.stat_result, listed: Path | None) -> None:
+    # listed: the old file or directory if it or the new one has an access control list.
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
         return
@@ -93,7 +96,7 @@ def _share(path: str, rights: os.stat_result) -> None:
         mode |= (status.st_mode | rights.st_mode) & stat.S_ISGID
     may_change_group = os.geteuid() == 0 or rights.st_gid in (os.getegid(), *os.getgroups())
     has_group = status.st_gid == rights.st_gid or not may_change_group
-    if stat.S_IMODE(status.st_mode) == mode and has_group:
+    if stat.S_IMODE(status.st_mode) == mode and has_group and not listed:
         return
     if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):  # the file also belongs to the old directory or a cache
         import shutil
@@ -105,7 +108,10 @@ def _share(path: str, rights: os.stat_result) -> None:
     if not has_group:
         with contextlib.suppress(PermissionError):
             os.chown(path, -1, rights.st_gid)
-    os.chmod(path, mode)
+    if listed:
+        set_rights(path, mode, listed, narrowed=True)
+    else:
+        os.chmod(path, mode)
 
 
 def _move_back(source: Path, target: Path, inode: int) -> None:

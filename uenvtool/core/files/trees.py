@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from uenvtool.core.files.atomic import as_bytes, umask, write_errors
+from uenvtool.core.files.atomic import as_bytes, write_errors
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
@@ -18,7 +18,8 @@ def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collecti
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(as_bytes(content))
             if name in executable:
-                path.chmod(0o777 & ~umask())
+                mode = path.stat().st_mode
+                path.chmod(mode | (mode & 0o444) >> 2)
 
 
 def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
@@ -31,6 +32,15 @@ def fill_start(path: Path, content: bytes) -> None:
     """Overwrite the first bytes of a file that no other process reads yet."""
     with write_errors(path), open(path, "r+b") as stream:
         stream.write(content)
+
+
+@contextlib.contextmanager
+def appending(path: Path) -> Iterator[Callable[[str], None]]:
+    """Yield a function that appends one line to a log, so that the log of a killed run contains all earlier lines."""
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "a", encoding="utf-8", errors="backslashreplace", buffering=1) as stream:
+            yield lambda line: print(line, file=stream)
 
 
 def link(path: Path, target: str) -> None:

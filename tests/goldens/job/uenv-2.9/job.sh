@@ -65,6 +65,9 @@ export FI_CXI_RDZV_PROTO="${FI_CXI_RDZV_PROTO-alt_read}" # the receiver reads la
 export FI_CXI_RDZV_EAGER_SIZE="${FI_CXI_RDZV_EAGER_SIZE-0}" # disables eager messages [uenv-2.9.1]
 export FI_CXI_RDZV_GET_MIN="${FI_CXI_RDZV_GET_MIN-0}" # disables eager messages [uenv-2.9.1]
 export FI_CXI_RDZV_THRESHOLD="${FI_CXI_RDZV_THRESHOLD-0}" # disables eager messages [uenv-2.9.1]
+# Not set (only with NCCL 2.30 or newer and with libfabric 2.7 or newer, but pytorch-2.9 has 2.29.2-1 and 2.4.0-dev):
+# NCCL_PXN_DISABLE, NCCL_SOCKET_IFNAME, NCCL_SOCKET_NTHREADS, NCCL_NSOCKS_PERTHREAD,
+# FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD, FI_MR_CACHE_MAX_SIZE, FI_MR_CACHE_MAX_COUNT
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank

@@ -48,6 +48,9 @@ export TRITON_HOME="${TRITON_HOME-/dev/shm/}"  # keeps Triton's files off the sh
 # NCCL_NET_GDR_READ, NCCL_NCHANNELS_PER_NET_PEER
 # Not set (only with NCCL 2.29 or newer and with libfabric 2.4 or newer, but pytorch-2.6 has 2.26.2-1 and 1.15.2.0):
 # FI_PROVIDER, FI_CXI_RDZV_PROTO, FI_CXI_RDZV_EAGER_SIZE, FI_CXI_RDZV_GET_MIN, FI_CXI_RDZV_THRESHOLD
+# Not set (only with NCCL 2.30 or newer and with libfabric 2.7 or newer, but pytorch-2.6 has 2.26.2-1 and 1.15.2.0):
+# NCCL_PXN_DISABLE, NCCL_SOCKET_IFNAME, NCCL_SOCKET_NTHREADS, NCCL_NSOCKS_PERTHREAD,
+# FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD, FI_MR_CACHE_MAX_SIZE, FI_MR_CACHE_MAX_COUNT
 # export NCCL_DEBUG=INFO # NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it
 
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank

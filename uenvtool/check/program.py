@@ -1,4 +1,4 @@
-"""Reads the program of a job with the modules that it imports, and determines how its ranks share the work."""
+"""Reads a Python program with the modules that it imports, and determines how its ranks share the work."""
 
 from __future__ import annotations
 

@@ -1,0 +1,342 @@
+"""Test the problems that check finds in the structure of a script: continued lines, branches, steps and launchers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, Write
+
+FIELD = Path(__file__).parent / "field"
+EXPECTED: dict[str, dict[str, int]] = {
+    # file: the line of each problem, by rule
+    "09-comment-behind-backslash.sh": {"broken-continuation": 12},
+    "10-never-set.sh": {"variable-never-set": 9},
+    "11-background-without-wait.sh": {"ends-at-once": 13},
+    "s09-blank-line.sbatch": {"broken-continuation": 13},
+    "s13-second-node-idle.sbatch": {"tasks-without-step": 13},
+    "s19-branch-not-sequence.sbatch": {},
+    "s20-ray-worker-or-true.sbatch": {},
+    "s21-srun-mpirun.sbatch": {"launcher-in-launcher": 11},
+    "s22-srun-deepspeed.sbatch": {"launcher-in-launcher": 11},
+    "s24-backslash-blank.sbatch": {"broken-continuation": 12},
+    "s26-console-script.sbatch": {"tasks-without-step": 11},
+    "s27-uv-run-script.sbatch": {"tasks-without-step": 12},
+    "s28-srun-torchrun-alone.sbatch": {"launcher-in-launcher": 10},
+}
+HEAD = "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=4 --cpus-per-task=32 --time=1:0:0\n"
+ONE = HEAD.replace("=2", "=1")
+
+
+def found(cli: Cli, file: Path, *options: str) -> list[tuple[str, int]]:
+    """Return the rule and the line of each problem."""
+    return [(row["rule"], row["line"]) for row in json.loads(cli("check", "--json", *options, file).stdout)]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_field_case_has_exactly_its_problems(cli: Cli, name: str) -> None:
+    assert found(cli, FIELD / name) == list(EXPECTED[name].items())
+
+
+BROKEN = {
+    "a space after the backslash": ("srun \\\n  -n 8 \\ \n  python t.py\n", 4),
+    "a tab after the backslash": ("srun \\\n  -n 8 \\\t\n  python t.py\n", 4),
+    "a space, and a program that is not indented": ("srun -n 8 \\ \npython t.py\n", 3),
+    "a space, before an empty line": ("srun -n 8 python t.py \\ \n\nwait\n", 3),
+    "a comment after the backslash": ("srun \\\n  -n 8 \\  # eight\n  python t.py\n", 4),
+    "a comment line": ("srun -n 8 \\\n  # --mem=0 \\\n  python t.py\n", 3),
+    "several comment lines": ("srun -n 8 \\\n#  --mem=0 \\\n\n  # --qos=x \\\n  python t.py --lr 1\n", 3),
+    "an empty line before an option": ("srun -n 8 python t.py \\\n\n--lr 1\n", 3),
+    "an empty line before the program": ("srun -n 8 \\\n\n  python t.py\n", 3),
+    "no backslash": ("srun -n 8 python t.py\n  --lr 1\n", 4),
+    "no backslash, and an empty line": ("srun -n 8 python t.py \\\n  --lr 1\n\n  --wd 2\n", 6),
+    "no backslash, after a comment": ("srun -n 8 python t.py # train\n  --lr 1\n", 4),
+    "in a loop": ("for i in 1 2; do\n  srun -n 8 python t.py \\\n\n    --lr 1\ndone\n", 4),
+    "at the end of a loop": ("for i in 1 2; do\n  srun -n 8 python t.py \\ \ndone\n", 4),
+    "in the shell of a step": ("srun -n 8 bash -c '\n  python t.py \\ \n    --lr 1\n'\n", 4),
+    "with CRLF": ("srun -n 8 \\ \r\n  python t.py\r\n", 3),
+    "an option as a command": ("fi\n  --lr 1\n", 4),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_continuation_is_the_only_problem_of_its_command(cli: Cli, write: Write, case: str) -> None:
+    text, line = BROKEN[case]
+
+    rows = [row for row in found(cli, write("job.sh", HEAD + text)) if row[0] != "dos-line-ends"]
+
+    assert rows == [("broken-continuation", line)]
+
+
+CONTINUED = {
+    "a backslash before an empty line": "srun -n 8 python t.py \\\n  --lr 1 \\\n\nwait\n",
+    "a backslash before a comment": "srun -n 8 python t.py \\\n  --lr 1 \\\n# then wait\nwait\n",
+    "a backslash before the end of a loop": "for i in 1 2; do\n  srun -n 8 python t.py \\\n\ndone\n",
+    "a space as an argument": "date | cut -d \\ \\\n  -f 1\ndate | tr -d \\ \nIFS=\\ \nls a\\ b\\ \n",
+    "patterns of case": "case $1 in\n  -h|--help) usage ;;\n  # more\n  --lr) lr=$2 ;;\n\n  -v)\n    v=1\nesac\n",
+    "a heredoc": "cat <<E > x\n--lr 1 \\ \n\n  --wd\nE\nsrun -n 8 python t.py\n",
+    "an array": "A=(\n  --lr 1 # \\ \n\n  --wd 2\n)\nsrun -n 8 python t.py ${A[@]}\n",
+    "a text in quotes": "A='a \\ \n\n  --wd 2'\nsrun -n 8 python t.py $A\n",
+    "a condition over several lines": "[[ -f a &&\n  -f b ]] ||\n  exit 1\nsrun -n 8 python t.py\n",
+    "a list of tests": "if [ -f a ] || \\\n   [ -f b ]; then\n  srun -n 8 python t.py\nfi\n",
+    "a comment with a backslash": "# srun \\\n\n  srun -n 8 python t.py\n",
+    "a redirection": "srun -n 8 python t.py \\\n  > log\n\n",
+    "a pipe": "set -o pipefail\nsrun -n 8 python t.py |\n  # copy\n  tee log\n",
+}
+
+
+@pytest.mark.parametrize("case", CONTINUED)
+def test_lines_that_continue_or_end_a_command_are_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", HEAD + CONTINUED[case])) == []
+
+
+def test_fix_removes_the_spaces_after_backslashes(cli: Cli, write: Write) -> None:
+    file = write("job.sh", HEAD + "srun \\ \n  -n 8 \\\t \n  python t.py \\ # all\n  --lr 1\n")
+
+    cli("check", "--fix", file)
+
+    assert file.read_text() == HEAD + "srun \\\n  -n 8 \\\n  python t.py \\ # all\n  --lr 1\n"
+
+
+TRAIN, STEP = "srun -n 8 python t.py", "python t.py"
+LOST = {
+    # the line of each command that sets another exit code
+    "after the branches": ("if a; then\n  {0}\nelse\n  sleep 9\nfi\necho done\n", [8]),
+    "in the branch of the training": ("if a; then\n  {0}\n  echo done\nelse\n  sleep 9\nfi\n", [5]),
+    "in both branches": ("if a; then\n  {0}\n  echo 1\nelse\n  {0}\n  echo 2\nfi\n", [5, 8]),
+    "in an inner branch": (
+        "if a; then\n  if b; then\n    {0}\n    echo\n  else\n    true\n  fi\nelse\n  sleep 9\nfi\n",
+        [6],
+    ),
+    "after the inner branches": ("if a; then\n  if b; then\n    {0}\n  fi\n  echo\nelse\n  sleep 9\nfi\n", [7]),
+    "after the training in a condition": ("if {0}; then\n  echo\nelse\n  echo failed\nfi\n", [6]),
+    "in an arm of case": ("case $a in\n0)\n  {0}\n  echo ;;\n*) sleep 9 ;;\nesac\n", [6]),
+    "after a branch without an alternative": ("if a; then\n  {0}\nfi\nif b; then\n  sleep 9\nelse\n  echo\nfi\n", [9]),
+}
+KEPT = {
+    "the other branch": "if a; then\n  {0}\nelse\n  sleep 9\n  echo done\nfi\n",
+    "the first branch": "if a; then\n  sleep 9\nelse\n  {0}\nfi\n",
+    "three branches": "if a; then\n  echo\nelif b; then\n  {0}\nelse\n  sleep 9 || true\nfi\n",
+    "an inner branch": "if a; then\n  if b; then\n    {0}\n  else\n    sleep 9\n  fi\nelse\n  sleep 9\nfi\n",
+    "arms of case": "case $a in\n0) {0} ;;\n1) sleep 9 ;;\n*) echo other ;;\nesac\n",
+    "training in both branches": "if a; then\n  {0}\nelse\n  {0} --x\nfi\n",
+    "an exit in the other branch": "if a; then\n  {0}\nelse\n  exit 0\nfi\n",
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_command_that_runs_after_training_hides_its_exit_code(cli: Cli, write: Write, case: str) -> None:
+    text, lines = LOST[case]
+
+    for script in (text.format(TRAIN), f"srun -n 8 bash -c '{text.format(STEP)}'\n"):
+        assert found(cli, write("job.sh", HEAD + script)) == [("failure-hidden", line) for line in lines]
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_branch_that_does_not_run_after_training_hides_no_exit_code(cli: Cli, write: Write, case: str) -> None:
+    for script in (KEPT[case].format(TRAIN), f"srun -n 8 bash -c '{KEPT[case].format(STEP)}'\n"):
+        assert found(cli, write("job.sh", HEAD + script)) == []
+
+
+UNWATCHED = {
+    "ssh in a loop": "for n in $nodes; do\n  ssh $n 'torchrun --nnodes=2 t.py' &\ndone\n",
+    "srun in a loop": "for n in $nodes; do\n  srun -w $n -N 1 python t.py &\n  rank=$((rank + 1))\ndone\n",
+    "an own script in a loop": "for n in $nodes; do\n  srun -w $n -N 1 ./run.sh &\n  sleep 2\ndone\necho done\n",
+    "a branch": "if a; then\n  srun python t.py &\nelse\n  wait\nfi\n",
+    "an exit": "srun python t.py &\nexit 0\n",
+    "a function": "run() {\n  srun python $1\n}\nrun a.py &\nrun b.py &\nls\n",
+    "pdsh": "pdsh -w $nodes python t.py &\n",
+    "a pipe": "set -o pipefail\nsrun python t.py | tee log &\n",
+    "a subshell": "for n in 1 2; do\n  ( cd $n; srun -N 1 python t.py ) &\ndone\n",
+    "a group": "for n in 1 2; do\n  { srun -N 1 python t.py; } > log &\ndone\n",
+    "a loop": "for n in 1 2; do srun -N 1 python t.py; done &\n",
+}
+WATCHED = {
+    "wait after a loop": "for n in $nodes; do\n  ssh $n 'torchrun --nnodes=2 t.py' &\ndone\nwait $!\n",
+    "wait in a loop": "for n in $nodes; do\n  srun -N 1 python t.py & p=$!\n  wait $p\ndone\n",
+    "wait for each": "for n in $nodes; do\n  srun -N 1 a & p+=($!)\ndone\nfor i in ${p[@]}; do wait $i; done\n",
+    "a loop that asks": "ssh $n python t.py &\nwhile pgrep -u $USER ssh; do\n  sleep 9\ndone\n",
+    "a long sleep": "ssh $n python t.py &\nsleep 3500\n",
+    "a program in the foreground": "ssh $n nvidia-smi -l > log &\nsrun -n 8 python t.py\n",
+    "a tunnel": "ssh -N -L 8080:$h:80 login &\n",
+    "a group": "{\n  srun python t.py\n} &\nwait $!\n",
+    "a job that is waited for by its ID": "set -o pipefail\nsrun python t.py | tee log & p=$!\nwait $p\n",
+    "a trap": "srun python t.py & p=$!\ntrap 'wait $p' EXIT\n",
+}
+
+
+@pytest.mark.parametrize("case", UNWATCHED)
+def test_script_that_ends_before_its_background_programs_is_an_error(cli: Cli, write: Write, case: str) -> None:
+    text = HEAD + UNWATCHED[case]
+    last = max(i for i, line in enumerate(text.splitlines(), 1) if line.endswith("&"))
+
+    assert [row for row in found(cli, write("job.sh", text)) if row[0] == "ends-at-once"] == [("ends-at-once", last)]
+
+
+@pytest.mark.parametrize("case", WATCHED)
+def test_script_that_waits_for_its_background_programs_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", HEAD + WATCHED[case])) == []
+
+
+FOUR = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=4")
+PER_NODE = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=1")
+RENDEZVOUS = "--rdzv-backend=c10d --rdzv-endpoint=$(hostname -s):1234"
+RANK = "sh -uc 'eval \"$UENVTOOL_RANK\"'"
+NESTED = [
+    "srun mpirun -np 8 python t.py", "srun mpiexec -n 8 ./app", "srun --mpi=pmix mpiexec python t.py",
+    "srun apptainer exec x.sif mpirun -np 4 python t.py", "srun bash -c 'cd x; mpirun -np 8 python t.py'",
+    "srun deepspeed t.py", "srun deepspeed --num_gpus=4 t.py", "srun accelerate launch t.py",
+    "srun accelerate launch --config_file c.yaml t.py", "srun torchrun t.py", "srun torchrun --standalone t.py",
+    "srun torchrun --nnodes=2 --nproc-per-node=4 t.py", "srun python -m torch.distributed.run t.py",
+    "srun torchrun --nnodes=8 --nproc-per-node=4 t.py", "srun composer t.py", "srun tune run --nproc-per-node 4 full",
+    "srun colossalai run --nproc_per_node 4 t.py", "srun fabric run --devices=4 t.py",
+    f"srun {RANK} torchrun --nproc-per-node=4 t.py", "srun sh -c 'exec \"$0\" \"$@\"' torchrun --nproc-per-node=4 t.py",
+    "srun bash -c 'ulimit -c 0; \"$@\"' rank accelerate launch t.py",
+    "srun bash -c 'numactl -N 0 \"${@}\"' rank torchrun t.py",
+    "srun apptainer exec x.sif sh -c 'exec \"$@\"' _ deepspeed t.py",
+]  # fmt: skip
+ONE_PER_TASK = [
+    "srun python t.py", "srun --ntasks-per-node=1 deepspeed --hostfile=h --no_ssh --node_rank=$SLURM_NODEID t.py",
+    "srun torchrun --nnodes=8 --nproc-per-node=1 " + RENDEZVOUS + " t.py",
+    "srun accelerate launch --num_machines=8 --num_processes=8 --machine_rank $SLURM_PROCID t.py",
+    "srun torchrun $ARGS t.py", "srun torchrun --nnodes=$N --nproc-per-node=$P " + RENDEZVOUS + " t.py",
+    "srun bash -c 'CUDA_VISIBLE_DEVICES=$SLURM_LOCALID torchrun --standalone t.py'",
+    "srun llamafactory-cli train c.yaml", "srun -N 1 -n 1 mpirun -np 8 python t.py", "mpirun -np 8 python t.py",
+    "srun python t.py --launcher torchrun", "srun ./run.sh mpirun", "srun flux start python t.py",
+    f"srun {RANK} python t.py", "srun sh -c 'exec \"$0\" \"$@\"' python t.py", "srun bash -c 'echo \"$1\"' torchrun x",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", NESTED)
+def test_launcher_in_each_of_several_tasks_is_an_error(cli: Cli, write: Write, command: str) -> None:
+    rows = found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher")
+
+    assert rows == [("launcher-in-launcher", 3)]
+
+
+@pytest.mark.parametrize("command", ONE_PER_TASK)
+def test_launcher_that_joins_the_others_is_no_problem(cli: Cli, write: Write, command: str) -> None:
+    assert found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "problems"),
+    [
+        (f"srun {RANK} torchrun --nproc-per-node=4 t.py", []),  # PET_ variables contain the address
+        (f"srun {RANK} torchrun --nproc-per-node=8 t.py", ["more-ranks-than-gpus"]),
+        ('srun sh -c \'exec "$0" "$@"\' torchrun --nproc-per-node=4 t.py', ["node-alone"]),
+        ("srun bash -c '\"$@\"' rank torchrun --nproc-per-node=4 t.py", ["node-alone"]),
+        ("srun bash -c 'x=1; exec \"$@\"' rank vllm serve m &\nwait $!", []),
+        ("srun bash -c 'exec python t.py \"$@\"' rank --lr 1", []),
+        (f"srun -n 8 {RANK} python t.py\necho done", ["failure-hidden"]),
+    ],
+)
+def test_command_in_the_arguments_of_a_shell_is_read(cli: Cli, write: Write, command: str, problems: list[str]) -> None:
+    assert [rule for rule, _ in found(cli, write("job.sh", f"{PER_NODE}{command}\n"))] == problems
+
+
+FIRST_NODE_ONLY = [
+    "vllm serve m --tensor-parallel-size 4", "apptainer exec --nv x.sif vllm serve m", "litgpt pretrain m",
+    "apptainer exec x.sif litgpt pretrain m", "uv run train.py", "uv run --with x train.py --lr 1", "./train.py --lr 1",
+    "uv run litgpt pretrain m", "python -m trainer.main --x", "conda run -n x python t.py", "ls\n~/bin/train --x",
+    "env A=1 ./build/gpt2 -e 1", "train() {\n  litgpt pretrain m\n}\ntrain", "if a; then\n  llama-bench -m x\nfi",
+    "timeout 3500 axolotl preprocess c.yaml", "singularity run x.sif --epochs 1",
+]  # fmt: skip
+OTHER_NODES = [
+    "srun litgpt pretrain m", "mpirun -np 8 litgpt pretrain m", "apptainer exec x.sif bash -c 'srun litgpt x'",
+    "ssh $n litgpt pretrain m", "R='srun -n 8'\n$R litgpt pretrain m", "ray start --head\nlitgpt pretrain m",
+    "vllm serve m --distributed-executor-backend ray", "sbatch next.sh", "git clone x\npip install -e .\nmodule load x",
+    "bash run.sh", "./run.sh a", "uv sync\nuv pip install x", "apptainer pull x.sif docker://x", "wget x; tar xf x",
+    "parallel -S $h litgpt ::: 1 2", "main() {\n  srun litgpt $1\n}\nmain", "conda activate x\nhf download m",
+    "litgpt --help", "dask-scheduler &\nlitgpt pretrain m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FIRST_NODE_ONLY)
+def test_program_without_step_on_several_nodes_is_a_warning(cli: Cli, write: Write, text: str) -> None:
+    file, one = write("job.sh", f"{HEAD}{text}\n"), write("one.sh", f"{ONE}{text}\n")
+
+    assert [rule for rule, _ in found(cli, file)] == ["tasks-without-step"]
+    assert found(cli, one) == []
+
+
+@pytest.mark.parametrize("text", OTHER_NODES)
+def test_script_that_reaches_other_nodes_or_only_helps_is_no_problem(cli: Cli, write: Write, text: str) -> None:
+    assert found(cli, write("job.sh", f"{HEAD}{text}\n"), "--select", "tasks-without-step") == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "lightning run model t.py --tensor-parallel 4",
+        "apptainer exec x.sif torchrun --nproc-per-node=4 t.py",
+        "uv run accelerate launch t.py",
+    ],
+)
+def test_launcher_without_step_on_several_nodes_is_an_error(cli: Cli, write: Write, command: str) -> None:
+    assert [rule for rule, _ in found(cli, write("job.sh", f"{HEAD}{command}\n"))] == ["node-alone"]
+
+
+JOINED = "--nnodes=$NNODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py\n"
+SET = "NNODES=2\nMASTER_ADDR=$(hostname)\nMASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))\n"
+UNSET = {
+    "all": (f"srun torchrun {JOINED}", "NNODES, MASTER_ADDR, MASTER_PORT"),
+    "one": (f"{SET}srun torchrun {JOINED.replace('NNODES', 'NUM')}", "NUM"),
+    "a misspelt name": (f"{SET}srun torchrun {JOINED.replace('PORT', 'PRT')}", "MASTER_PRT"),
+    "in braces": (f"{SET}srun torchrun {JOINED.replace('$MASTER_ADDR', '${head_ip}')}", "head_ip"),
+    "in a shell of the step": (
+        f"{SET}srun bash -c 'torchrun --node-rank=$RANK_OF_NODE {JOINED.strip()}'\n",
+        "RANK_OF_NODE",
+    ),
+    "in an array": (
+        f"{SET}A=(--nnodes $N --rdzv-endpoint $MASTER_ADDR:$MASTER_PORT)\nsrun torchrun ${{A[@]}} t.py\n",
+        "N",
+    ),
+    "of accelerate": ("srun accelerate launch --num_machines 2 --machine_rank $R --main_process_ip $H t.py\n", "R, H"),
+    "of a program": ("srun -n 8 python t.py --master $MASTER_ADDR\n", "MASTER_ADDR"),
+    "after an environment": (f"source venv/bin/activate\nsrun torchrun {JOINED}", "NNODES, MASTER_ADDR, MASTER_PORT"),
+}
+SET_SOMEWHERE = {
+    "set": f"{SET}srun torchrun {JOINED}",
+    "read": f"read -r NNODES MASTER_ADDR MASTER_PORT < x\nsrun torchrun {JOINED}",
+    "a loop": f"{SET}for R in 0 1; do srun torchrun --node-rank=$R {JOINED.strip()}; done\n",
+    "a default": "srun torchrun --nnodes=${NNODES:-2} --node-rank=${R-0} --master-addr=${M:=a} t.py\n",
+    "a test": f': ${{NNODES:?}} ${{MASTER_ADDR:?}}\n[ -n "$MASTER_PORT" ] || exit 1\nsrun torchrun {JOINED}',
+    "an option of sbatch": f"#SBATCH --export=ALL,NNODES=2,MASTER_ADDR=a,MASTER_PORT=1\nsrun torchrun {JOINED}",
+    "a comment": f"# NNODES=2 MASTER_ADDR=a MASTER_PORT=1 sbatch job.sh\nsrun torchrun {JOINED}",
+    "our variables": f"srun {RANK} torchrun {JOINED}",
+    "the shell of the step": f"srun bash -c 'NNODES=2 MASTER_ADDR=a MASTER_PORT=1; torchrun {JOINED.strip()}'\n",
+    "a file": f"source env.sh\nsrun torchrun {JOINED}",
+    "a variable of the user": f"{SET}srun torchrun {JOINED.strip()} --data $DATA --out $SCRATCH\n",
+    "one of Slurm": "srun torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --master-addr=$HOSTNAME t.py\n",
+}
+
+
+@pytest.mark.parametrize("case", UNSET)
+def test_variable_of_a_launcher_that_nothing_sets_is_a_warning(cli: Cli, write: Write, case: str) -> None:
+    text, names = UNSET[case]
+
+    answer = cli("check", "--select", "variable-never-set", write("job.sh", PER_NODE + text))
+
+    assert (
+        f" warning[variable-never-set] nothing in the script sets a variable in the launcher's options: {names};"
+        in (answer.stdout)
+    )
+
+
+@pytest.mark.parametrize("case", SET_SOMEWHERE)
+def test_variable_that_can_be_set_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    file = write("job.sh", PER_NODE + SET_SOMEWHERE[case])
+
+    assert found(cli, file, "--select", "variable-never-set") == []
+
+
+def test_sourced_file_that_can_be_read_decides_what_is_set(cli: Cli, write: Write) -> None:
+    file = write("job.sh", f"{PER_NODE}source env.sh\nsrun torchrun {JOINED}")
+    write("env.sh", "export NNODES=2\n")
+
+    (row,) = json.loads(cli("check", "--json", "--select", "variable-never-set", file).stdout)
+
+    assert (row["severity"], row["detail"]) == ("warning", "MASTER_ADDR, MASTER_PORT")

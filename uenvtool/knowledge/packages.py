@@ -1,0 +1,114 @@
+"""Knowledge of packages: versions that must match, that have vulnerabilities, or that their developers withdrew.
+
+It applies to every recipe that has the package, including converted recipes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeVar
+
+from uenvtool.core.errors import Position
+from uenvtool.knowledge.bind import Binder, Key, SpecText
+from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.kinds import PACKAGES
+from uenvtool.knowledge.load import once_if_shipped, usable_files
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.spec import Spec
+from uenvtool.knowledge.version import Version, Versions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pin:
+    """The required or preferred version and variants of a package, or the provider of a virtual package."""
+
+    shorthand: ClassVar[str] = "version"
+    package: Key
+    version: Versions | None = None
+    variants: SpecText = ""
+    position: Position
+    reason: str = ""
+    source: str = ""
+    when: Condition = ALWAYS
+    provider: SpecText = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Coupling:
+    """Versions that must match: if the recipe requests `when`, the packages in `then` must have these versions."""
+
+    when: Spec
+    then: tuple[Pin, ...]
+    lacks: dict[str, str] = field(default_factory=dict)
+    position: Position
+    reason: str
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Vulnerability:
+    """A known vulnerability in versions of a package."""
+
+    id: str
+    package: str
+    versions: Versions
+    fixed: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Yanked:
+    """Versions of a package that their developers withdrew. reason: The defect of these versions."""
+
+    package: str
+    versions: Versions
+    reason: str
+    source: str = ""
+
+
+E = TypeVar("E", Vulnerability, Yanked)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackageFacts:
+    """The facts of one file, or of all files."""
+
+    description: str = ""
+    couplings: tuple[Coupling, ...] = ()
+    cves: tuple[Vulnerability, ...] = ()
+    yanked: tuple[Yanked, ...] = ()
+
+    def about(self, versions_of: Mapping[str, Collection[str]]) -> tuple[tuple[Vulnerability, ...], tuple[Yanked, ...]]:
+        """Return the vulnerabilities and the withdrawals of these versions. versions_of: The versions by package."""
+        return tuple(_about(self.cves, versions_of)), tuple(_about(self.yanked, versions_of))
+
+
+def _about(entries: Iterable[E], versions_of: Mapping[str, Collection[str]]) -> Iterator[E]:
+    for entry in entries:
+        if any(entry.versions.contains(Version(version)) for version in versions_of.get(entry.package, ())):
+            yield entry
+
+
+def load_package_facts(name: str) -> PackageFacts:
+    """Return the facts in the file with this name or path. Raises BadInput with all problems."""
+    return _load(locate(PACKAGES, name))
+
+
+@once_if_shipped
+def _load(location: Location) -> PackageFacts:
+    binder = Binder.of(location, PACKAGES)
+    facts = binder.whole(PackageFacts)
+    binder.finish()
+    return facts
+
+
+def package_facts() -> PackageFacts:
+    """Return the facts of all files. An entry in a file of the user replaces the same entry in a built-in file."""
+    locations = sorted(usable_files(PACKAGES).values(), key=lambda location: not location.is_built_in)
+    files = [_load(location) for location in locations]
+    return PackageFacts(
+        couplings=tuple({rule.when.text: rule for facts in files for rule in facts.couplings}.values()),
+        cves=tuple({(cve.id, cve.package): cve for facts in files for cve in facts.cves}.values()),
+        yanked=tuple({(row.package, row.versions.text): row for facts in files for row in facts.yanked}.values()),
+    )
