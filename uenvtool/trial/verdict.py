@@ -151,7 +151,7 @@ def _bad_nodes(tests: Sequence[Test]) -> dict[str, str]:
     for node in dict.fromkeys(node for test in tests for node in test.nodes):
         own = [test.name for test in tests if node in test.nodes]
         others = [test.name for test in tests if node not in test.nodes]
-        usual = median(speeds.get(name, 0.0) for name in others) if others else 0.0
+        usual = median(speeds.get(name, 0.0) for name in others) if len(others) > 1 else 0.0
         most = max(speeds.get(name, 0.0) for name in own)
         if failed.keys() >= {*own} and not failed.keys() >= {*others}:
             bad[node] = failed[own[0]]
