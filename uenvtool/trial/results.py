@@ -55,7 +55,7 @@ class Device:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """The results of all tests. has_ended: whether the job reached its end. figures: the references for its nodes."""
+    """The results of all tests. has_ended: whether the job reached its end."""
 
     system: System
     node: NodeType

@@ -82,19 +82,15 @@ def _devices(trial: Trial) -> Iterator[Check]:
             reference=f"{gpu.count} x {gpu.model}, {gpu.memory} GB" if gpu else "no GPU",
             verdict="not as in the system's file" if wrong else GOOD,
             source=f"the file of {trial.system.name}",
-            nodes=_some(wrong if len(wrong) < len(devices) else ()),
+            nodes=frozenset(wrong if len(wrong) < len(devices) else ()),
         )
     for test in trial.named("devices"):
         silent = [node for node in test.nodes if node not in {device.node for device in devices}]
         failed = f"{', '.join(silent)}: {fault(test) or 'no answer'}" if silent else GOOD
         slowest = max(devices, key=lambda device: device.seconds, default=None)
         figure = f"{slowest.seconds:.1f} s, torch {slowest.torch}" if slowest else ""
-        source, bad = slowest.folder if slowest else "", _some(silent if devices else ())
+        source, bad = slowest.folder if slowest else "", frozenset(silent if devices else ())
         yield Check(test="import torch", figure=figure, verdict=failed, source=source, nodes=bad)
-
-
-def _some(nodes: Iterable[str]) -> frozenset[str]:
-    return frozenset(nodes)
 
 
 def _has(gpu: Gpu | None, gpus: Sequence[tuple[str, int]]) -> bool:
@@ -128,7 +124,7 @@ def _measurements(tests: Iterable[Test]) -> list[_Measurement]:
 def _group(name: str, tests: Sequence[Test], wrong: str, nodes: Iterable[str] = ()) -> Check:
     measured = _measurements(tests)
     if not measured:
-        return Check(test=f"{tests[0].name.partition('-')[0]}, {name}", verdict=wrong or GOOD, nodes=_some(nodes))
+        return Check(test=f"{tests[0].name.partition('-')[0]}, {name}", verdict=wrong or GOOD, nodes=frozenset(nodes))
     values = sorted(each.row.busbw for each in measured)
     spread = f" ({values[0]:g} to {values[-1]:g})" if values[0] != values[-1] else ""
     first = measured[0]
@@ -139,7 +135,7 @@ def _group(name: str, tests: Sequence[Test], wrong: str, nodes: Iterable[str] = 
         reference=f"{figure.busbw:g} GB/s -{figure.tolerance:.0%}" if figure else "",
         verdict=wrong or (GOOD if figure or len(values) > 1 else ""),
         source=figure.source if figure else "",
-        nodes=_some(nodes),
+        nodes=frozenset(nodes),
     )
 
 
