@@ -57,14 +57,14 @@ ue_settings() {
   if [[ $ue_runtime == uenv && $ue_nccl -lt 2029 ]]; then # nccl < 2.29, or the version of nccl is unknown
     ue_default FI_CXI_RX_MATCH_MODE software     # hardware matching runs out of entries at scale [docs-2026]
   fi
-  if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH \
-      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
+  if [[ -n ${PYTHONPATH+x} ]]; then
+    # packages in PYTHONPATH take precedence over those of a virtual environment made by another tool [python-site]
+    ue_prepend PYTHONPATH "$ue_venv_site"
   fi
   if [[ -n $ue_overlay && $ue_runtime == uenv ]]; then
     ue_default PYTHONUSERBASE "$ue_view_root"    # Python finds the view's packages there [uenv-2.9.1]
   fi
-  if [[ -n $ue_overlay && $ue_runtime != uenv && -z ${PYTHONUSERBASE+x} ]]; then
+  if [[ -n $ue_overlay && -z ${PYTHONUSERBASE+x} ]]; then
     ue_default PYTHONNOUSERSITE 1 # packages in ~/.local take precedence over those of the base [python-site]
   fi
   if [[ $ue_runtime == uenv && $ue_nccl -ge 2029 ]]; then # nccl >= 2.29
@@ -127,6 +127,12 @@ ue_at_most() {
   case $ue_line in '' | *[!0-9]*) ;; *) ((10#$ue_line <= $2)) || ue_require "$@" ;; esac
   ue_default "$1" "$2"
 }
+# NAME DIRECTORIES: prepend directories, if any, to a list of directories, once.
+ue_prepend() {
+  [[ -n $2 ]] || return 0
+  eval "ue_line=\${$1-}"
+  case $ue_line: in "$2:"*) ;; *) set -- "$1" "$2${ue_line:+:$ue_line}" && ue_keep "$1" && export "$1=$2" ;; esac
+}
 # NAME REASON: print a message if a variable that another program should set is unset or inherited from the host.
 ue_expect() {
   case " $ue_along " in *" $1 "*) ;; *) eval "[[ -z \${$1+x} ]]" || return 0 ;; esac
@@ -178,7 +184,8 @@ while [[ $ue_rest == *,* ]]; do
   [[ ! -e $ue_dir/lib64 ]] || ue_views+=$ue_dir/lib64:
   [[ -n $ue_view_root && (-x $ue_view_root/bin/python || ! -x $ue_dir/bin/python) ]] || ue_view_root=$ue_dir
 done
-ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+ue_overlay='' ue_venv_site='' ue_failed='' ue_venv=${UENVTOOL_VENV-''}
+case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
 if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
   ue_failed=1 && printf 'uenvtool: virtual environment not found: %s\n' "$ue_venv" >&2 || :
 elif [[ -n $ue_venv ]]; then
@@ -187,7 +194,10 @@ elif [[ -n $ue_venv ]]; then
     export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
     ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # on a base?
-    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
+    version*=*[0-9].[0-9]*) ue_rest=${ue_line#*.} && ue_rest=3.${ue_rest%%[!0-9]*}
+      ue_venv_site=$ue_venv/lib/python$ue_rest/site-packages ;;
+    include-system-site-packages*=*[Tt]rue*) ue_overlay=1 ;;
+    uenvtool-base*=*) ue_overlay=1 ue_venv_site='' ;; esac; done <"$ue_venv/pyvenv.cfg" # it orders its packages itself
 fi
 ue_folders="${LD_LIBRARY_PATH-}:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64"
 [[ ${ue_runtime-uenv} != uenv ]] || ue_folders=$ue_views
@@ -197,8 +207,8 @@ ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}
 case :$ue_tasks:$ue_gpus:$ue_all:$ue_cores: in :0* | *[!0-9:]* | *::* | *:0[0-9]*) ue_all=0 ue_gpus=0 ue_cores=0 ;; esac
 if [[ $ue_cores == 0 && $ue_all != 0 ]]; then # the CPUs that the kernel allows, such as 0-7,144
-  # The list is only meaningful in a step, where Slurm has bound the task.
-  [[ -z ${SLURM_STEP_ID-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
+  # The list is only meaningful in a step of srun, where Slurm has bound the task.
+  [[ -z ${SLURM_STEP_NUM_TASKS-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
     case $ue_line in Cpus_allowed_list:*[0-9]) ue_rest=${ue_line##*[!0-9,-]}, ;; esac
   done <"${UENVTOOL_ROOT-}/proc/self/status"
   while [[ -n $ue_rest ]]; do
@@ -223,8 +233,8 @@ while ue_part=${ue_rest%%[[,]*}; ue_node=$ue_node$ue_part; ue_rest=${ue_rest#"$u
 case $ue_rest in "["*) ;; *) break ;; esac;
 ue_rest=${ue_rest#"["}; ue_node=$ue_node${ue_rest%%[],-]*}; ue_rest=${ue_rest#*"]"}; done;
 export MASTER_ADDR="${MASTER_ADDR:-$ue_node}" NNODES="${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}";
-export MASTER_PORT="${MASTER_PORT:-$((10000 + (SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0}) % 20000))}";
-if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
+export MASTER_PORT="${MASTER_PORT:-$((10000 + (${SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + 20000) + }SLURM_JOB_ID) % 20000))}";
+if test "${SLURM_STEP_NUM_TASKS-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS";
 export LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}";
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";
@@ -236,7 +246,8 @@ eval "uenvtool_deactivate() {
   [ \"\${1-}\" != carry ] || { ue_undo='$ue_undo' ue_kept='$ue_kept' ue_back=${ue_back:+$ue_old} && return 0; }
   unset -f uenvtool_deactivate${ue_undo:+; unset -v $ue_undo}$ue_back
 }
-unset -f ue_settings ue_tell ue_keep ue_require ue_remove ue_default ue_together ue_at_most ue_expect ue_library
+unset -f ue_settings ue_tell ue_keep ue_require ue_remove ue_default ue_together ue_at_most ue_prepend ue_expect \
+  ue_library
 if [ -n '${ZSH_VERSION-}' ]; then unset -m 'ue_*'; else eval 'unset -v \"\${!ue_@}\"'; fi
 $ue_options
 [[ -z '$ue_failed' ]]"

@@ -8,7 +8,6 @@
 #   knowledge/tuning/{slingshot,olivia,mpich,openmpi,nvshmem,cuda,pytorch,nccl}.yaml.
 # Regenerate with: uenvtool activate --write
 #   [olivia-2025]  Sigma2 documentation, multi-node PyTorch on Olivia, as of 2025, 2025-12
-#   [uenv-2.9.1]   CSCS, view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
 #   [hpe]          HPE, ccl_env.sh of shs-ccl-docs (NCCL and RCCL on Slingshot), 2026-04-10
 #   [olivia]       Sigma2 documentation, multi-node PyTorch on Olivia, 2026-05
 #   [sigma2]       Sigma2 documentation, NCCL modules on Olivia (GH200), 2026-05-13
@@ -60,9 +59,9 @@ ue_settings() {
     ue_prepend LD_LIBRARY_PATH /opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64
     ue_prepend CPATH /opt/libfabric/include      # the headers must match the host's libfabric [olivia]
   fi
-  if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH \
-      'the packages in PYTHONPATH take precedence over those of the virtual environment' # [uenv-2.9.1]
+  if [[ -n ${PYTHONPATH+x} ]]; then
+    # packages in PYTHONPATH take precedence over those of a virtual environment made by another tool [python-site]
+    ue_prepend PYTHONPATH "$ue_venv_site"
   fi
   if [[ -n $ue_overlay && -z ${PYTHONUSERBASE+x} ]]; then
     ue_default PYTHONNOUSERSITE 1 # packages in ~/.local take precedence over those of the base [python-site]
@@ -108,8 +107,9 @@ ue_together() {
   fi
   ue_pass='' ue_other=''
 }
-# NAME DIRECTORIES: prepend directories to a list of directories, once.
+# NAME DIRECTORIES: prepend directories, if any, to a list of directories, once.
 ue_prepend() {
+  [[ -n $2 ]] || return 0
   eval "ue_line=\${$1-}"
   case $ue_line: in "$2:"*) ;; *) set -- "$1" "$2${ue_line:+:$ue_line}" && ue_keep "$1" && export "$1=$2" ;; esac
 }
@@ -143,7 +143,8 @@ if [[ -n ${APPTAINER_CONTAINER-}${SINGULARITY_CONTAINER-} ||
   -e ${UENVTOOL_ROOT-}/.singularity.d ]]; then
   ue_runtime=apptainer ue_container=1
 fi
-ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+ue_overlay='' ue_venv_site='' ue_failed='' ue_venv=${UENVTOOL_VENV-''}
+case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
 if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
   ue_failed=1 && printf 'uenvtool: virtual environment not found: %s\n' "$ue_venv" >&2 || :
 elif [[ -n $ue_venv ]]; then
@@ -152,7 +153,10 @@ elif [[ -n $ue_venv ]]; then
     export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
     ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # on a base?
-    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
+    version*=*[0-9].[0-9]*) ue_rest=${ue_line#*.} && ue_rest=3.${ue_rest%%[!0-9]*}
+      ue_venv_site=$ue_venv/lib/python$ue_rest/site-packages ;;
+    include-system-site-packages*=*[Tt]rue*) ue_overlay=1 ;;
+    uenvtool-base*=*) ue_overlay=1 ue_venv_site='' ;; esac; done <"$ue_venv/pyvenv.cfg" # it orders its packages itself
 fi
 ue_folders="${LD_LIBRARY_PATH-}:/opt/nccl/lib:/cluster/work/support/nccl/lib"
 ue_folders=$ue_folders:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64
@@ -163,8 +167,8 @@ ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}
 case :$ue_tasks:$ue_gpus:$ue_all:$ue_cores: in :0* | *[!0-9:]* | *::* | *:0[0-9]*) ue_all=0 ue_gpus=0 ue_cores=0 ;; esac
 if [[ $ue_cores == 0 && $ue_all != 0 ]]; then # the CPUs that the kernel allows, such as 0-7,144
-  # The list is only meaningful in a step, where Slurm has bound the task.
-  [[ -z ${SLURM_STEP_ID-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
+  # The list is only meaningful in a step of srun, where Slurm has bound the task.
+  [[ -z ${SLURM_STEP_NUM_TASKS-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
     case $ue_line in Cpus_allowed_list:*[0-9]) ue_rest=${ue_line##*[!0-9,-]}, ;; esac
   done <"${UENVTOOL_ROOT-}/proc/self/status"
   while [[ -n $ue_rest ]]; do
@@ -186,8 +190,8 @@ while ue_part=${ue_rest%%[[,]*}; ue_node=$ue_node$ue_part; ue_rest=${ue_rest#"$u
 case $ue_rest in "["*) ;; *) break ;; esac;
 ue_rest=${ue_rest#"["}; ue_node=$ue_node${ue_rest%%[],-]*}; ue_rest=${ue_rest#*"]"}; done;
 export MASTER_ADDR="${MASTER_ADDR:-$ue_node}" NNODES="${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}";
-export MASTER_PORT="${MASTER_PORT:-$((10000 + (SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0}) % 20000))}";
-if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
+export MASTER_PORT="${MASTER_PORT:-$((10000 + (${SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + 20000) + }SLURM_JOB_ID) % 20000))}";
+if test "${SLURM_STEP_NUM_TASKS-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS";
 export LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}";
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";

@@ -6,10 +6,10 @@
 #   ci.sh mark       add the `tested` tag to an image that has passed the tests
 #   ci.sh publish    add the stable tag if the image has passed the tests. A stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-724af9a0f2acf78f9218d7f29853bf65
-tested=metatrain-alps6:26.02-py3-alps6-724af9a0f2acf78f9218d7f29853bf65-tested-28e5b8e4528001ee
+canonical=metatrain-alps6:26.02-py3-alps6-fc8ba04891705cc6934bb7373d5878b0
+tested=metatrain-alps6:26.02-py3-alps6-fc8ba04891705cc6934bb7373d5878b0-tested-28e5b8e4528001ee
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-44e6b64ff849e21d6e4f9c04e8522b40 # the base in the same registry, if uenvtool builds it
+base=ngc-pytorch:26.02-py3-alps6-b47885dd9f25b62f1ed239ee10327fab # the base in the same registry, if uenvtool builds it
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

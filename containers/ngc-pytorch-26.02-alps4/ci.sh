@@ -6,8 +6,8 @@
 #   ci.sh mark       add the `tested` tag to an image that has passed the tests
 #   ci.sh publish    add the stable tag if the image has passed the tests. A stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps4-982cdabc4cd1c2f817f35b0baadca9f7
-tested=ngc-pytorch:26.02-py3-alps4-982cdabc4cd1c2f817f35b0baadca9f7-tested-2c510b1653fff2d2
+canonical=ngc-pytorch:26.02-py3-alps4-ea53bf74ff890d607b472e61782c01c6
+tested=ngc-pytorch:26.02-py3-alps4-ea53bf74ff890d607b472e61782c01c6-tested-2c510b1653fff2d2
 stable=ngc-pytorch:26.02-py3-alps4
 base='' # the base in the same registry, if uenvtool builds it
 

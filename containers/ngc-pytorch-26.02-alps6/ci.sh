@@ -6,8 +6,8 @@
 #   ci.sh mark       add the `tested` tag to an image that has passed the tests
 #   ci.sh publish    add the stable tag if the image has passed the tests. A stable tag never moves to another image
 # Set REGISTRY to the registry of the images, such as registry.example.org/group. Requires podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps6-44e6b64ff849e21d6e4f9c04e8522b40
-tested=ngc-pytorch:26.02-py3-alps6-44e6b64ff849e21d6e4f9c04e8522b40-tested-992f904793849550
+canonical=ngc-pytorch:26.02-py3-alps6-b47885dd9f25b62f1ed239ee10327fab
+tested=ngc-pytorch:26.02-py3-alps6-b47885dd9f25b62f1ed239ee10327fab-tested-992f904793849550
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # the base in the same registry, if uenvtool builds it
 

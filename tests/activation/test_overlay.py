@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import program
 from tests.support.shells import ALL, PATH, run, script
 from uenvtool.activation.activate import text
 from uenvtool.knowledge.settings import settings_for
 
+SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
 
 
@@ -24,7 +26,7 @@ def venv(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: Path) -> None:
+def test_the_environments_python_and_packages_come_first(shell: str, venv: Path) -> None:
     env = {**VIEW, "UENVTOOL_VENV": str(venv), "PYTHONPATH": "/base/site-packages", "PYTHONHOME": "/base"}
 
     ran = run(shell, f"SNAP\nsource {script('clariden')}\nSNAP\nuenvtool_deactivate\nSNAP\n", env)
@@ -33,9 +35,9 @@ def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: P
     assert inside["VIRTUAL_ENV"] == str(venv)
     assert inside["PATH"] == f"{venv}/bin:{PATH}"
     assert inside["PYTHONUSERBASE"] == "/nowhere/env/default"
-    assert not {"PYTHONPATH", "PYTHONHOME"} & set(inside)
-    (said,) = ran.stderr.splitlines()
-    assert "PYTHONPATH" in said
+    assert inside["PYTHONPATH"] == f"{venv}/{SITE}:/base/site-packages"
+    assert "PYTHONHOME" not in inside
+    assert ran.stderr == ""
     assert ran.snaps[2] == ran.snaps[0]
 
 
@@ -57,15 +59,36 @@ def test_what_the_user_adds_to_path_meanwhile_stays(shell: str, odd: str, venv: 
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_a_venv_without_its_base_keeps_pythonpath(shell: str, tmp_path: Path) -> None:
+def test_a_venv_without_its_base_comes_before_pythonpath(shell: str, tmp_path: Path) -> None:
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     env = {**VIEW, "UENVTOOL_VENV": str(folder), "PYTHONPATH": "/base/site-packages"}
 
     ran = run(shell, f"source {script('clariden')}\nSNAP\n", env)
 
-    assert ran.env["PYTHONPATH"] == "/base/site-packages"
+    assert ran.env["PYTHONPATH"] == f"{folder}/{SITE}:/base/site-packages"
     assert "PYTHONUSERBASE" not in ran.env
+
+
+@pytest.mark.parametrize("shell", ALL)
+@pytest.mark.parametrize(
+    ("config", "site"),
+    [
+        ("version_info = 3.12.4.final.0\nversion = 3.12.4", "{}/lib/python3.12/site-packages:"),
+        ("version=3.9", "{}/lib/python3.9/site-packages:"),
+        ("home = /v1.2/bin", ""),
+        ("version_info = 3.12.4\nuenvtool-base = /base\nuenvtool-base-site = /base/site", ""),
+    ],
+    ids=["virtualenv", "short", "no version", "overlay"],
+)
+def test_only_an_overlay_orders_its_packages_itself(shell: str, tmp_path: Path, config: str, site: str) -> None:
+    program(tmp_path / "venv/bin/python", ":")
+    (tmp_path / "venv/pyvenv.cfg").write_text(f"home = /usr/bin\n{config}\n")
+    env = {"UENVTOOL_VENV": str(tmp_path / "venv"), "PYTHONPATH": "/mine"}
+
+    ran = run(shell, f"source {script('clariden')}\nsource {script('clariden')}\nSNAP\n", env)
+
+    assert ran.env["PYTHONPATH"] == site.format(tmp_path / "venv") + "/mine"
 
 
 @pytest.mark.parametrize("shell", ALL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, Ran, run, script
@@ -92,6 +92,7 @@ def test_the_first_node_is_the_master(nodes: str, first: str) -> None:
 
 
 @settings(max_examples=8)
+@example(job=1, step=-6)
 @given(job=st.integers(1, 2**31), step=st.integers(0, 1000))
 def test_a_port_is_of_the_job_and_step_and_never_6000(job: int, step: int) -> None:
     def port(job: int, step: int) -> int:
@@ -104,8 +105,9 @@ def test_a_port_is_of_the_job_and_step_and_never_6000(job: int, step: int) -> No
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_in_the_batch_script_there_is_no_rank_and_it_says_so(shell: str) -> None:
-    ran = ranked(shell, BATCH)
+@pytest.mark.parametrize("more", [{}, {"SLURM_STEP_ID": "-5", "SLURM_STEPID": "-5"}], ids=["22.05", "26.05"])
+def test_in_the_batch_script_there_is_no_rank_and_it_says_so(shell: str, more: dict[str, str]) -> None:
+    ran = ranked(shell, {**BATCH, **more})
 
     env = environment(ran)
     assert (env["MASTER_ADDR"], env["MASTER_PORT"], env["NNODES"]) == ("nid001001", "14711", "4")

@@ -75,6 +75,15 @@ TOKEN = "hf_" + "aB3" * 11 + "x"
 EDF = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n'
 EXTENDED = 'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\n'
 PROBLEMS = {
+    "script-directory": ONE + 'cd "$(dirname "$0")"\npython train.py\n',
+    "script-directory, of bash": ONE + 'source "$(realpath ${BASH_SOURCE[0]})/../setup.sh"\npython train.py\n',
+    "script-directory, by expansion": ONE + "cd ${0%/*}\npython train.py\n",
+    "memory-without-unit": ONE + "#SBATCH --mem=80\npython train.py\n",
+    "mamba-without-hook": ONE + ". /opt/conda/etc/profile.d/conda.sh\nmamba activate e\npython train.py\n",
+    "workers-without-cores": ONE + "python train.py --num_workers 8\n",
+    "array-number-without-array": "#SBATCH -o %x-%A_%a.out\nulimit -c 0\n",
+    "output-discarded": "#SBATCH -o /dev/null\nulimit -c 0\n",
+    "token-placeholder": ONE + "export HF_TOKEN=hf_...\npython train.py\n",
     "registry-as-uenv": FOUR + "#SBATCH --uenv=nvcr.io/nvidia/pytorch:25.06-py3\nsrun -c 8 python train.py\n",
     "variable-never-set": TWO + f"srun {MEETS}\n",
     "rank-outside-step": FOUR + "export RANK=0\nsrun -c 8 python train.py\n",
@@ -447,6 +456,13 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "script-directory, with a fallback": ONE + 'cd "${SLURM_SUBMIT_DIR:-$(dirname "$0")}"\npython train.py\n',
+    "script-directory, outside of Slurm": '#!/bin/bash\ncd "$(dirname "$0")"\npython train.py\n',
+    "memory-without-unit, all memory": ONE + "#SBATCH --mem=0\npython train.py\n",
+    "memory-without-unit, megabytes": ONE + "#SBATCH --mem=64000\npython train.py\n",
+    "mamba-without-hook, hook": ONE + 'eval "$(mamba shell hook --shell bash)"\nmamba activate e\npython train.py\n',
+    "workers-without-cores, cores": ONE + "#SBATCH -c 9\npython train.py --num_workers 8\n",
+    "token-placeholder, a variable": ONE + "export HF_TOKEN=$TOKEN\npython train.py\n",
     "a launcher where the job has one node": FOUR
     + "if [[ $SLURM_NNODES == 1 ]]; then deepspeed train.py; else srun -c 8 bash run.sh; fi\n",
     "a step sets its ranks, quoted": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_PROCID; exec python train.py'\n",
@@ -477,6 +493,7 @@ QUIET = {
     "what is in activate/ is sourced": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsource activate/clariden.sh\n",
     "an uenv that sets its variables itself": "#SBATCH --uenv=pytorch/v2.9.1:v2 --view=default\n"
     "#SBATCH --network=disable_rdzv_get\nexport MPICH_GPU_SUPPORT_ENABLED=0\nsrun python train.py\n",
+    "a condition of several parts": 'if [[ -z "$A" || -z $B || -f "$C" || ! -d d ]]; then exit 1; fi\n',
     "a default, then an if": "X=1\nif [ $1 ]; then\n  X=2\nfi\n",
     "both arms of an if": "if [ $1 ]; then X=1; else X=2; fi\n",
     "the arms of a case": "case $1 in\na) X=1 ;;\nb|c) X=2 ;;\nesac\n",

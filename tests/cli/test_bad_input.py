@@ -8,8 +8,10 @@ import shlex
 from pathlib import Path
 
 import pytest
+from typer.core import TyperOption
 
 from tests.conftest import SMALL, Cli, Write
+from uenvtool.cli import contexts
 
 CONTENTS: dict[str, bytes] = {
     "deep.lock": b"[" * 100_000,
@@ -114,3 +116,25 @@ def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, write: Write, l
     assert "hint: " in answer.stderr
     assert "please report" not in answer.stderr
     assert answer.stdout == ""
+
+
+def single_options() -> list[tuple[str, list[str]]]:
+    """Return each command with each of its options that has one value, given twice in different forms."""
+    rows = []
+    for context in contexts():
+        for option in context.command.params:
+            if isinstance(option, TyperOption) and not option.multiple and context.parent:
+                long = max(option.opts, key=len)
+                if option.secondary_opts:
+                    rows.append((context.command_path, [long, option.secondary_opts[0]]))
+                elif not option.is_flag:
+                    rows.append((context.command_path, [f"{long}=1", option.opts[-1], "2"]))
+    return rows
+
+
+@pytest.mark.parametrize(("command", "words"), single_options(), ids=lambda value: " ".join(value).replace("/", " "))
+def test_an_option_with_one_value_is_not_given_twice(cli: Cli, command: str, words: list[str]) -> None:
+    answer = cli(*command.split()[1:], *words)
+
+    assert answer.code == 2
+    assert " is given 2 times\nhint: give --" in answer.stderr

@@ -212,7 +212,10 @@ def test_build_sh_builds_with_podman_and_imports_into_a_striped_folder(site: Sit
     built = site.run("build.sh", "--network=host")
 
     assert built.returncode == 0, built.stderr
-    assert built.stdout.endswith("ce images/mine+1-alps6.sqsh\n")
+    image, edf = map(Path, built.stdout.splitlines()[-2:])
+    assert image == place / "ce images" / "mine+1-alps6.sqsh"
+    written = loads(edf.read_text())
+    assert written == {**loads(Path("containers/mine/mine.toml").read_text()), "image": str(image)}
     assert "lfs setstripe -E 4M -c 1 -E 64M -c 4 -E -1 -c -1 -S 4M" in site.log
     assert "enroot import -x mount -o" in site.log
     assert re.search(

@@ -8,7 +8,8 @@ from tests.conftest import SMALL, Cli, Write
 
 PACKAGES = {
     "openssl": 'class Openssl(Package):\n    version("3.4.4", sha256="x")\n    version("3.4.3")\n',
-    "hdf5": 'class Hdf5(Package):\n    version("1.14.5")\n',
+    "spack": 'version("1.1.0")\n',
+    "hdf5": 'from spack.package import *\nclass Hdf5(Package):\n    version("1.14.5")\n',
     "zlib_ng": 'class ZlibNg(Package):\n    version("2.2.4")\n    version("develop", branch="develop")\n',
     "cuda": '_all = {"12.9.1": {"x86_64": "sum"}}\nfor ver in _all:\n    version(ver)\n',
     "zstd": "from spack_repo.builtin.packages.lz4.package import Lz4\nfrom ..openssl.package import Openssl\n",
@@ -41,6 +42,7 @@ def repository(write: Write) -> None:
         ("zstd@3.4.4", True),
         ("zstd@9", False),
         ("lz4@1.9", False),
+        ("hdf5@1.1", False),  # a version of the package spack
         ("bundle@1", True),
         ("of-another-repository@1", True),
         ("xpmem@2.9.6", True),  # an external of a system

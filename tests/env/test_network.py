@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.env.test_environment import data, packages, planned
 from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.lock import Lock, Package, without_network
 from uenvtool.knowledge.packages import package_facts
 from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import load_system
@@ -51,6 +52,84 @@ def test_a_new_site_reaches_its_network_with_every_recipe(
         found = packages(recipe, "mine", uarch)
         for name, need in needs.items():
             assert need in found[name]["require"], (recipe, name)
+
+
+SLURM = "schedulers=slurm"
+ROCM, CUDA = "+rocm amdgpu_target=gfx942", "+cuda cuda_arch=90"
+
+
+@pytest.mark.parametrize(
+    ("fabric", "gpu", "line", "mpi", "required"),
+    [
+        ("slingshot", "MI300A:4", "", "openmpi", [SLURM, ROCM]),
+        ("infiniband", "GH200:4", "", "openmpi", [SLURM, CUDA]),
+        ("ethernet", "H100:4", "", "openmpi", [SLURM, CUDA]),
+        ("ethernet", "", "", "openmpi", [SLURM]),
+        ("infiniband", "H200:8", "mpi: {mpich: 4.3}", "mpich", ["+slurm", CUDA]),
+        ("infiniband", "H200:8", "mpi: {openmpi: {variants: ~cuda}}", "openmpi", [SLURM]),
+        ("infiniband", "H200:8", "require: {openmpi: {variants: schedulers=none}}", "openmpi", [CUDA]),
+        ("infiniband", "H200:8", "global_variants: [gpu]", "openmpi", [SLURM, CUDA]),
+    ],
+)
+def test_the_mpi_of_a_new_site_supports_its_scheduler_and_its_gpus(
+    cli: Cli, write: Write, fabric: str, gpu: str, line: str, mpi: str, required: list[str]
+) -> None:
+    gpu_variants = "variants: {gpu: {when: gpu == nvidia, values: [+cuda, 'cuda_arch=${cuda_arch}']}}\n"
+    benchmarks = "groups: {tools: {specs: [osu-micro-benchmarks]}}\n"
+    own = line if line.startswith("mpi") else f"mpi: true\n{line}"
+    write("recipes/mine/recipe.yaml", f"extends: hello\n{gpu_variants}{benchmarks}{own}\n")
+    assert cli("new", "system", "mine", "--fabric", fabric, "--gpu", gpu).code == 0
+    assert cli("validate", "systems/mine.yaml", "recipes/mine").code == 0
+    (uarch,) = load_system("mine").nodes
+
+    environment = planned("mine", "mine", uarch)
+
+    settings = data(environment)["packages"]
+    defaults = {SLURM, "+slurm", ROCM, CUDA}
+    assert [text for text in settings[mpi]["require"] if text in defaults] == required
+    assert settings[mpi].get("variants") not in required
+    assert set(required) <= set(environment.needs[mpi])
+    of_gpu = [text for text in required if text in (ROCM, CUDA)]
+    if not line:
+        of_benchmarks = settings.get("osu-micro-benchmarks", {}).get("require", [])
+        assert [text for text in of_benchmarks if text in defaults] == of_gpu
+
+
+def test_a_lock_whose_mpi_lacks_the_scheduler_or_the_gpus_is_refused(cli: Cli, write: Write) -> None:
+    write("recipes/mine/recipe.yaml", "extends: hello\nmpi: true\n")
+    cli("new", "system", "mine", "--fabric", "slingshot", "--gpu", "MI300A:4")
+    needs = planned("mine", "mine", "mi300").needs
+    variants = {"fabrics": {"ofi"}, "schedulers": {"slurm"}, "rocm": {"True"}, "amdgpu_target": {"gfx942"}}
+
+    def lacks(**changed: set[str]) -> list[str]:
+        values = {name: frozenset(value) for name, value in {**variants, **changed}.items()}
+        package = Package(name="openmpi", version="5.0.10", hash="a", target="", os="", external="", variants=values)
+        return [*without_network(Lock((), (package,), ""), needs)]
+
+    assert lacks() == []
+    assert lacks(schedulers={"none"}) == ["openmpi has schedulers=none but needs schedulers=slurm"]
+    assert lacks(rocm={"False"}) == ["openmpi has rocm=False but needs +rocm"]
+
+
+def test_a_system_decides_its_own_variants_and_is_told_of_a_scheduler_that_it_does_not_provide(
+    cli: Cli, write: Write
+) -> None:
+    write("recipes/mine/recipe.yaml", "extends: hello\nmpi: true\n")
+    cli("new", "system", "mine", "--fabric", "roce", "--gpu", "H100:4")
+    text = Path("systems/mine.yaml").read_text()
+    without = text.replace("slurm@21.08.5", "munge@0.5").replace("  slurm:\n", "  munge:\n")
+
+    def required(packages: str, text: str = text) -> list[str]:
+        write("systems/mine.yaml", text.replace("packages:\n", f"packages:\n  {packages}\n"))
+        return data(planned("mine", "mine", "h100"))["packages"]["openmpi"]["require"][:-1]
+
+    assert required("openmpi: {require: [schedulers=none]}", without) == ["fabrics=ucx", "schedulers=none", CUDA]
+    assert cli("validate", "systems/mine.yaml").code == 0
+    assert required("openmpi: {defaults: []}") == ["fabrics=ucx"]
+    write("systems/mine.yaml", without)
+    answer = cli("validate", "systems/mine.yaml")
+    assert answer.code == 2
+    assert "systems/mine.yaml:8:6: openmpi needs schedulers=slurm, but mine does not provide slurm" in answer.stderr
 
 
 PREFERRED = [

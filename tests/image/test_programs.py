@@ -50,6 +50,15 @@ def test_a_version_that_takes_no_stream_is_refused_and_so_is_none(
             programs.find_programs()
 
 
+def test_a_program_that_does_not_start_is_not_called_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mksquashfs", "unsquashfs"):
+        program(tmp_path / "bin" / name, "echo 'error while loading shared libraries: liblzo2.so.2' >&2; exit 127")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+
+    with pytest.raises(ToolMissing, match=r"mksquashfs does not run: error while .*: liblzo2\.so\.2\n"):
+        programs.find_programs()
+
+
 def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mount = tmp_path / "user-environment"
     fake(mount / "special" / "bin", "4.7.5")

@@ -136,6 +136,14 @@ def test_modules_are_read_only_until_the_result_is_known() -> None:
     assert (used.reads_rank, used.first_gpu) == (True, "")
 
 
+def test_program_that_is_too_large_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    program, module = "import torch, m\nmodel = torch.nn.Linear(2, 2).cuda()\n", "import torch\n" * 9
+
+    assert read_program("t.py", program, ".", lambda _: module).reads_rank is False
+    monkeypatch.setattr("uenvtool.check.program.MOST_CHARACTERS", len(program) + len(module) - 1)
+    assert read_program("t.py", program, ".", lambda _: module).reads_rank is True
+
+
 @pytest.mark.parametrize(
     ("line", "words", "is_reported"),
     [

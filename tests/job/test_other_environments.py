@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli, Write
+from tests.conftest import ROOT, Cli, Write
 from tests.job.stand_ins import packed_overlay
 
 CODE = "import both, inbase, site; print(both.name, inbase.name, bool(site.ENABLE_USER_SITE))"
@@ -96,6 +96,22 @@ def test_its_packages_come_before_those_of_the_base_and_of_the_home(
     assert ran.stdout == "venv base False\n", ran.stderr
     assert in_home.stdout == "venv home True\n", in_home.stderr  # the base of the newer uenvs is in PYTHONUSERBASE
     assert with_home.stdout == ran.stdout, with_home.stderr
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_activation_has_the_same_order_as_the_step(cli: Cli, place: Path, runtime: str) -> None:
+    env = {**environment(place), "UENVTOOL_VENV": "mine", "UENVTOOL_RUNTIME": runtime, "UENVTOOL_QUIET": "1"}
+    script = ROOT / "activate" / f"{RUNTIMES[runtime][1][1]}.sh"
+    words = ["bash", "-c", f'source "{script}" && "$@"', "rank", *COMMAND[1:]]
+    in_home = {"PYTHONPATH": "", "PYTHONUSERBASE": str(place / "home/.local")}
+
+    printed = [
+        subprocess.run(words, env={**env, **more}, capture_output=True, text=True, check=False, timeout=60)
+        for more in ({}, in_home)
+    ]
+
+    # In a uenv, Python also finds the view's packages through PYTHONUSERBASE.
+    assert [ran.stdout for ran in printed] == ["venv base False\n", "venv home True\n"], printed[0].stderr
 
 
 def test_a_variable_of_the_user_stays(cli: Cli, place: Path) -> None:

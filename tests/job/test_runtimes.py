@@ -350,6 +350,6 @@ def test_packing_in_a_container_names_the_way_out() -> None:
     ran = subprocess.run([sys.executable, "-c", ask], env=env, capture_output=True, text=True, check=True)
 
     assert "mksquashfs" in ran.stdout
-    assert "pack outside the container" in ran.stdout
+    assert "pack on the host" in ran.stdout
     assert "apptainer exec --bind" in ran.stdout
     assert "apt install" not in ran.stdout

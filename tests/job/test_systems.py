@@ -92,3 +92,60 @@ def test_a_packed_overlay_is_refused_where_nothing_mounts_it(cli: Cli, place: Pa
     assert answer.code == 2
     assert "cannot mount a packed overlay" in answer.stderr
     assert "unsquashfs -d DIR mine.squashfs" in answer.stderr
+
+
+BOTH = """
+description: A cluster with Slurm and Kubernetes.
+site: Ours
+fabric: roce
+runtimes: [apptainer, runai]
+scheduler: {name: slurm, defaults: {partition: gpu, nodes: 4, time: "01:00:00"}}
+tuning: [roce, pytorch, nccl]
+nodes:
+  h200: {target: x86_64_v4, os: ubuntu22.04, cores: 96, gpu: {vendor: nvidia, model: H200, arch: 90, count: 8}}
+  a100: {target: x86_64_v3, os: ubuntu22.04, cores: 64, gpu: {vendor: nvidia, model: A100, arch: 80, count: 4}}
+jobs:
+  required: [account]
+  options: {constraint: {value: gpus, reason: selects nodes}}
+  partitions:
+    gpu: {nodes: 4, time: "04:00:00", uarch: a100, source: ours}
+  runtimes:
+    runai: {scheduler: {name: kubernetes, defaults: {nodes: 3, gpus-per-node: 2}}, annotations: {}, resources: {r: 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "pods"),
+    [
+        ("", "3 pods with 2 GPUs"),
+        ("scheduler: {name: kubernetes, defaults: {nodes: 3, gpus-per-node: 2}}, ", "1 pods with 8 GPUs"),
+    ],
+)
+def test_each_runtime_of_a_file_with_two_schedulers_has_its_own(cli: Cli, write: Write, own: str, pods: str) -> None:
+    write("systems/mine.yaml", BOTH.replace(own, "", 1) if own else BOTH)
+    assert cli("validate", "systems/mine.yaml").code == 0
+
+    slurm = job(cli, "-s", "mine", "-A", "a", "--image", "docker://a/b:1")
+    of_pods = job(cli, "-s", "mine", "--runtime", "runai", "--image", "a/b:1", "--name", "j")
+
+    assert "#SBATCH --partition=gpu" in slurm
+    assert "#SBATCH --gpus-per-node=4" in slurm
+    assert f"# {pods} per pod" in of_pods
+    refused = cli("job", "-s", "mine", "--runtime", "runai", "--image", "a/b:1", "--partition", "gpu", *TRAIN)
+    assert refused.code == 2
+    script = cli("activate", "--system", "mine", "--runtime", "runai").stdout
+    assert "UENVTOOL_RANK" not in script
+    assert "UENVTOOL_RANK" in cli("activate", "--system", "mine", "--runtime", "apptainer").stdout
+
+
+def test_a_runtime_of_slurm_on_a_cluster_of_kubernetes_names_its_scheduler(cli: Cli, write: Write) -> None:
+    text = "extends: rcp\nruntimes: [runai, apptainer]\n"
+    words = ("-s", "mine", "--runtime", "apptainer", "--image", "docker://a/b:1")
+    write("systems/mine.yaml", text)
+    refused = cli("job", *words, *TRAIN)
+    own = "jobs: {runtimes: {apptainer: {scheduler: {name: slurm}}}}"
+    write("systems/mine.yaml", f"{text}{own}\n")
+
+    assert refused.code == 2
+    assert f"add `{own}` to the file of mine" in refused.stderr
+    assert "#SBATCH --nodes=" in job(cli, *words)

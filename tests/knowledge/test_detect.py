@@ -180,3 +180,16 @@ def test_what_nobody_looked_at_is_marked_as_guessed(cli: Cli) -> None:
     for name in ("target:", "os:", "packages:"):
         at = next(number for number, line in enumerate(lines) if line.strip().startswith(name))
         assert "# guessed:" in lines[at - 1]
+
+
+def test_the_version_of_slurm_is_recorded_so_that_the_mpi_can_use_it(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    def ask(program: str, *arguments: str) -> str:
+        return ("slurm 24.05.4\n" if arguments == ("--version",) else SINFO) if program == "sinfo" else ""
+
+    monkeypatch.setattr("uenvtool.knowledge.detect._printed", ask)
+
+    assert cli("new", "system", "mine", "--here", "--fabric", "infiniband").code == 0
+    assert load_system("mine").packages["slurm"].externals[0].spec.text == "slurm@24.05.4"
+    assert cli("validate", "systems/mine.yaml").code == 0
+    assert cli("new", "system", "pods", "--fabric", "roce", "--gpu", "H200:8", "--runtime", "runai").code == 0
+    assert (load_system("pods").scheduler.name, "slurm" in load_system("pods").packages) == ("kubernetes", False)

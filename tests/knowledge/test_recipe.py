@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Write
+from tests.conftest import SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.checks import coupled_pins, load_recipe
 from uenvtool.knowledge.locate import in_your_own
@@ -174,3 +175,22 @@ def test_the_system_is_the_named_else_the_recognised_else_the_recipes_home(monke
     local = choose(load_recipe("hello"), None, None)
     assert local.system.name == "local"
     assert "host" not in (local.system.nodes[local.uarch].target, local.system.nodes[local.uarch].os)
+
+
+def test_validate_fills_every_value_of_a_recipe_that_a_build_fills(cli: Cli, write: Write) -> None:
+    lines = [
+        "extends: hello",
+        "variants: {gpu: {values: ['cuda_arch=${cuda_arch}']}}",
+        "global_variants: [gpu]",
+        "groups: {tools: {specs: ['hdf5 cuda_arch=${cuda_arch}', {spec: 'ucx c=${cuda_arch}', when: gpu == nvidia}]}}",
+        "require: {zstd: {variants: 'cuda_arch=${cuda_arch}'}}",
+        "view: {env: {A: '${cuda_arch}', B: {value: '${cuda_arch}', when: cuda_arch}}}",
+    ]
+    write("recipes/mine/recipe.yaml", "\n".join(lines) + "\n")
+    write("recipes/gpus/recipe.yaml", "\n".join([*lines, "uarchs: [a100, gh200]"]) + "\n")
+
+    answer, of_gpus = cli("validate", "recipes/mine"), cli("validate", "recipes/gpus")
+
+    places = re.findall(r"recipe.yaml:(\d+):\d+: \$\{cuda_arch\} has no value on", answer.stderr)
+    assert (answer.code, of_gpus.code) == (2, 0)
+    assert places == ["2", "4", "5", "6"]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Cli
-from tests.real.test_runtimes import MODULE, SHOW
+from tests.real.test_runtimes import MODULE, SHOW, explained
 from tests.support.containers import MQUEUE, image_root, laid, podman_hpc
 from tests.support.ordinary_user import NOBODY, give_to_ordinary_user
 from tests.support.slurm import Slurm, running_slurm
@@ -106,3 +106,6 @@ def test_the_script_of_a_site_runs_in_podman_hpc(nodes: tuple[Slurm, Path], cli:
     exported = dict(re.findall(r'^export (\w+)="\$\{\w+-([^"$]*)\}"', script, re.MULTILINE))
     assert len(exported) > 5
     assert {name: ranks[0]["env"].get(name) for name in exported} == exported
+    known = explained(cli, system, "podman-hpc") | {"NCCL_NET": "removed"}  # the job has only one node
+    assert len(known) > 5
+    assert [{name: rank["env"].get(name, "removed") for name in known} for rank in ranks] == [known] * len(ranks)

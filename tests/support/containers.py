@@ -96,9 +96,15 @@ tar -C "$modules" -c $left_out . | tar -C ".$modules" -x
 programs="bash cat env hostname id ls mkdir sleep tee"
 for name in $programs; do cp -L "/usr/bin/$name" usr/bin/; done
 ln -s bash usr/bin/sh
-for file in usr/bin/python3 $(printf 'usr/bin/%s ' $programs) $(find ".$modules" -name '*.so'); do
-  ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' || true
-done | sort -u | while read -r library; do
+{
+  for file in usr/bin/python3 $(printf 'usr/bin/%s ' $programs) $(find ".$modules" -name '*.so'); do
+    ldd "$file" 2>/dev/null | grep -oE '/[^ ]+' || true
+  done
+  # glibc's libraries, which each image has, and those of C++ programs
+  for name in libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 libstdc++.so.6 libgcc_s.so.1; do
+    /sbin/ldconfig -p | sed -n 's,.*=> ,,p' | grep -F "/$name" | head -n 1
+  done
+} | sort -u | while read -r library; do
   for path in "$library" "$(readlink -f "$library")"; do # the loader is a link, which a site may bind
     mkdir -p ".$(dirname "$path")" && cp -L "$library" ".$path"
   done
@@ -110,7 +116,11 @@ cat >host/adapt.sh <<'EOF'
 export ADAPTED=yes
 exec "$@"
 EOF
-chmod 755 host/adapt.sh
+cat >usr/bin/torchrun <<'EOF'
+#!/bin/sh
+exec python3 -m torch.distributed.run "$@"
+EOF
+chmod 755 host/adapt.sh usr/bin/torchrun
 """
 
 

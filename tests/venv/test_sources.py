@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.support.overlays import BUILD_SYSTEM, BaseHere, backend, project, unpack
+from tests.support.overlays import BACKEND, BUILD_SYSTEM, BaseHere, backend, project, unpack
 from tests.support.samples import sampled
 from tests.venv.conftest import record
 from uenvtool.venv.sources import changed_files, recorded
@@ -70,6 +70,27 @@ def test_an_edited_package_is_built_again(
     if "--squash" in second:
         assert packed(f"{overlay}.squashfs", place) == NEW
     assert "changed, rebuilt" not in done("venv", *second.split()).stderr
+
+
+def test_a_file_with_an_old_date_is_built_again(code: Path, done: Cli, place: Path) -> None:
+    """setuptools copies only files that are newer than those in build/, unless a configuration says otherwise."""
+    (place / "mypkg/backend.py").write_text(
+        f"NAME, VERSION = 'mypkg', '1'\n{BACKEND}\nimport configparser, os, shutil\n"
+        "def build_wheel(folder, settings=None, metadata=None):\n"
+        "    config = configparser.ConfigParser()\n"
+        "    config.read(os.environ['DIST_EXTRA_CONFIG'])\n"
+        "    kept, new = SRC.parent / 'build.py', SRC / 'mypkg/__init__.py'\n"
+        "    if config.getboolean('build_py', 'force') or new.stat().st_mtime > kept.stat().st_mtime:\n"
+        "        shutil.copy2(new, kept)\n"
+        "    return built(folder, {'mypkg/__init__.py': kept.read_text()})\n"
+    )
+    done("venv", "v", "./mypkg")
+    code.write_text(NEW)
+    os.utime(code, (0, 0))
+
+    done("venv", "v", "./mypkg")
+
+    assert installed("v") == NEW
 
 
 def test_a_project_is_packed_again_after_an_edit(code: Path, done: Cli, place: Path) -> None:

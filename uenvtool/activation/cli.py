@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
 from uenvtool.activation.request import ActivateRequest, ExplainRequest
-from uenvtool.core.options import command
+from uenvtool.core.options import Commands, command
 from uenvtool.core.result import Result
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()

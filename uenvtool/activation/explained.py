@@ -40,6 +40,7 @@ POLICIES = {
 COMPUTED = {
     "cores": "the number of cores per process",
     "view_root": "the view's directory",
+    "venv_site": "the packages of a virtual environment made by another tool",
     "roce_gid_index": "the index found in /sys",
     "roce_hca": "the common prefix of the devices' names",
     "runai_gpus": "RUNAI_NUM_OF_GPUS",

@@ -5,7 +5,7 @@ case $ue_rest in "["*) ;; *) break ;; esac;
 ue_rest=${ue_rest#"["}; ue_node=$ue_node${ue_rest%%[],-]*}; ue_rest=${ue_rest#*"]"}; done;
 export MASTER_ADDR="${MASTER_ADDR:-$ue_node}" NNODES="${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}";
 export MASTER_PORT="${MASTER_PORT:-@PORT@}";
-if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
+if test "${SLURM_STEP_NUM_TASKS-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
 export @RANK@;
 export @TASKS@;
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";

@@ -65,8 +65,9 @@ ue_at_most() {
 }
 
 #: prepend
-# NAME DIRECTORIES: prepend directories to a list of directories, once.
+# NAME DIRECTORIES: prepend directories, if any, to a list of directories, once.
 ue_prepend() {
+  [[ -n $2 ]] || return 0
   eval "ue_line=\${$1-}"
   case $ue_line: in "$2:"*) ;; *) set -- "$1" "$2${ue_line:+:$ue_line}" && ue_keep "$1" && export "$1=$2" ;; esac
 }
@@ -184,7 +185,8 @@ while [[ $ue_rest == *,* ]]; do
 done
 
 #: venv
-ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-@VENV@} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+ue_overlay='' ue_venv_site='' ue_failed='' ue_venv=${UENVTOOL_VENV-@VENV@}
+case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
 if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
   ue_failed=1 && printf 'uenvtool: virtual environment not found: %s\n' "$ue_venv" >&2 || :
 elif [[ -n $ue_venv ]]; then
@@ -193,7 +195,10 @@ elif [[ -n $ue_venv ]]; then
     export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
     ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # on a base?
-    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
+    version*=*[0-9].[0-9]*) ue_rest=${ue_line#*.} && ue_rest=3.${ue_rest%%[!0-9]*}
+      ue_venv_site=$ue_venv/lib/python$ue_rest/site-packages ;;
+    include-system-site-packages*=*[Tt]rue*) ue_overlay=1 ;;
+    uenvtool-base*=*) ue_overlay=1 ue_venv_site='' ;; esac; done <"$ue_venv/pyvenv.cfg" # it orders its packages itself
 fi
 
 #: of_views
@@ -211,8 +216,8 @@ ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${
 ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}
 case :$ue_tasks:$ue_gpus:$ue_all:$ue_cores: in :0* | *[!0-9:]* | *::* | *:0[0-9]*) ue_all=0 ue_gpus=0 ue_cores=0 ;; esac
 if [[ $ue_cores == 0 && $ue_all != 0 ]]; then # the CPUs that the kernel allows, such as 0-7,144
-  # The list is only meaningful in a step, where Slurm has bound the task.
-  [[ -z ${SLURM_STEP_ID-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
+  # The list is only meaningful in a step of srun, where Slurm has bound the task.
+  [[ -z ${SLURM_STEP_NUM_TASKS-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
     case $ue_line in Cpus_allowed_list:*[0-9]) ue_rest=${ue_line##*[!0-9,-]}, ;; esac
   done <"${UENVTOOL_ROOT-}/proc/self/status"
   while [[ -n $ue_rest ]]; do

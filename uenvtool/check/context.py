@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
 from uenvtool.check.launchers import STARTERS, TRAINING, program_name
@@ -13,10 +13,13 @@ from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.system import System
 
+_FEW_PARTS = 200
+"""The number of parts below which a search in each part is faster than the compilation of a pattern for all."""
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
 
@@ -78,21 +81,63 @@ class Context:
         """Return the parts of one kind (see KINDS in `knowledge/rule.py`)."""
         return self._by_kind.get(kind, ())
 
-    def names(self, kind: str) -> Collection[str]:
-        """Return the names of the parts of one kind, which are far fewer than the parts of a long script."""
-        return self._names.get(kind, ())
+    def named(self, kind: str, name: Pattern) -> Sequence[Part]:
+        """Return the parts of one kind whose name matches."""
+        if name.text == ".*":
+            return self.parts(kind)
+        if self._may_match(name, f"{kind} names", lambda: self._names.get(kind, ())):
+            names = {each for each in self._names.get(kind, ()) if name.fullmatch(each)}
+            return [part for part in self.parts(kind) if part.name in names] if names else ()
+        return ()
+
+    def may_match(self, kind: str, text: Pattern | None, raw: Pattern | None) -> bool:
+        """Return False if a pattern matches no text, or no range in the file, of the parts of one kind."""
+        parts, whole = self.parts(kind), self.source.text
+        return (text is None or self._may_match(text, kind, lambda: (part.text for part in parts))) and (
+            raw is None
+            or self._may_match(raw, f"{kind} raw", lambda: (whole[part.offset : part.end] for part in parts))
+        )
+
+    def _may_match(self, pattern: Pattern, key: str, texts: Callable[[], Iterable[str]]) -> bool:
+        """Return whether a pattern may match a text. One search in all texts together is faster than one in each."""
+        if len(self.parts(key.partition(" ")[0])) < _FEW_PARTS:
+            return True
+        if key not in self._joined:
+            self._joined[key] = "\n".join(texts())
+        return pattern.may_match_line(self._joined[key])
+
+    @functools.cached_property
+    def _joined(self) -> dict[str, str]:
+        return {}
 
     def facts_of(self, part: Part) -> Facts:
         """Return the facts for a rule's conditions: `facts`, and the numbers of a part's launch, step or job."""
-        launch, step = self._launch_at.get(part.offset), self._step_of(part)
+        launch = self._launch_at.get(part.offset)
+        step = None if launch else self._step_of(part)
         shape = launch.shape if launch else step_shape(step, self.shape, self.values) if step else self.shape
+        ranks = launch.ranks if launch else None
         starter = launch.starter if launch else step.name.removeprefix("| ") if step else None
+        is_on_one = launch is not None and not on_several_nodes(launch)
+        return self._facts(shape, ranks, starter, is_on_one, self._threads_over(part), self.images.get(part.offset))
+
+    @functools.cached_property
+    def _facts(self) -> Callable[..., Facts]:
+        return functools.cache(self._facts_of_shape)
+
+    def _facts_of_shape(
+        self,
+        shape: Shape,
+        ranks: int | None,
+        starter: str | None,
+        is_on_one: bool,
+        threads: int | None,
+        image: str | None,
+    ) -> Facts:
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
         cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm's default is one core per task
-        ranks = launch.ranks if launch else None
         nodes = self.nodes if "edf" in self.source.kinds else nodes
         numbers = {
-            "nodes": nodes if launch is None or on_several_nodes(launch) else 1,
+            "nodes": 1 if is_on_one else nodes,
             "tasks": tasks,
             "gpus": gpus,
             "ranks": ranks,
@@ -100,12 +145,12 @@ class Context:
             "total": nodes * tasks if nodes and tasks else None,
             "cores_per_gpu": cores // gpus if gpus and cores else None,
             "tasks_apart": self._excess_tasks,
-            "threads_over": self._threads_over(part),
+            "threads_over": threads,
         }
         return {
             **self.facts,
             **{name: None if number is None else str(number) for name, number in numbers.items()},
-            "image": self.images.get(part.offset),
+            "image": image,
             "starter": starter,
         }
 
@@ -152,10 +197,10 @@ class Context:
     def _by_kind(self) -> Mapping[str, Sequence[Part]]:
         parts = list(self.source.parts)
         for launch in self.launches:
-            parts.append(replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.argv)))
+            parts.append(launch.part.as_kind("launch", launch.program, " ".join(launch.argv)))
         for step in {launch.step.offset: launch.step for launch in self.launches if launch.step}.values():
             text = " ".join(f"--{name}={value}" for name, value in options(step.argv[1:])[0].items())
-            parts.append(replace(step, kind="step", text=text))
+            parts.append(step.as_kind("step", step.name, text))
         return grouped((part.kind, part) for part in parts)
 
     def program(self, launch: Launch) -> tuple[str, str]:

@@ -27,6 +27,8 @@ from uenvtool.check.launchers import (
     has_unknown,
     isolation_reason,
     launchers,
+    option_names,
+    options_before_program,
     program_name,
     python_target_index,
     spelled,
@@ -261,7 +263,7 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
     for i, part in dict(_last_after(trained, commands)).items():
         last, around = commands[i], commands[i].around
         is_training = last.offset < trained[bisect.bisect_right(starts, last.offset) - 1].end or last.name in STARTERS
-        follows_or = context.source.text[: last.offset].rstrip().endswith("||")
+        follows_or = context.source.text[max(0, last.offset - 200) : last.offset].rstrip().endswith("||")
         keeps_code = _KEEPS_EXIT_CODE.fullmatch(last.name) is not None
         if is_training or keeps_code or FUNCTION in around or (AND in around and not follows_or):
             continue
@@ -374,17 +376,13 @@ def never_set(context: Context) -> Iterator[Hit]:
 
 def _rendezvous_variables(launch: Launch) -> Iterator[str]:
     """Yield the variables in the launcher's options for other nodes, or known variables in a program's arguments."""
-    launcher = launchers().get(launch.program)
-    if launcher is None:
+    if launch.program == PYTHON:
         yield from (name for word in launch.argv for name in _used(word) if _RENDEZVOUS.fullmatch(name))
         return
-    names = {spelled(name) for name in (*launcher.options, *launcher.further, *launcher.ranks)}
-    for i, word in enumerate(launch.argv):
-        if word.endswith(".py"):
-            return
-        name, has_value, value = word.partition("=")
-        if name.startswith("-") and spelled(name.lstrip("-")) in names:
-            yield from _used(value if has_value else "".join(launch.argv[i + 1 : i + 2]))
+    names = option_names(launch.program)
+    for name, value in options_before_program(launch.argv).items():
+        if name in names:
+            yield from _used(value)
 
 
 def _used(word: str) -> Iterator[str]:

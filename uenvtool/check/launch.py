@@ -43,7 +43,7 @@ _SRUN_FLAGS = re.compile(
 """The options of srun and its container plugin that take no value (srun(1), pyxis)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Shape:
     """The resources of a job or step. An unknown number is None.
 

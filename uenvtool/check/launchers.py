@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from uenvtool.check.parts import OUTER
 from uenvtool.knowledge.launcher import Launcher, all_launchers
@@ -31,6 +31,14 @@ _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 def launchers() -> dict[str, Launcher]:
     """Return the launchers that accept the address of another node, by name."""
     return {name: launcher for name, launcher in all_launchers().items() if launcher.supports_nodes}
+
+
+@functools.cache
+def option_names(program: str) -> Collection[str]:
+    """Return the names of the options that describe the ranks and the other nodes to a launcher, with `_` for `-`."""
+    launcher = launchers().get(program)
+    names = (*launcher.options, *launcher.further, *launcher.ranks) if launcher else ()
+    return frozenset(map(spelled, names))
 
 
 def launcher_named(name: str) -> Launcher | None:
@@ -128,14 +136,24 @@ def option(argv: Sequence[str], *names: str) -> str | None:
 
     names: the option's names, with `_` for each `-`. A one-letter name matches `-x`.
     """
+    given = options_before_program(tuple(argv))
+    return next((value for name, value in given.items() if name in names), None)
+
+
+@functools.lru_cache(maxsize=64)
+def options_before_program(argv: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the options before the program of a launcher, as `option` reads them, by name."""
+    given: dict[str, str] = {}
     for i, word in enumerate(argv):
-        name, has_value, value = word.partition("=")
-        dashes = "-" if len(name) == 2 else "--"
-        if name.startswith(dashes) and spelled(name.removeprefix(dashes)) in names:
-            return value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
+        if word.startswith("-"):
+            name, has_value, value = word.partition("=")
+            dashes = "-" if len(name) == 2 else "--"
+            if name.startswith(dashes):
+                value = value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
+                given.setdefault(spelled(name.removeprefix(dashes)), value)
         if word.endswith(".py"):
-            return None
-    return None
+            break
+    return given
 
 
 def has_unknown(argv: Sequence[str]) -> bool:

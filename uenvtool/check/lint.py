@@ -326,7 +326,9 @@ def _with_runtime(runtime: str) -> tuple[System, ...]:
     for name in concrete_systems():
         with contextlib.suppress(BadInput):  # an invalid file is reported when the user names its system
             systems.append(load_system(name))
-    return tuple(system for system in systems if runtime in system.runtimes)
+    fitting = [system for system in systems if runtime in system.runtimes]
+    with_gpus = [system for system in fitting if any(node.gpu for node in system.nodes.values())]
+    return tuple(with_gpus or fitting)  # a script that names no system is likely to train on GPUs
 
 
 def runtime_of(source: CheckedFile) -> str | None:

@@ -94,6 +94,13 @@ class Part:
     def around(self) -> frozenset[str]:
         return frozenset(kind for kind, _, _ in self.path)
 
+    def as_kind(self, kind: str, name: str, text: str) -> Part:
+        """Return a part of another kind at the same place."""
+        return Part(
+            kind=kind, name=name, text=text, offset=self.offset, end=self.end, scope=self.scope, argv=self.argv,
+            step=self.step, path=self.path, literal=self.literal, background=self.background, piped=self.piped,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hit:

@@ -278,21 +278,21 @@ def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
 
 
 def _matching(look: Look, context: Context) -> Iterator[Part]:
+    text, raw = (look.name if look.kind in LINES else look.value), look.raw
+    parts = context.parts(look.kind) if look.kind in LINES else context.named(look.kind, look.name)
+    if not parts or not context.may_match(look.kind, text, raw):
+        return
     if not all(_has(other, context) for other in look.beside) or any(_has(other, context) for other in look.apart):
         return
-    parts = context.parts(look.kind)
-    if look.kind not in LINES:
-        names = {name for name in context.names(look.kind) if look.name.fullmatch(name)}
-        parts = [part for part in parts if part.name in names] if names else ()
     for part in parts:
         if (
-            look.matches(part.name, part.text)
-            and look.scope in ("", part.scope)
+            look.scope in ("", part.scope)
             and part.exported >= look.exported
             and part.literal >= look.literal
             and part.background >= look.background
-            and part.around.isdisjoint(look.outside)
-            and (look.raw is None or look.raw.search(context.source.text[part.offset : part.end]) is not None)
+            and look.accepts(part.text)
+            and (not look.outside or part.around.isdisjoint(look.outside))
+            and (raw is None or raw.search(context.source.text[part.offset : part.end]) is not None)
             and (not look.when.terms or look.when.holds(context.facts_of(part)))
         ):
             yield part

@@ -13,7 +13,8 @@ from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.launcher import all_launchers
 
 MOST_FILES = 200
-"""The number of files of a program that are read."""
+MOST_CHARACTERS = 500_000
+"""The number of files of a program that are read, and of characters in them, which takes a second."""
 _READS_RANK = re.compile(
     r"RANK\b|SLURM_(?:PROCID|LOCALID|NODEID|NTASKS)\b|WORLD_SIZE|\b(?:\w+_)?(?:get_rank|get_world_size|world_size|process_index)\b"
     r"|\b(?:local|global|world|node|dist|ddp|dp|tp|mpi|data_parallel)_rank\b|['\"]--?(?:local[-_])?rank\b"
@@ -26,6 +27,7 @@ _SELECTS_GPU = re.compile(
     r"|cuda:\{|cuda:['\"]\s*\+|cuda:%|\.cuda\(\s*[\w(]"
 )
 _NCCL = re.compile(r"init_process_group\((?!.*gloo)")
+_Parsed = tuple[str, list[tuple[str, int]], int]
 _SELECTING = {"accelerate", "deepspeed", "lightning", "pytorch_lightning", "horovod", "transformers.Trainer"}
 """The packages and classes that select the GPU of a rank."""
 
@@ -35,8 +37,8 @@ class Program:
     """A description of a Python program and its own modules.
 
     reads_rank: whether it reads the number of its process, or imports a package that does; true if the program imports
-    nothing or cannot be parsed. first_gpu: the line that puts all ranks of a node on its first GPU, as FILE:LINE, or ""
-    without such a line.
+    nothing, cannot be parsed, or is too large. first_gpu: the line that puts all ranks of a node on its first GPU, as
+    FILE:LINE, or "" without such a line.
     """
 
     reads_rank: bool
@@ -52,7 +54,11 @@ def read_program(file: str, text: str, folder: str, read: Callable[[str], str]) 
     lines = enumerate(text.splitlines(), start=1)
     line = next((number for number, line in lines if _FIRST_GPU.search(line.partition("#")[0])), 0)
     has_imports = reads_rank = selects_gpu = uses_nccl = False
-    for code, imports in _sources(file, text, folder, read):
+    characters = 0
+    for code, imports, length in _sources(file, text, folder, read):
+        characters += length
+        if characters > MOST_CHARACTERS:
+            return Program(reads_rank=True, first_gpu="")
         has_imports = has_imports or bool(imports)
         reads_rank = reads_rank or bool(_READS_RANK.search(code)) or _imports_launcher(imports)
         selects_gpu = selects_gpu or bool(_SELECTS_GPU.search(code) or _SELECTING & imports)
@@ -68,8 +74,13 @@ def _imports_launcher(imports: Set[str]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for name in imports for package in packages)
 
 
-def _sources(file: str, text: str, folder: str, read: Callable[[str], str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the source of the program and of each of its own modules, without comments, and the names it imports."""
+def _sources(
+    file: str, text: str, folder: str, read: Callable[[str], str]
+) -> Iterator[tuple[str, frozenset[str], int]]:
+    """Yield the program and each of its own modules: the source without comments, the imported names, and the length.
+
+    The source is empty if it contains nothing about ranks, because the removal of comments takes as long as parsing.
+    """
     waiting, seen, count = [file], set[str](), 0
     while waiting and count < MOST_FILES:
         path = waiting.pop()
@@ -77,26 +88,27 @@ def _sources(file: str, text: str, folder: str, read: Callable[[str], str]) -> I
         seen.add(path)
         if parsed is None:
             continue
-        code, imported = parsed
+        code, imported, length = parsed
         count += 1
-        yield code, frozenset(name for name, level in imported if not level)
+        yield code, frozenset(name for name, level in imported if not level), length
         for name, level in imported:
             waiting += _files(name, level, PurePath(path).parent, (PurePath(file).parent, PurePath(folder)))
 
 
-def _parsed_file(path: str, read: Callable[[str], str]) -> tuple[str, list[tuple[str, int]]] | None:
+def _parsed_file(path: str, read: Callable[[str], str]) -> _Parsed | None:
     try:
         return _parsed(read(path))
     except BadInput:  # a module that is too large or not readable
         return None
 
 
-def _parsed(text: str) -> tuple[str, list[tuple[str, int]]] | None:
+def _parsed(text: str) -> _Parsed | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the warnings of Python about the user's source
             tree = ast.parse(text)
-        return (ast.unparse(tree), list(_imported(tree))) if text else None
+        is_about_ranks = any(pattern.search(text) for pattern in (_READS_RANK, _SELECTS_GPU, _NCCL))
+        return (ast.unparse(tree) if is_about_ranks else "", list(_imported(tree)), len(text)) if text else None
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
 from uenvtool.check.shell import body, commands
 from uenvtool.core.words import grouped
+from uenvtool.knowledge.rule import LINES, Look
 from uenvtool.knowledge.runtime import script_runtimes
 
 SHORT_OPTIONS = {
@@ -167,11 +168,12 @@ def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 class Frame(NamedTuple):
-    """The scope, step and blocks in which a command runs (see Part)."""
+    """The scope, step, blocks and quotes in which a command runs (see Part)."""
 
     scope: str = BATCH
     step: int = -1
     path: Path = ()
+    literal: bool = False
 
 
 def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, command: ShellCommand) -> Iterator[Part]:
@@ -194,10 +196,13 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
         text=text[words[start][0].start : words[-1][-1].end],
         offset=at,
         end=places[-1][1],
+        scope=frame.scope,
         argv=tuple(spellings[start:]),
+        step=frame.step,
+        path=frame.path,
+        literal=frame.literal,
         background=command.background,
         piped=command.piped,
-        **frame._asdict(),
     )
     inside = frame._replace(scope=STEP, step=at) if name in _STEPS else frame
     if name in _DECLARING:
@@ -227,17 +232,19 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
 def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Frame, depth: int) -> Iterator[Part]:
     """Yield the parts of a script in a word, as literal if the whole word is in single quotes."""
     script, places = body(text, word)
-    literal = [piece.kind for piece in word] == ["single"]
+    inside = frame._replace(literal=frame.literal or [piece.kind for piece in word] == ["single"])
     moved = [offsets[place] for place in places]
     for command in commands(script):
-        for part in _command(script, moved, frame, depth + 1, command):
-            yield dataclasses.replace(part, literal=literal) if literal else part
+        yield from _command(script, moved, inside, depth + 1, command)
 
 
 def _variable(word: str, place: tuple[int, int], frame: Frame, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
     name, (offset, end) = name.rstrip("+"), place
-    return Part(kind="variable", name=name, text=value, offset=offset, end=end, exported=exported, **frame._asdict())
+    return Part(
+        kind="variable", name=name, text=value, offset=offset, end=end, scope=frame.scope, step=frame.step,
+        path=frame.path, exported=exported, literal=frame.literal,
+    )  # fmt: skip
 
 
 def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
@@ -268,8 +275,14 @@ def _kinds(parts: Sequence[Part]) -> frozenset[str]:
     kinds = {
         runtime.name
         for runtime in script_runtimes()
-        if any(look.matches(part.name, part.text) for look in runtime.in_script for part in by_kind.get(look.kind, ()))
+        if any(_is_shown(look, by_kind.get(look.kind, ())) for look in runtime.in_script)
     }
     if "directive" in by_kind or any(part.name.removeprefix("| ") == "srun" for part in by_kind.get("command", ())):
         kinds.add("slurm")
     return frozenset(kinds | {"script"})
+
+
+def _is_shown(look: Look, parts: Sequence[Part]) -> bool:
+    names = {part.name for part in parts}
+    names = {name for name in names if look.kind in LINES or look.name.fullmatch(name)}
+    return any(look.accepts(part.text) for part in parts if part.name in names)

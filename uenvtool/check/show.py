@@ -15,6 +15,8 @@ from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 COLOURS = {ERROR: "red", WARNING: "yellow", HINT: "blue"}
 CONCISE, GITHUB = "concise", "github"
 """The values of --format. Without the option, a terminal gets several lines per problem, and a pipe gets CONCISE."""
+MOST_NAMES = 5
+"""If there are as many rules as this, the command that explains them does not name them."""
 _ANNOTATIONS = {ERROR: "error", WARNING: "warning", HINT: "notice"}
 
 
@@ -53,7 +55,8 @@ def _annotation(problem: Problem) -> str:
 
 def explained_by(problems: Sequence[Problem]) -> str:
     """Return the command that prints the reasons and sources of problems."""
-    return f"uenvtool explain {' '.join(dict.fromkeys(problem.rule.id for problem in problems))}"
+    names = dict.fromkeys(problem.rule.id for problem in problems)
+    return f"uenvtool explain {' '.join(names) if len(names) < MOST_NAMES else 'RULE ...'}"
 
 
 def _block(problem: Problem, width: int) -> Iterator[Line]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
 from uenvtool.container.request import ContainerRequest
-from uenvtool.core.options import command
+from uenvtool.core.options import Commands, command
 from uenvtool.core.result import Result
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()

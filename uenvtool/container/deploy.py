@@ -83,7 +83,7 @@ def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
         to_file = filled(template("to-sif.sh"), PROGRAM=program)
         values = {"KIND": ".sif file", "RUNTIME": program, "FOLDER": "$PWD", "TO_FILE": to_file}
     else:
-        directory, to_file = "${SCRATCH:-$PWD}/ce-images", template("to-sqsh.sh")
+        directory, to_file = "${SCRATCH:-$PWD}/ce-images", filled(template("to-sqsh.sh"), EDF=plan.edf_name)
         values = {"KIND": "squashfs file", "RUNTIME": "the Container Engine", "FOLDER": directory, "TO_FILE": to_file}
     return filled(
         template("build.sh"),

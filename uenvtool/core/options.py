@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperOption
-from typer.models import OptionInfo, ParameterInfo
+from typer.models import CommandFunctionType, OptionInfo, ParameterInfo
 
 from uenvtool.core.errors import BadInput
 
@@ -113,12 +113,23 @@ class WithSingleValues(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raise BadInput if an option with one value is repeated."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for parameter in order:
-            is_single = isinstance(parameter, TyperOption) and not (parameter.multiple or parameter.is_flag)
-            if is_single and order.count(parameter) > 1:
-                name = max(parameter.opts, key=len)
+        options = (parameter for parameter in order if isinstance(parameter, TyperOption))
+        for parameter in options:
+            may_repeat = parameter.multiple or (parameter.is_flag and not parameter.secondary_opts)
+            if not may_repeat and order.count(parameter) > 1:
+                name = "/".join([max(parameter.opts, key=len), *parameter.secondary_opts])
                 raise BadInput(f"{name} is given {order.count(parameter)} times", hint=f"give {name} once")
         return super().parse_args(ctx, args)
+
+
+class Commands(typer.Typer):
+    """Commands that reject a second value of an option that has one value. Each `cli.py` uses this class."""
+
+    def command(
+        self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Return Typer's decorator."""
+        return super().command(name, cls=cls or WithSingleValues, **settings)
 
 
 class WithProgram(WithSingleValues):

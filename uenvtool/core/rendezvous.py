@@ -23,5 +23,9 @@ def port(number: str) -> str:
 
 
 PORT_OF_JOB = port("SLURM_JOB_ID")
-PORT_OF_STEP = port("(SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0})")
-"""The port of a step; for the first step of a job, it is the same as `PORT_OF_JOB`."""
+PORT_OF_STEP = port(f"(${{SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + {PORTS}) + }}SLURM_JOB_ID)")
+"""The port of a step; for the first step of a job and in the batch script, it is the same as `PORT_OF_JOB`.
+
+Only steps of srun have SLURM_STEP_NUM_TASKS. Since Slurm 26.05, a batch script also has SLURM_STEP_ID, which is -5. The
+summand PORTS keeps the result positive if an interactive step has a negative number.
+"""

@@ -6,10 +6,8 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-import typer
-
 from uenvtool.core.errors import BadInput
-from uenvtool.core.options import command
+from uenvtool.core.options import Commands, command
 from uenvtool.core.result import Result
 from uenvtool.doctor.request import DoctorRequest
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from uenvtool.doctor.finding import Examination
 
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator
 
 from uenvtool.core import quoting
@@ -23,6 +24,8 @@ MOST_LINES, FEWEST_LINES = 15, 6
 """The maximum number of findings, so that the output fits a screen of 24 lines, also together with a network test.
 If there are more than FEWEST_LINES rows, each is cut to one line."""
 MOST_DETAIL = 160
+_RAISED_AT = re.compile(r" at \S{1,60}:\d+(?: in \S{1,40})?$")
+"""Matches the place at the end of a detail, which is kept if the detail is shortened."""
 
 
 def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:
@@ -44,7 +47,10 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
     if request.fix:
         notes = () if findings else tuple(_closing(examination, what, False))
         return Result(data=data, file="\n".join(_fix_lines(findings)), notes=notes, exit_code=code)
-    head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
+    head = [
+        *(_fact(name, value, request) for name, value in examination.facts),
+        *_closing(examination, what, bool(findings)),
+    ]
     if request.verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
@@ -63,6 +69,10 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
+
+
+def _fact(name: str, value: str, request: DoctorRequest) -> str:
+    return f"{name}: {value if request.verbose else shortened(value, MOST_DETAIL)}"
 
 
 def _answer(finding: Finding) -> Iterator[tuple[str, str, str]]:
@@ -99,7 +109,8 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
 
 def line_of(finding: Finding) -> str:
     """Return the problem of a finding, the observation and the location in one line."""
-    detail = shortened(finding.detail, MOST_DETAIL)
+    at = match[0] if (match := _RAISED_AT.search(finding.detail)) else ""
+    detail = shortened(finding.detail.removesuffix(at), MOST_DETAIL - len(at)) + at
     what = f"{finding.known.what}: {detail}" if detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 

@@ -22,7 +22,7 @@ from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repo
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.fabric import unusable_externals
+from uenvtool.knowledge.fabric import unusable_packages
 from uenvtool.knowledge.kinds import PACKAGES
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.locate import data_root
@@ -100,7 +100,7 @@ class Outcome:
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
                 for yanked in self.known[1]
             ),
-            *(f"{problem.position}: {problem.message}" for problem in unusable_externals(self.environment.system)),
+            *(f"{problem.position}: {problem.message}" for problem in unusable_packages(self.environment.system)),
             *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 
@@ -349,7 +349,7 @@ def _why_unusable(environment: Environment, directory: Path, part: str) -> Itera
     if unwrapped := without_wrapper(lock):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, so they would not find their libraries"
     lacks = () if part else without_network(lock, environment.needs)
-    yield from (f"{path} cannot use the system's network: {lack}" for lack in lacks)
+    yield from (f"{path} does not fit the system: {lack}" for lack in lacks)
 
 
 def _file_and_line(position: Position) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import typer
-
-from uenvtool.core.options import command
+from uenvtool.core.options import Commands, command
 from uenvtool.core.result import Result
 from uenvtool.env.request import BuildRequest, EditRequest, ValidateRequest
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command()

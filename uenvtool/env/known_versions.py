@@ -27,7 +27,7 @@ from uenvtool.knowledge.system import External, load_system
 from uenvtool.knowledge.version import Version, versions
 
 MOST_VERSIONS = 5
-_IMPORTED = re.compile(r"(?:^|\.)packages\.(\w+)\.package$|^(\w+)\.package$")
+_IMPORTED = re.compile(r"(?:spack_repo\.\w+\.packages\.|\.+)(\w+)\.package")
 """The module of another package: `spack_repo.builtin.packages.NAME.package`, or `..NAME.package`."""
 
 
@@ -134,9 +134,10 @@ def _versions_of(file: Path, repos: Iterable[Path], seen: frozenset[Path] = froz
                 texts.add(str(declared[0].value))
             else:
                 texts |= {text for text in _texts_in(tree) if re.match(r"\w[\w.-]*\Z", text)}
-        elif isinstance(node, ast.ImportFrom) and (match := _IMPORTED.search(node.module or "")):
-            inherited = [directory / "packages" / (match[1] or match[2]) / "package.py" for directory in repos]
-            for other in inherited:
+        elif isinstance(node, ast.ImportFrom) and (
+            match := _IMPORTED.fullmatch("." * node.level + (node.module or ""))
+        ):
+            for other in (directory / "packages" / match[1] / "package.py" for directory in repos):
                 if other.is_file() and other not in {*seen, file}:
                     texts |= _versions_of(other, repos, seen | {file})
     return texts

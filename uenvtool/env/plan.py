@@ -5,27 +5,28 @@ The settings of a package come from the system file, the needs of the system's f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Problem
+from uenvtool.core.words import grouped
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
 from uenvtool.knowledge.checks import coupled_pins, hard_requests, load_recipe, load_tuning, unbuildable
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.fabric import load_fabric
+from uenvtool.knowledge.fabric import network_needs, node_packages
+from uenvtool.knowledge.facts import filled
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
 from uenvtool.knowledge.packages import Pin, package_facts
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable
 from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
-from uenvtool.knowledge.system import External, System, SystemPackage
+from uenvtool.knowledge.system import System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
+from uenvtool.knowledge.unfilled import facts_with_paths
 from uenvtool.knowledge.version import versions
 
-_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 UENV = "uenv"
 VIRTUAL = ("mpi", *LANGUAGES)
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
@@ -53,8 +54,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         system = replace(system, mount=recipe.mount)
     facts = facts_with_mpi(recipe, system, uarch)
     mpi = choose_mpi(recipe, system, facts)
-    needs = _network_needs(system, mpi, facts)
-    node_packages = _packages_of_node(system, mpi, needs, facts)
+    node_packages, needed = _node_packages(recipe, system, mpi, facts)
     BadInput.raise_any([*unbuildable(recipe, facts), *_unavailable_versions(recipe, system, mpi, node_packages, facts)])
     compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
@@ -62,7 +62,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     pinned = _pinned_versions(groups, hard, soft)
     cves, yanked = package_facts().about(pinned)
     variants = tuple(
-        Constraint(_filled(value, facts, group.position), group.reason)
+        Constraint(filled(value, facts, group.position), group.reason)
         for group in (recipe.variants[name] for name in recipe.global_variants)
         if group.when.holds(facts)
         for value in group.values
@@ -72,10 +72,9 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         name: _preferences(package, variants, roots.get(name), hard.get(name))
         for name, package in node_packages.items()
     }
-    known, position = _facts_with_paths(recipe, system, facts), recipe.tree.position
+    known, position = facts_with_paths(recipe, system, facts), recipe.tree.position
     prepended = {
-        name: tuple(_filled(path, known, position) for path in paths)
-        for name, paths in recipe.view.prepend_path.items()
+        name: tuple(filled(path, known, position) for path in paths) for name, paths in recipe.view.prepend_path.items()
     }
     return Environment(
         recipe=recipe,
@@ -84,7 +83,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         groups=groups,
         variants=variants,
         packages=tuple(_packages(recipe, system, mpi, compilers, node_packages, preferred, hard, soft)),
-        needs={name: need.require for name, need in needs.items() if need.require},
+        needs=needed,
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         prepended=prepended,
@@ -110,7 +109,7 @@ def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
         pins.setdefault("python", recipe.python)
     for name, (pin, _) in coupled_pins(recipe, facts).items():
         pins.setdefault(name, pin)
-    return {name: replace(pin, variants=_filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
+    return {name: replace(pin, variants=filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
 
 
 def _groups(recipe: Recipe, mpi: ChosenMpi | None, facts: Facts, hard: dict[str, Pin]) -> Iterator[RootGroup]:
@@ -137,7 +136,7 @@ def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
     pin = hard.get(spec.package)
     return Root(
         package=spec.package,
-        text=_filled(text, facts, entry.position),
+        text=filled(text, facts, entry.position),
         reason=entry.reason,
         origin=entry.position,
         version=spec.versions or (pin.version if pin else None),
@@ -177,6 +176,7 @@ def _packages(
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
         require += _reasoned(package.require, package.reason)
+        require += [Constraint(default.spec, default.reason) for default in package.defaults or ()]
         if pin:
             version = f"@{pin.version}" if pin.version else ""
             require += _reasoned([text for text in (version, pin.variants, pin.provider) if text], pin.reason)
@@ -191,7 +191,7 @@ def _packages(
             strongly=strongly,
             buildable=package.buildable,
             externals=package.externals,
-            reason=package.reason if not package.require else "",
+            reason=package.reason if not package.required else "",
         )
 
 
@@ -242,19 +242,14 @@ def _soft_pins(recipe: Recipe, facts: Facts, node_packages: Mapping[str, SystemP
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    facts_with_paths = _facts_with_paths(recipe, system, facts)
+    known = facts_with_paths(recipe, system, facts)
     recipe_names = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
     if recipe.view.tuning:
         yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in recipe_names)
     for variable in recipe.view.env:
         if variable.when.holds(facts):
             value = variable.value
-            yield replace(variable, value=value and _filled(value, facts_with_paths, variable.position))
-
-
-def _facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:
-    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
-    return {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
+            yield replace(variable, value=value and filled(value, known, variable.position))
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
@@ -272,57 +267,20 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
             )
 
 
-def _filled(text: str, facts: Facts, position: Position) -> str:
-    def value(match: re.Match[str]) -> str:
-        name = match[1]
-        if name not in facts:
-            raise BadInput([unknown("fact", name, facts, position)])
-        known = facts[name]
-        if known is None:
-            raise BadInput(
-                f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
-                position,
-                "give the entry a condition, for example `when: gpu == nvidia`",
-            )
-        return known
-
-    return _PLACEHOLDER.sub(value, text)
-
-
-def _network_needs(system: System, mpi: ChosenMpi | None, facts: Facts) -> dict[str, SystemPackage]:
-    fabric = load_fabric(system.fabric)
-    gpu_variants = _filled(fabric.gpu.get(facts["gpu"] or "", ""), facts, system.tree.position)
-    needs = fabric.needs(mpi.package if mpi else None)
-    return {name: replace(need, variants=gpu_variants) for name, need in needs.items()}
-
-
-def _packages_of_node(
-    system: System, mpi: ChosenMpi | None, needs: Mapping[str, SystemPackage], facts: Facts
-) -> dict[str, SystemPackage]:
-    """Return the package settings of the system file, which take precedence over the needs of the system's fabric.
-
-    The result contains no settings of the MPI packages that this environment does not use.
-    """
-    unused_mpis = {offered.package for offered in system.mpi} - {mpi.package} if mpi else set()
-    settings = {
-        name: replace(
-            package,
-            externals=tuple(
-                _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
-            ),
-            require=tuple(_filled(requirement, facts, package.position) for requirement in package.require),
-            prefer_strongly=tuple(_filled(text, facts, package.position) for text in package.prefer_strongly),
-        )
-        for name, package in system.packages.items()
-        if name not in unused_mpis
-    }
-    merged = {name: settings[name].over(need) if name in settings else need for name, need in needs.items()}
-    return {**settings, **merged}
-
-
-def _filled_external(external: External, facts: Facts) -> External:
-    text = _filled(external.spec.text, facts, external.position)
-    return external if text == external.spec.text else replace(external, spec=parse_spec(text))
+def _node_packages(
+    recipe: Recipe, system: System, mpi: ChosenMpi | None, facts: Facts
+) -> tuple[dict[str, SystemPackage], dict[str, tuple[str, ...]]]:
+    """Return the settings of the packages of a node, and the constraints that the lock must meet, by package."""
+    set_by = [(root.spec.package, root.spec.without_dependencies) for root in recipe.roots if root.when.holds(facts)]
+    set_by += [(name, pin.variants) for name, pin in recipe.require.items() if pin.when.holds(facts)]
+    set_by += [(mpi.package, mpi.variants)] if mpi else []
+    groups = [group for name in recipe.global_variants if (group := recipe.variants[name]).when.holds(facts)]
+    preferred = [value for group in groups for value in group.values]
+    package = mpi.package if mpi else None
+    needs = network_needs(system, facts, mpi=package, set_by=grouped(set_by), preferred=preferred)
+    unused = {offered.package for offered in system.mpi} - {mpi.package} if mpi else set()
+    packages = node_packages(system, facts, needs, unused)
+    return packages, {name: packages[name].required for name in needs}
 
 
 def _unavailable_versions(
@@ -360,7 +318,9 @@ def _preferences(
     """
     of_all = " ".join(variant.text for variant in everywhere)
     known = {
-        name for text in (of_all, root.text if root else "", pin.variants if pin else "") for name in _variants(text)
+        name
+        for text in (of_all, root.text if root else "", pin.variants if pin else "", *package.required)
+        for name in _variants(text)
     }
     is_versioned = bool((root and root.version) or (pin and pin.version))
     adds_variants = not _variants(package.variants).keys() <= known

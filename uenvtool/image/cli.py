@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from uenvtool.core.options import Json, command
+from uenvtool.core.options import Commands, Json, command
 from uenvtool.core.result import Result
 from uenvtool.image.request import ImageRequest
 
 Images = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Images: squashfs files.")]
 
-app = typer.Typer()
-image = typer.Typer(help="Build, show and verify images (uenvs and packed overlays), and list their packages.")
+app = Commands()
+image = Commands(help="Build, show and verify images (uenvs and packed overlays), and list their packages.")
 app.add_typer(image, name="image")
 
 

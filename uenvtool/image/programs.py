@@ -16,10 +16,13 @@ HOW_TO_GET = (
     "`dnf install squashfs-tools` and `conda install -c conda-forge squashfs-tools`"
 )
 IN_CONTAINER = (
-    "pack outside the container, or start the container on the host with the host's program and its libraries: "
-    """`apptainer exec --bind "$( (command -v mksquashfs unsquashfs; ldd $(command -v mksquashfs) | """
-    """grep -oE '/[^ ]+/lib(z|lzma|lzo2|lz4|zstd)[.][^ ]+') | paste -sd,)" IMAGE COMMAND`"""
+    "pack on the host, which does not need the container (`uenvtool venv PATH --squash`), or start it with the "
+    # The container may look for libraries in other directories than the host, but Debian's also looks in /usr/lib.
+    """host's program and its libraries: `apptainer exec --bind "$( (command -v mksquashfs unsquashfs; """
+    """ldd $(command -v mksquashfs) | grep -oE '/[^ ]+/lib(z|lzma|lzo2|lz4|zstd)[.][^ ]+' | """
+    r"""sed 'p;s,.*/\(.*\),&:/usr/lib/\1,') | paste -sd,)" IMAGE COMMAND`"""
 )
+LONGEST_REASON = 200
 OLDEST = (4, 5)
 """The first version that reads and writes file contents in one stream (`R` definitions, `-pf`)."""
 
@@ -52,8 +55,11 @@ def find_programs() -> Programs:
     """Return the programs on PATH or in the views of loaded uenvs. Raises ToolMissing if one is missing or too old."""
     mksquashfs = find_program("mksquashfs")
     unsquashfs = find_program("unsquashfs")
-    match = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
-    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    printed = _output(mksquashfs, "-version")
+    match = re.search(r"version (\d+)\.(\d+)", printed)
+    if match is None:  # for example because a library is missing
+        raise ToolMissing(f"{mksquashfs} does not run: {printed.strip()[-LONGEST_REASON:]}", hint=_hint())
+    version = (int(match[1]), int(match[2]))
     if version < OLDEST:
         raise ToolMissing(f"{mksquashfs} is too old: squashfs-tools 4.5 or newer is required", hint=_hint())
     text = _output(mksquashfs, "-help-all" if version >= (4, 7) else "-help")

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from uenvtool.core.options import WithProgram, command
+from uenvtool.core.options import Commands, WithProgram, command
 from uenvtool.core.result import Result
 from uenvtool.job.request import JobRequest
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command(cls=WithProgram)

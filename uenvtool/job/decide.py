@@ -63,6 +63,7 @@ def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
     name = request.system or ("local" if request.runtime == "local" and recognised() is None else this_system())
     system = on_this_machine(load_system(name))
     runtime = _runtime(request, system)
+    system = system.under(runtime.name, runtime.job.scheduler)
     pools = system.jobs.of(runtime.name).pools
     if request.node_type and pools and request.node_type not in pools:
         raise BadInput([unknown(f"node type of {system.name}", request.node_type, pools)])

@@ -13,8 +13,9 @@ from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.job.command import options_line, variables_line
 from uenvtool.job.plan import ARRAY, UENV, JobPlan
 from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.settings import ConditionalSetting, settings_of_overlay
 from uenvtool.knowledge.sources import legend
-from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
+from uenvtool.knowledge.tuning import AT_MOST, PREPEND, REQUIRED, TEMPORARY, Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_LINE = 118
@@ -208,7 +209,7 @@ def overlay_lines(plan: JobPlan) -> list[str]:
     """Return the lines of a step that use the overlay or end the step if the overlay has no Python, if any.
 
     An overlay orders its packages itself. For another tool's environment, PYTHONPATH and ~/.local would
-    take precedence.
+    take precedence, so the step sets the same variables as an activation script.
     """
     overlay = plan.overlay
     if overlay is None:
@@ -219,14 +220,21 @@ def overlay_lines(plan: JobPlan) -> list[str]:
     lines = [f'[ -x "{place}/bin/python" ] || {{ echo {missing} >&2; exit 1; }}']
     if not plan.unpacks and not has_view:
         lines.append(f"export PATH={overlay.programs}:$PATH # python and torchrun of the overlay")
-    if overlay.site and not has_view and "PYTHONPATH" not in plan.request.variables:
-        first = f"${{PYTHONPATH:+{place}/{overlay.site}:$PYTHONPATH}}"
-        lines.append(f'export PYTHONPATH="{first}" # the packages of the overlay come before those of the base')
     if overlay.site:
         lines.append("unset PYTHONHOME # Python would ignore the overlay")
-        unset = '"${PYTHONNOUSERSITE-1}" # no packages of ~/.local'
-        lines.append(f'[ "${{PYTHONUSERBASE-}}" ] || export PYTHONNOUSERSITE={unset}')
+        given = {*plan.request.variables, *plan.request.passed, *(["PYTHONPATH"] if has_view else [])}
+        rows = settings_of_overlay(plan.runtime.name)
+        lines += [_overlay_line(row, f"{place}/{overlay.site}") for row in rows if row.setting.name not in given]
     return lines
+
+
+def _overlay_line(row: ConditionalSetting, site: str) -> str:
+    """Return the line for a setting of a virtual environment. site: the environment's package directory."""
+    name = row.setting.name
+    tests = "".join(f'[ {"-n" if term.operator == "absent" else "-z"} "${{{term.fact}+x}}" ] || ' for term in row.guard)
+    prepended = f'export {name}="{site}${{{name}:+:${name}}}"'
+    line = prepended if row.setting.policy == PREPEND else export(row.setting)
+    return f"{tests}{line} # {reason_of(row.setting)}"
 
 
 def with_target(mount: str) -> str:

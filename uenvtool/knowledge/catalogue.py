@@ -12,15 +12,17 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.fabric import unusable_externals
+from uenvtool.knowledge.fabric import unusable_packages
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
 from uenvtool.knowledge.place import missing_rdma, unknown_targets
+from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.recognise import duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
+from uenvtool.knowledge.unfilled import unfilled
 from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -233,15 +235,16 @@ def problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None = No
         check_file(kind, location)
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
-        if kind is RECIPE and more and not is_abstract(tree):
-            return list(more(str(location.path)))
+        if kind is RECIPE and not is_abstract(tree):
+            named = str(location.path)
+            return [*unfilled(read_recipe(named)), *(more(named) if more else ())]
         return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)
 
 
 def _system_problems(location: Location, tree: Node) -> list[Problem]:
-    excluded = () if is_abstract(tree) else unusable_externals(load_system(str(location.path)))
+    excluded = () if is_abstract(tree) else unusable_packages(load_system(str(location.path)))
     rdma = missing_rdma(load_extended(location, SYSTEM).tree)
     duplicates = () if location.is_built_in else duplicate_markers(location.name, tree)
     return [*excluded, *unknown_targets(tree), *rdma, *duplicates]

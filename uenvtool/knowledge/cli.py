@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from uenvtool.core.options import Json
+from uenvtool.core.options import Commands, Json
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="The new file's name. Use letters, digits, `.`, `_` and `-`.")
 ]
 
-app = typer.Typer()
-new = typer.Typer(help="Write a commented recipe or system file for you to edit.")
+app = Commands()
+new = Commands(help="Write a commented recipe or system file for you to edit.")
 app.add_typer(new, name="new")
 
 

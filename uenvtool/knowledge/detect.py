@@ -15,9 +15,11 @@ from typing import Literal, cast
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.session import KUBERNETES
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import this_operating_system, this_target
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.system import Gpu
 from uenvtool.knowledge.yamltree import read
 
@@ -50,7 +52,7 @@ class SeenPartition:
 class SeenSystem:
     """The properties of a new system.
 
-    glibc, gcc: The versions in /usr.
+    glibc, gcc, slurm: The versions in /usr.
     seen: The programs that provided information.
     guessed: The fields that were not detected, each with the reason for its value.
     """
@@ -63,6 +65,7 @@ class SeenSystem:
     os: str = "ubuntu22.04"
     glibc: str = "2.35"
     gcc: str = "11.4.0"
+    slurm: str = "21.08.5"
     cores: int = 0
     memory: int = 0
     gpus: Gpu | None = None
@@ -184,6 +187,7 @@ def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str,
         ask("/usr/bin/gcc", "-dumpfullversion").strip(),
     )
     versions = {"glibc": glibc[1], "gcc": gcc} if glibc and re.fullmatch(r"[\d.]+", gcc) else {}
+    slurm = re.match(r"slurm ([\d.]+)", ask("sinfo", "--version"))
     guessed = {**OF_UBUNTU, **dict.fromkeys(("target", "os", *(["packages"] if versions else [])), OF_THIS_NODE)}
     if not fabric:
         guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here; run them on a node with GPUs"
@@ -204,6 +208,7 @@ def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str,
         target=this_target(),
         os=this_operating_system(),
         **versions,
+        **({"slurm": slurm[1]} if slurm else {}),
         cores=first.cores if first else os.cpu_count() or 0,
         memory=first.memory if first else 0,
         gpus=gpus,
@@ -236,8 +241,10 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     guessed = {name: why for name, why in properties.guessed.items() if not options.get(name)}
     gpus = gpus or properties.gpus
     cpu = _row(gpus.model)[1].get("target", "") if gpus else ""  # some modules contain both a CPU and a GPU
+    named = [load_runtime(name).job.scheduler for name in runtimes]
     return replace(
         properties,
+        scheduler=KUBERNETES if named and {*named} == {KUBERNETES} else properties.scheduler,
         fabric=fabric or properties.fabric,
         gpus=gpus,
         target=cpu or properties.target,

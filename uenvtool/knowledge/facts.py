@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.yamltree import Node, read, text
+
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 SYSTEM_FACTS = (
     "system",
@@ -59,3 +64,22 @@ hook: The kind of image whose variables a container hook sets.
 overlay: Present if a virtual environment is used on top of the base.
 nodes: The number of nodes of the job.
 """
+
+
+def filled(text: str, facts: Facts, position: Position) -> str:
+    """Return a text with each `${fact}` replaced by its value. Raises BadInput if a fact is unknown or has no value."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in facts:
+            raise BadInput([unknown("fact", name, facts, position)])
+        known = facts[name]
+        if known is None:
+            raise BadInput(
+                f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
+                position,
+                "give the entry a condition, for example `when: gpu == nvidia`",
+            )
+        return known
+
+    return _PLACEHOLDER.sub(value, text)

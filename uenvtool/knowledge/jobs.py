@@ -173,9 +173,19 @@ class SiteFs:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RuntimeJob:
-    """The requirements of one runtime's jobs on a system."""
+class Scheduler:
+    """The scheduler that starts jobs."""
 
+    name: str = ""
+    exclusive: bool = False
+    defaults: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RuntimeJob:
+    """The requirements of one runtime's jobs on a system. scheduler: None is the scheduler of the system."""
+
+    scheduler: Scheduler | None = None
     image: str = ""
     mounts: tuple[str, ...] = ()
     workdir: str = ""

@@ -100,7 +100,9 @@ def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
     others = [term for term in terms if term.fact not in SOFTWARE]
     if others:
         known = place.known
-        texts = [f"{term} (here: {known[term.fact] or 'no'})" if term.fact in known else str(term) for term in others]
+        texts = [
+            f"{term} (here: {known[term.fact] or 'no'})" if term.fact in known else _as_text(term) for term in others
+        ]
         return f"only where {' and '.join(texts)}"
     required = " and ".join(
         _PHRASES[term.operator].format(" ".join([_title(term), "|".join(term.values)]).strip()) for term in versions
@@ -110,6 +112,11 @@ def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
     present = " and ".join(place.known.get(term.fact) or "none" for term in versions)
     owner = place.recipe if owner is None else owner
     return f"only {required}, but {f'{owner} has' if owner else 'here it is'} {present}"
+
+
+def _as_text(term: Term) -> str:
+    """Return a term over a variable as a phrase, and another term as the file has it."""
+    return f"{term.fact} is {'' if term.operator == 'present' else 'not '}set" if term.fact.isupper() else str(term)
 
 
 def _compares(term: Term) -> bool:

@@ -141,7 +141,7 @@ def require_installable(lock: Lock, shown: str) -> None:
 
 
 def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield a message for each variant in `needs` without which a package does not reach the network."""
+    """Yield a message for each variant in `needs` that a package lacks."""
     for package in lock.packages:
         for need in needs.get(package.name, ()):
             for name, token in parse_spec(need).words.items():
@@ -152,10 +152,10 @@ def without_network(lock: Lock, needs: Mapping[str, Sequence[str]]) -> Iterator[
 
 
 def require_network(lock: Lock, needs: Mapping[str, Sequence[str]], shown: str) -> None:
-    """Raise AnswerIsNo if a package lacks a variant in `needs`, without which it does not reach the network."""
+    """Raise AnswerIsNo if a package lacks a variant in `needs`, such as the one for the network or the scheduler."""
     for lack in without_network(lock, needs):
         raise AnswerIsNo(
-            f"{shown} does not support the network: {lack}",
+            f"{shown} does not fit the system: {lack}",
             hint="run `uenvtool build RECIPE --concretize`; for an external package, add the variants that it was "
             "built with to its spec in the system's file",
         )

@@ -34,6 +34,7 @@ STARTER = "hello"
 
 IMAGES = {"uenv": "IMAGE", "container": "IMAGE", "environment": "ENVIRONMENT"}
 """The placeholder for --image in the suggested job, by the kind of image that its runtime uses."""
+SLURM = "  slurm:\n    buildable: false\n    externals: [{{spec: slurm@{}, prefix: /usr}}]\n"
 NO_CORES = "    # cores: 64 # per node; without it, jobs request no CPUs, and Slurm may give each task only one\n"
 
 
@@ -160,6 +161,7 @@ def _system_alone(properties: SeenSystem) -> list[str]:
         OS=properties.os,
         GLIBC=properties.glibc,
         GCC=properties.gcc,
+        SLURM=SLURM.format(properties.slurm) if properties.scheduler == "slurm" else "",
         HARDWARE=("" if properties.cores else NO_CORES)
         + "".join(f"    {name}: {value}\n" for name, value in node.items() if value),
     ).splitlines()

@@ -29,6 +29,10 @@ class Pattern:
         """Return the match of the whole text."""
         return self._matched("fullmatch", text)
 
+    def may_match_line(self, text: str) -> bool:
+        """Return False if the pattern matches none of the texts of which the lines of `text` consist."""
+        return self._by_line.search(text.encode("utf-8", "replace").decode()) is not None
+
     def finditer(self, text: str) -> list[re.Match[str]]:
         """Return all matches in a text."""
         return list(self.compiled.finditer(_readable(text)))
@@ -44,10 +48,11 @@ class Pattern:
 
         Raises re.error if the text is not a regular expression or needs a feature that RE2 cannot match in linear time.
         """
-        import re2
+        return _compiled(self.text)
 
-        re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
-        return re2.compile(self.text, flags=re2.ASCII, max_mem=MOST_MEMORY)
+    @functools.cached_property
+    def _by_line(self) -> Any:
+        return _compiled(f"(?m){self.text}")
 
     def _matched(self, method: str, text: str) -> re.Match[str] | None:
         compiled = getattr(self.compiled, method)
@@ -56,6 +61,13 @@ class Pattern:
         except UnicodeEncodeError:
             match = compiled(_readable(text))
         return match
+
+
+def _compiled(text: str) -> Any:
+    import re2
+
+    re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
+    return re2.compile(text, flags=re2.ASCII, max_mem=MOST_MEMORY)
 
 
 def any_of(texts: Iterable[str]) -> Pattern:

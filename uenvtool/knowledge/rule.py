@@ -67,9 +67,12 @@ class Look:
 
     def matches(self, name: str, text: str) -> bool:
         """Return whether a part of this kind with this name and text matches."""
-        match = self.name.search(text) if self.kind in LINES else self.name.fullmatch(name)
+        return (self.kind in LINES or self.name.fullmatch(name) is not None) and self.accepts(text)
+
+    def accepts(self, text: str) -> bool:
+        """Return whether a part of this kind with this text matches if its name does."""
         return (
-            match is not None
+            (self.kind not in LINES or self.name.search(text) is not None)
             and (self.value is None or self.value.search(text) is not None)
             and (self.unlike is None or self.unlike.search(text) is None)
         )

@@ -28,6 +28,7 @@ from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system
 from uenvtool.knowledge.tuning import (
     THE_HOOK,
+    VENV_SITE,
     Guard,
     Setting,
     Tuning,
@@ -192,6 +193,8 @@ def settings_of(
 
     Raises BadInput if a name is unknown or if settings contradict each other.
     """
+    if len(runtimes) == 1:
+        systems = [system.under(runtimes[0].name, runtimes[0].job.scheduler) for system in systems]
     first = systems[0]
     names = [name for name in first.tuning if all(name in other.tuning for other in systems)]
     tuning = load_tuning(names)
@@ -223,6 +226,16 @@ def settings_of(
         nodes=nodes,
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
+    )
+
+
+def settings_of_overlay(runtime: str) -> tuple[ConditionalSetting, ...]:
+    """Return the settings for a virtual environment that another tool made, as a step of a job can evaluate them."""
+    rows = applicable(load_tuning(["pytorch"]).settings, {"runtime": runtime, "overlay": "named"})
+    return tuple(
+        ConditionalSetting(setting, undecided)
+        for setting, undecided in rows
+        if setting.from_ == VENV_SITE or (not setting.from_ and "overlay" in {term.fact for term in setting.when.terms})
     )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.knowledge.bind import Binder, Key, children
+from uenvtool.core.session import KUBERNETES, SLURM
+from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Partition, Pool, RuntimeJob, minutes
+from uenvtool.knowledge.jobs import Jobs, Partition, Pool, RuntimeJob, Scheduler, minutes
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.recognise import Marker
@@ -86,10 +87,25 @@ class External:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Default:
+    """A constraint that a package must meet under a condition, unless the recipe or the system sets its variants.
+
+    external: The package that the system must provide, because Spack would otherwise build it.
+    """
+
+    spec: SpecText
+    when: Condition = ALWAYS
+    reason: str
+    external: str = ""
+    position: Position
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SystemPackage:
     """The system's requirements for one package.
 
     variants: The variants that the fabric recommends. They are used if the package has them and nothing conflicts.
+    defaults: The conditional constraints of the fabric. A system with an empty list has none of them.
     """
 
     name: Key
@@ -100,8 +116,14 @@ class SystemPackage:
     prefer: tuple[str, ...] = ()
     prefer_strongly: tuple[str, ...] = ()
     variants: str = ""
+    defaults: tuple[Default, ...] | None = None
     reason: str = ""
     source: str = ""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Return all constraints, including the defaults."""
+        return (*self.require, *(default.spec for default in self.defaults or ()))
 
     @property
     def decides_version(self) -> bool:
@@ -109,24 +131,34 @@ class SystemPackage:
         return bool(self.externals or self.prefer) or self.buildable is False
 
     def over(self, need: SystemPackage) -> SystemPackage:
-        """Return these requirements merged with those of the fabric for the same package. Both are required."""
+        """Return these requirements merged with those of the fabric for the same package. Both are required.
+
+        The result omits a default of the fabric if these requirements set one of its variants.
+        """
         return replace(
             self,
+            defaults=need.without_defaults_for(self.require).defaults if self.defaults is None else self.defaults,
             require=(*need.require, *(text for text in self.require if text not in need.require)),
             buildable=need.buildable if self.buildable is None else self.buildable,
             variants=need.variants,
             reason=self.reason or need.reason,
         )
 
+    def without_defaults_for(self, texts: Iterable[str]) -> SystemPackage:
+        """Return these requirements without the defaults of the variants that the texts, which are specs, set."""
+        named = {name for text in texts if text for name in parse_spec(text).words}
+        kept = (each for each in self.defaults or () if not named & parse_spec(each.spec).words.keys())
+        return replace(self, defaults=tuple(kept))
+
     def unmet(self, external: External) -> Iterator[Spec]:
-        """Yield the requirements that an external does not meet, in the order of `require`.
+        """Yield the requirements that an external does not meet, in the order of `required`.
 
         Spack assumes the default of each variant that the external does not name, so the external must name the
         required variants. If a variant has several required values, the external needs only the first one, such as cxi
         for fabrics=cxi,rxm,tcp. Values with a `${...}`, which depends on the node type, are not compared.
         """
         spec = external.spec
-        for requirement in map(parse_spec, self.require):
+        for requirement in map(parse_spec, self.required):
             required, has = requirement.versions, spec.versions
             is_other_version = required is not None and has is not None and not required.intersects(has)
             pairs = [(word, spec.words.get(name, "")) for name, word in requirement.words.items()]
@@ -158,15 +190,6 @@ class Mpi:
     reason: str = ""
     source: str = ""
     position: Position
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scheduler:
-    """The scheduler that starts jobs."""
-
-    name: Literal["slurm", "kubernetes", "none", ""] = ""
-    exclusive: bool = False
-    defaults: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,6 +241,21 @@ class System:
         """Return the limits of a QOS, or None if they are not known. An empty name is the default QOS."""
         known = self.jobs.qos
         return known.get(name) if name else next((each for each in known.values() if each.default), None)
+
+    def under(self, runtime: str, scheduler: str) -> System:
+        """Return the system with only the scheduler that starts a runtime's jobs.
+
+        scheduler: The kind of scheduler that the runtime needs. Without its own scheduler in the file, the runtime has
+        the system's scheduler. Pods on a system with Slurm do not have the limits and options of Slurm.
+        """
+        own = self.jobs.of(runtime).scheduler
+        if own is None and (scheduler != KUBERNETES or self.scheduler.name != SLURM):
+            return self
+        own = own or Scheduler(name=KUBERNETES)
+        jobs = self.jobs
+        if own.name != SLURM:
+            jobs = replace(jobs, required=(), options=(), partitions={}, qos={}, cpu=None)
+        return replace(self, scheduler=own, jobs=jobs)
 
     def without_gpus(self, uarch: str, partition: str) -> System:
         """Return the system with only its nodes without GPUs, for a job in a partition of such nodes.

@@ -30,6 +30,8 @@ UNSET: Policy = "unset"
 EXPECTED: Policy = "expected"
 TEMPORARY = "temporary"
 """The value of `from` for a separate directory on each node. A job can also contain this value literally."""
+VENV_SITE = "venv_site"
+"""The value of `from` for the package directory of a virtual environment that another tool made."""
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 VALUELESS = (UNSET, EXPECTED)
 """The policies that set no value: the variable is removed, or something other than uenvtool sets it."""

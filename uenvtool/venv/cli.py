@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from uenvtool.core.options import Json, WithProgram, WithSingleValues, command
+from uenvtool.core.options import Commands, Json, WithProgram, WithSingleValues, command
 from uenvtool.core.result import Result
 from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
@@ -35,8 +35,8 @@ class _WithEmptyValues(WithSingleValues):
         return super().parse_args(ctx, list(with_empty_values(args)))
 
 
-app = typer.Typer()
-kernel = typer.Typer(help="Manage Jupyter kernels that start an overlay on its base.")
+app = Commands()
+kernel = Commands(help="Manage Jupyter kernels that start an overlay on its base.")
 app.add_typer(kernel, name="kernel")
 
 

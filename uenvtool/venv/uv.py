@@ -144,6 +144,9 @@ class Uv:
             env["PYTHONPATH"] = os.pathsep.join(self.build_path)
             programs = [os.path.join(directory, "bin") for directory in self.build_path]
             env["PATH"] = os.pathsep.join([*filter(os.path.isdir, programs), env.get("PATH", os.defpath)])
+        # setuptools would keep an older file in the project's build/ if the new one has an old date (rsync -a, cp -p).
+        files.fill(self.work, {"setuptools.cfg": "[build_py]\nforce = 1\n"})
+        env.setdefault("DIST_EXTRA_CONFIG", os.fspath(self.work.absolute() / "setuptools.cfg"))
         if not self.settings.has_cache:
             env["UV_CACHE_DIR"] = str(self.work / "cache")
         return env

@@ -47,7 +47,8 @@ def opened(path: Path, shown: str = "") -> Iterator[BinaryIO]:
             raise
         raise _unreadable(error, place, "check its disk, or the image that it is mounted from, for damage") from error
     finally:
-        os.close(descriptor)
+        with contextlib.suppress(OSError):  # closing a file that was only read loses nothing
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -75,6 +75,10 @@ class LineClassifier:
     def shows_failure(self, line: str) -> bool:
         return self.has(line, "error") and not self.has(line, "harmless", "caught") and not self.is_no_sign(line)
 
+    def states_problem(self, line: str) -> bool:
+        """Return whether a line states a problem, for example that a value is missing."""
+        return self.has(line, "error", "tells") and not (self.steps(line) or self.has(line, "harmless", "caught"))
+
     def describes_failure(self, line: str) -> bool:
         """Return whether a line gives details of a failure, rather than only stating that there was a failure."""
         return self.has(line, "error", "tells") and not (

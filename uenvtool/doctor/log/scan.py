@@ -38,8 +38,10 @@ MOST_DETAIL = 300
 MOST_VARIABLES = 500
 TEST, DEVICES = "test", "devices"
 """The facts that name a network test and its ranks."""
-START, ALWAYS = "start", "always"
-"""The fact for a line with which runs start, and its value if the line always begins another run."""
+START, ALWAYS, AFTER_FAILURE = "start", "always", "after a failure"
+"""The fact for a line with which runs start, and its values if the line always or only sometimes begins another run."""
+MOST_REPEATED = 2
+"""The number of lines in which the first line of a log must not appear again, because it then begins no run."""
 MOST_RUNS = 100
 """The maximum number of earlier runs whose matches are kept."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
@@ -98,11 +100,13 @@ class Scanner:
         """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
         before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
         bounds = _Bounds()
-        runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken)
+        runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken, self._broken - self._failures)
         unread = []
         try:
             for block in blocks(stream):
                 before, last = last, block
+                if not block.offset + block.start:
+                    runs.first_line = _first_line_of(block)
                 start = last.start
                 while start >= 0:
                     start = self._read(replace(last, start=start), log_name, runs, bounds)
@@ -123,6 +127,7 @@ class Scanner:
     def _read(self, block: Block, log_name: str, runs: _Runs, bounds: _Bounds) -> int:
         """Add the matches in a block to the current run. Return the offset at which the next run begins, or -1."""
         line, counted, quiet, seen = block.line, 0, 0, runs.seen
+        restart = runs.restart_in(block, block.start)
         bounds.begin(block)
         floors: dict[int, int] = {}
         search, numbers = self._search(frozenset(seen.settled))
@@ -130,6 +135,8 @@ class Scanner:
             number = numbers[index]
             if number in seen.settled or not max(block.start, quiet) <= start < block.end:
                 continue
+            if 0 <= restart < start:
+                return self._begin_run(restart, block, line + block.data.count(b"\n", counted, restart), log_name, runs)
             if not bounds.allows(start, is_header=number == self._header):
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
                 _record_unexamined(self._targets[number], block.offset + start, seen)
@@ -163,9 +170,8 @@ class Scanner:
                 if target.name == START:
                     if runs.begins_at(groups["value"] or ""):
                         line += block.data.count(b"\n", counted, start)
-                        runs.split(Tail.of(log_name, replace(block, data=block.data[: context.start]), self.classifier))
-                        runs.seen.start = f"{log_name}:{line}"
-                        return end
+                        self._begin_run(context.start, block, line, log_name, runs)
+                        return context.start if groups["value"] == AFTER_FAILURE else end
                     continue
                 if target.kind == FINDING:
                     line, counted = line + block.data.count(b"\n", counted, start), start
@@ -174,8 +180,15 @@ class Scanner:
                     )
                     sighting = (seen.caught if was_caught else seen.findings)[target.name]
                     _add_finding(sighting, groups, (context, target.line), (log_name, block, start, line), seen)
+                    restart = runs.restart_in(block, end) if restart < 0 else restart
                 _add(target, groups, context, seen)
         return -1
+
+    def _begin_run(self, at: int, block: Block, line: int, log_name: str, runs: _Runs) -> int:
+        """Begin another run at an offset in a block and at a line number. Return the offset."""
+        runs.split(Tail.of(log_name, replace(block, data=block.data[:at]), self.classifier))
+        runs.seen.offset, runs.seen.start = block.offset + at, f"{log_name}:{line}"
+        return at
 
     def _is_traceback_caught(self, data: bytes, start: int, end: int) -> bool:
         """Return whether the line before or after a traceback states that the program caught the error."""
@@ -204,24 +217,48 @@ class Scanner:
 
 
 class _Runs:
-    """The runs in a log: the matches of the current run, and of the earlier runs if a job or a shell repeats."""
+    """The runs in a log: the matches of the current run, and of the earlier runs if a job or a shell repeats.
 
-    def __init__(self, seen: Sightings, failures: Collection[str]) -> None:
-        self.seen, self._failures = seen, failures
+    first_line: the first line of the log with several words. It begins another run if it appears again after a failure.
+    """
+
+    def __init__(self, seen: Sightings, failures: Collection[str], stops: Collection[str]) -> None:
+        self.seen, self._failures, self._stops, self.first_line = seen, failures, stops, b""
+        self._searched = (-1, -1)
         self._earlier: list[Sightings] = []
-        self._job = ""
+        self._jobs: dict[str, str] = {}
 
     def begins_at(self, value: str) -> bool:
         """Return whether a line with which runs start begins another run.
 
-        A line with a job ID does if the ID differs from the last one. Other lines do only after a failure, because
-        each rank of a run may print such a line.
+        A line with a job ID does if the ID differs from the last one of its kind, or if Slurm stopped and requeued the
+        job. Other lines do only after a failure, because each rank of a run may print such a line.
         """
-        if value.isdecimal():
-            before, self._job = self._job, value
-            return before not in ("", value)
-        failed = [self.seen.findings[name] for name in self.seen.findings if name in self._failures]
-        return value == ALWAYS or any(sighting.level == ERROR for sighting in failed)
+        kind, _, job = value.rpartition(" ")
+        if job.isdecimal():
+            before, self._jobs[kind] = self._jobs.get(kind, job), job
+            return before != job or (not kind and self._has_any(self._stops))
+        return value == ALWAYS or self._has_any(self._failures)
+
+    def _has_any(self, names: Collection[str]) -> bool:
+        findings = self.seen.findings
+        return any(findings[name].level == ERROR for name in findings if name in names)
+
+    def restart_in(self, block: Block, at: int) -> int:
+        """Return the offset in a block after `at` where the log's first line appears again after a failure, or -1.
+
+        The first line begins no other run if several ranks printed it before the failure, or no rank.
+        """
+        search = (block.offset, self.seen.offset)
+        if not self.first_line or self._searched == search or not self._has_any(self._failures):
+            return -1
+        self._searched = search
+        begin = self.seen.offset - block.offset
+        count = block.data.count(self.first_line, max(begin, 0), at)
+        if count > 1 or (begin >= 0 and not count):
+            return -1
+        found = block.data.find(b"\n" + self.first_line, at, block.end)
+        return found + 1 if found >= 0 else -1
 
     def split(self, tail: Tail) -> None:
         """Begin another run. tail: the end of the run before it."""
@@ -232,12 +269,21 @@ class _Runs:
     def last(self, tail: Tail) -> Sightings:
         """Return the matches of the last run. A part without progress or a problem belongs to the run before it."""
         seen, earlier = self.seen, self._earlier
-        seen.tails[seen.logs] = tail
-        if earlier and not (seen.findings or tail.has_progress_after(-1, 1)):
+        seen.tails[seen.logs] = tail.since(seen.offset)
+        if earlier and not (seen.findings or seen.tails[seen.logs].has_progress_after(-1, 1)):
+            seen.tails[seen.logs] = tail.since(earlier[-1].offset)
             earlier[-1].merge(seen)
             *earlier, seen = earlier
         seen.earlier = earlier
         return seen
+
+
+def _first_line_of(block: Block) -> bytes:
+    """Return the first line with several words in a log, or nothing if the lines after it repeat it."""
+    lines = block.data[:AHEAD_BYTES].split(b"\n")[:-1]
+    number = next((at for at, line in enumerate(lines) if len(line.split()) > 2 and HEADER.encode() not in line), -1)
+    is_repeated = lines[number] in lines[number + 1 : number + 1 + MOST_REPEATED] if lines else True
+    return b"" if is_repeated or number < 0 else lines[number] + b"\n"
 
 
 def _line_above(data: bytes, at: int) -> str:
@@ -436,7 +482,7 @@ def _add_finding(
     elif "detail" in groups:
         groups = {**groups, "detail": None}
     if sighting.is_news(groups, context.moment):
-        around = Tail.around(*place, seen.classifier)
+        around = Tail.around(*place, seen.classifier).since(seen.offset)
         first = _first_line(context.cleaned(log_line), groups, (seen.logs, line), around)
         sighting.first = replace(first, fix=log_line.fix, command=log_line.command)
     sighting.last[seen.logs] = block.offset + start

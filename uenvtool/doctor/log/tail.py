@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.log.classifier import IGNORED, MANY, PLAIN, LineClassifier
@@ -15,13 +15,16 @@ from uenvtool.knowledge.secrets import without_secrets
 TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
-LAST_LINES, MOST_AFTER_END = 4, 20
+LAST_LINES, MOST_AFTER_END, MOST_BEFORE_END = 4, 20, 3
 MOST_ADVICE = 240
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`])")
-MOST_QUOTES, MOST_BEFORE = 4, 2
+_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\[])")
+MOST_QUOTES, MOST_BEFORE, MOST_NEAR = 4, 2, 50
 MOST_OF = 0.6
 """The share of a line that a shown line must contain for the line to count as already shown."""
 SHOWN = 300
+_LONG_PATH = re.compile(r"(/\S{12})\S{30,}(/\S{1,60}|\S{40})(?!\S)")
+_WORD = re.compile(r"\w")
+_BREAK = re.compile(r"\r\n|[\r\n]")
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
 
@@ -58,6 +61,12 @@ class Tail:
         data, is_cut = block.data[start : at + NEAR_BYTES], block.is_cut and not start
         return cls(log=log, line=line, offset=block.offset + start, data=data, classifier=classifier, is_cut=is_cut)
 
+    def since(self, offset: int) -> Tail:
+        """Return the part of the tail after an offset in the log."""
+        at = max(offset - self.offset, 0)
+        line = self.line + self.data.count(b"\n", 0, at)
+        return replace(self, line=line, offset=self.offset + at, data=self.data[at:], is_cut=self.is_cut and not at)
+
     def has_progress_after(self, offset: int, steps: int) -> bool:
         """Return whether at least `steps` progress lines follow the line at an offset."""
         counts = itertools.accumulate(map(self.classifier.steps, self._lines_after(offset)))
@@ -74,7 +83,7 @@ class Tail:
         """
         classifier, is_ignored, steps = self.classifier, False, 0
         failures: list[tuple[int, str]] = []
-        lines = self._lines_after(offset)
+        numbers, lines = self._numbered_lines(offset)
         for number, line in enumerate(lines):
             is_ignored = is_ignored or IGNORED in line
             if not classifier.shows_failure(line):
@@ -83,7 +92,9 @@ class Tail:
                 is_ignored = False
             else:
                 failures, steps = [*(failures if steps < ENOUGH else []), (number, line)], 0
-        if not failures or steps >= ENOUGH:
+        if not failures:
+            return self._reason_to_leave(numbers, lines)
+        if steps >= ENOUGH:
             return None
         number, line = max(failures, key=lambda failure: classifier.weight(failure[1]))
         following = lines[number + 1 :]
@@ -91,28 +102,37 @@ class Tail:
             classifier.has(later, "success") for later in following
         )
         is_last = is_last and classifier.has(line, "failure") and not classifier.has(line, "shell")
-        return self._quoted(number, line, is_last=is_last)
+        return self._quoted(numbers[number], line, is_last=is_last)
+
+    def _reason_to_leave(self, numbers: Sequence[int], lines: Sequence[str]) -> QuotedLine | None:
+        """Return the line that states a problem, if the last line states that the program ends, such as "Exiting."."""
+        printed = [number for number, line in enumerate(lines) if line.strip()][:-3:-1]
+        if not printed or not self.classifier.has(lines[printed[0]], "leaves"):
+            return None
+        number = next((number for number in printed if self.classifier.states_problem(lines[number])), None)
+        return None if number is None else self._quoted(numbers[number], lines[number], is_last=True)
 
     def failure_lines(self) -> Iterator[QuotedLine]:
         """Yield the lines that describe a failure, one per kind, and the first stack frame in the program's code."""
         seen: set[str] = set()
-        lines, classifier = self._lines_after(-1), self.classifier
+        (numbers, lines), classifier = self._numbered_lines(), self.classifier
         for number, line in enumerate(lines):
             is_program_frame = classifier.frame(line)
             is_reason = bool(number and classifier.has(lines[number - 1], "head") and not classifier.has(line, "empty"))
             kind = "a frame" if is_program_frame else kind_of(line)
-            describes = classifier.describes_failure(line) if is_program_frame is None else is_program_frame
+            describes = classifier.describes_failure(line[:SHOWN]) if is_program_frame is None else is_program_frame
             if kind not in seen and (is_reason or describes):
                 seen.add(kind)
-                yield self._quoted(number, line, more=PLAIN * (bool(is_program_frame) + is_reason))
+                yield self._quoted(numbers[number], line, more=PLAIN * (bool(is_program_frame) + is_reason))
 
     def printed_before(self, line: int) -> list[QuotedLine]:
         """Return the last lines before a line number that are not progress, information, or without content."""
-        lines, classifier = self._lines_after(-1)[: line - self.line], self.classifier
+        classifier = self.classifier
         candidates = [
             (number, text)
-            for number, text in enumerate(lines)
-            if len(text.split()) > 1
+            for number, text in zip(*self._numbered_lines(), strict=True)
+            if number < line
+            and len(text.split()) > 1
             and not classifier.steps(text)
             and not classifier.has(text, "empty", "follows", "information")
         ]
@@ -120,71 +140,87 @@ class Tail:
 
     def repeated_before(self, offset: int) -> QuotedLine | None:
         """Return the last line before an offset that the log repeats, apart from its numbers, or None."""
-        lines = self.data[: max(offset - self.offset, 0)].decode("utf-8", "replace").splitlines()
+        numbers, lines = replace(self, data=self.data[: max(offset - self.offset, 0)])._numbered_lines()
         kinds = Counter(map(kind_of, lines))
         repeated = (number for number in reversed(range(len(lines))) if kinds[kind_of(lines[number])] > 1)
         number = next((number for number in repeated if len(lines[number].split()) > 1), None)
-        return None if number is None else self._quoted(number, lines[number])
+        return None if number is None else self._quoted(numbers[number], lines[number])
 
     def advice(self, line: int) -> str:
         """Return the advice that the program printed in a line or in the lines after it, or an empty string."""
-        for text in self._lines_after(-1)[max(line - self.line, 0) :][:LAST_LINES]:
+        lines = (text for number, text in zip(*self._numbered_lines(), strict=True) if number >= line)
+        for text in itertools.islice(itertools.filterfalse(self.classifier.steps, lines), LAST_LINES):
             for sentence in _SENTENCE_END.split(self.classifier.without_label(text)):
-                if self.classifier.has(sentence, "advice") and not self.classifier.has(sentence, "usual"):
+                if self.classifier.has(sentence, "advice") and not self.classifier.has(text, "usual"):
                     return shortened(without_secrets(sentence), MOST_ADVICE)
         return ""
 
     def last_line(self) -> tuple[QuotedLine, bool] | None:
         """Return the last line, and whether it shows work that has not ended, or None if the log shows an end."""
-        lines, classifier = self._lines_after(-1), self.classifier
+        (numbers, lines), classifier = self._numbered_lines(), self.classifier
         printed = [
-            number for number, line in enumerate(lines) if line.strip("\0 \t") and not classifier.has(line, "aside")
+            number for number, line in enumerate(lines) if _WORD.search(line) and not classifier.has(line, "aside")
         ]
         if not printed:
             return None
         is_open = classifier.is_open(lines[printed[-1]])
         for number in reversed(printed[-MOST_AFTER_END:]):
             if classifier.has(lines[number], "done", "end", "success"):
-                is_last = number == printed[-1]
+                is_last = number == printed[-1] or (not is_open and number in printed[-MOST_BEFORE_END:])
                 if is_last or classifier.has(lines[number], "done"):
                     return None
             if classifier.has(lines[number], "progress"):
                 if number == printed[-1] and not is_open:
                     return None
                 break
-        return self._quoted(printed[-1], lines[printed[-1]]), is_open
+        return self._quoted(numbers[printed[-1]], lines[printed[-1]]), is_open
 
     def warnings(self) -> Iterator[QuotedLine]:
         """Yield the warnings of the software that runs the training, one per kind."""
         seen: set[str] = set()
-        for number, line in enumerate(self._lines_after(-1)):
+        for number, line in zip(*self._numbered_lines(), strict=True):
             is_warning = self.classifier.has(line, "warns") and not self.classifier.has(line, "usual")
             if is_warning and kind_of(line) not in seen:
                 seen.add(kind_of(line))
                 yield self._quoted(number, line)
 
     def _quoted(self, number: int, line: str, *, more: int = 0, is_last: bool = False) -> QuotedLine:
-        text, place = shortened(without_secrets(line), SHOWN), f"{self.log}:{self.line + number}"
-        return QuotedLine(text=text, place=place, weight=self.classifier.weight(line) + more, is_last=is_last)
+        text, place = shortened(without_secrets(line), SHOWN), f"{self.log}:{number}"
+        return QuotedLine(
+            text=text, place=place, number=number, weight=self.classifier.weight(line) + more, is_last=is_last
+        )
 
     def _lines_after(self, offset: int) -> list[str]:
+        return self._numbered_lines(offset)[1]
+
+    def _numbered_lines(self, offset: int = -1) -> tuple[list[int], list[str]]:
+        """Return the lines after the line at an offset, and their numbers.
+
+        A line with carriage returns, such as a progress bar, is several lines with the same number.
+        """
         start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
-        lines = self.data[start:].decode("utf-8", "replace").splitlines()
+        text = self.data[start:].decode("utf-8", "replace")
+        lines, first = _BREAK.split(text), self.line + self.data.count(b"\n", 0, start)
+        numbers = list(itertools.accumulate(("\n" in end for end in _BREAK.findall(text)), initial=first))
+        if not lines[-1]:
+            del lines[-1], numbers[-1]
         if self.is_cut and not start:  # the prefix that marks a secret may be cut off
             lines[:1] = [without_secrets(line, SHOWN) for line in lines[:1]]
-        return lines
+        return numbers, lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuotedLine:
     """A line of a log for printing.
 
+    number: the number of the line in its log.
     weight: how well the line explains the failure.
     is_last: whether the line states that the run failed and is at the very end of the log.
     """
 
     text: str
     place: str
+    number: int
     weight: int
     is_last: bool = False
 
@@ -195,8 +231,9 @@ def kind_of(line: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text on one line with at most `most` characters, cut after a word."""
+    """Return a text on one line with at most `most` characters, cut in the middle of long paths and after a word."""
     text = " ".join(text.split())
+    text = text if len(text) <= most else _LONG_PATH.sub(r"\1...\2", text)
     return text if len(text) <= most else f"{text[: most - 4].rpartition(' ')[0] or text[: most - 4]} ..."
 
 
@@ -204,9 +241,16 @@ def _has_many_lines(lines: Sequence[str]) -> bool:
     return len(list(itertools.islice(filter(str.strip, lines), MANY))) == MANY
 
 
-def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[QuotedLine, ...]:
-    """Return the few lines that describe a failure best, in order. kinds: the kinds of lines already shown."""
+def quotes(tails: Iterable[Tail], kinds: Sequence[str], place: str, *, is_stop: bool) -> tuple[QuotedLine, ...]:
+    """Return the few lines that describe a failure best, in order.
+
+    kinds: the kinds of lines already shown.
+    place: the place of the failure. A line long before it must state an error.
+    is_stop: whether the run was stopped from outside. A line must then state the cause of an error.
+    """
+    begin = int(place.rpartition(":")[2] or 0) - MOST_NEAR
     lines = [line for tail in tails for line in tail.failure_lines() if not is_shown(line.text, kinds)]
+    lines = [line for line in lines if line.weight > PLAIN * is_stop - (not is_stop and line.number >= begin)]
     best = sorted(lines, key=lambda line: -line.weight)[:MOST_QUOTES]
     last = next((line for line in reversed(lines) if line.weight > PLAIN), None)
     if last and last not in best:  # the line that ended the run, after many other errors

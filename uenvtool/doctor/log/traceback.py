@@ -23,11 +23,14 @@ _RAISED = re.compile(
     r"|\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Expired|NotFound|Unsupported|Failed)(?:\(\w+\))?)"
     r"(?:: ?(?P<message>.*))?$"
 )
+_VALIDATION = re.compile(r"\d validation errors? for \S+$")
+"""Matches the first line of an exception of pydantic. The following lines name a field and its problem."""
+_FIELD = re.compile(r"[\w.]+$")
 _AGAIN = re.compile(r"^\w+: Caught \w+ in |^ray\.exceptions\.RayTaskError")
 """Matches the line before the original of an exception that torch (torch/_utils.py) or Ray raises again."""
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python|/bin/(?:torchrun|accelerate)$"
+    r"\.pyx$|/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python|/bin/(?:torchrun|accelerate)$"
 )
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?")
 
@@ -90,8 +93,8 @@ def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[
             return
         elif is_open and (raised := _RAISED.match(line)) and raised["type"] == (named or raised["type"]):
             message = raised["message"] or ""
-            if not message or message.endswith(":"):
-                message = f"{message} {next(lines, (0, ''))[1].strip()}".strip()
+            if not message or message.endswith(":") or _VALIDATION.search(message):
+                message = f"{message} {_next_lines(lines)}".strip()
             if _AGAIN.search(f"{raised['type']}: {message}"):
                 continue
             place = program_frame or frame
@@ -101,6 +104,12 @@ def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[
     if is_open:
         place = program_frame or frame
         yield None, f"{place}: {codes[place]}" if place in codes else place, number
+
+
+def _next_lines(lines: Iterator[tuple[int, str]]) -> str:
+    """Return the next line, and the line after it if the next line only names a field of a pydantic model."""
+    line = next(lines, (0, ""))[1]
+    return f"{line}: {next(lines, (0, ''))[1].strip()}" if _FIELD.match(line) else line.strip()
 
 
 def _without_labels(before: str, text: str) -> Iterator[str]:

@@ -51,7 +51,7 @@ def examined(
         explained = {name, *SIGNS} if entry.severity == BROKEN else {name}
         findings = [finding for finding in findings if finding.known.id not in explained or not finding.place]
         findings.append(Finding(known=entry, detail=detail))
-    findings += _earlier_failures(seen, known)
+    findings += _earlier_failures(seen, known, findings)
     return Examination(
         findings=tuple(worst_first(findings)),
         facts=(*facts.items(), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
@@ -61,13 +61,14 @@ def examined(
     )
 
 
-def _earlier_failures(seen: Sightings, known: Known) -> Iterator[Finding]:
-    """Yield one finding for the earlier runs in the logs that failed, with the failure of the last one."""
+def _earlier_failures(seen: Sightings, known: Known, findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield one finding for the earlier runs in the logs that failed in another way, with the last such failure."""
     examinations = [with_quotes(examined(run, known), run, known) for run in seen.earlier]
+    kinds = [(finding.known.id, kind_of(finding.detail)) for finding in findings]
     failures = [
-        examination.findings[0]
-        for examination in examinations
-        if examination.findings and examination.findings[0].known.severity == BROKEN
+        first
+        for first in (examination.findings[0] for examination in examinations if examination.findings)
+        if first.known.severity == BROKEN and (first.known.id, kind_of(first.detail)) not in kinds
     ]
     if failures:
         last = failures[-1]
@@ -97,7 +98,10 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
     """
     examination = _with_failure(examination, seen, known)
     if not examination.findings and not examination.runs:
-        return replace(examination, quotes=tuple((line.place, line.text) for line in warnings(seen.tails.values())))
+        error = decisive_line(seen.tails.values())  # before the end of the run
+        lines = [*([error] if error else []), *warnings(seen.tails.values())]
+        places = {each.place: each.text for each in lines}
+        return replace(examination, quotes=tuple(places.items()))
     failed = [
         finding for finding in examination.findings if finding.known.severity == BROKEN or finding.known.id == UNCLEAR
     ]
@@ -120,7 +124,8 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
         last = ended.first.around.printed_before(ended.first.order[1])  # often the cause, in an unknown message
         first = [*((line.place, line.text) for line in last if not is_shown(line.text, kinds)), *first]
         kinds += [kind_of(line.text) for line in last]
-    more = quotes([*([around] if around and is_before_tail else []), *seen.tails.values()], kinds)
+    tails = [*([around] if around and is_before_tail else []), *seen.tails.values()]
+    more = quotes(tails, kinds, failed[0].place, is_stop=failed[0].known.fault == STOPPED)
     places = dict(first)  # a long line may be quoted twice with different parts
     quoted = (*first, *((line.place, line.text) for line in more if line.place not in places))
     return replace(examination, quotes=quoted)
@@ -143,6 +148,8 @@ def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Ex
     if last is None or (broken and last.weight <= least):
         return examination
     name = FAILED if broken or last.is_last else UNCLEAR
+    if name == UNCLEAR and None in [tail.last_line() for tail in seen.tails.values()]:
+        return examination
     added = Finding(known=known.findings[name], detail=last.text, place=last.place)
     others = (finding for finding in examination.findings if finding not in broken)
     return replace(examination, findings=tuple(worst_first([added, *others])))
@@ -342,10 +349,12 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
 
 def _first_to_fail(sighting: Sighting) -> str:
     first, others = sighting.first, sighting.ranks - {sighting.first.rank}
+    text = " ".join((first.detail or first.text).split())
     who = f"rank {first.rank}" if first.rank is not None else "the run"
     where = f" on {first.node}" if first.node else ""
     then = f"; then rank {brief_ranks(others)}" if others else ""
-    return f"{who}{where} failed first, with: {' '.join((first.detail or first.text).split())}{then}"
+    is_first = where or then or first.rank is not None
+    return f"{who}{where} failed first, with: {text}{then}" if is_first else text
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:

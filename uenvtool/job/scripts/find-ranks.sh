@@ -1,8 +1,8 @@
 # Prints one line of JSON for each process on this node that is a rank of the job: a process with RANK, which a launcher
-# sets, or else a task of a step. Children of a rank inherit its variables and are skipped.
+# sets, or else a task of a step of srun. Children of a rank inherit its variables and are skipped.
 declare -A rank_of parent_of uenvs_of
 for folder in /proc/[0-9]*; do
-    pid=${folder#/proc/} job='' rank='' task='' step='' uenvs=''
+    pid=${folder#/proc/} job='' rank='' task='' step='' uenvs='' tasks=''
     [[ $pid != "$$" && -r $folder/environ ]] || continue
     while IFS= read -r -d '' line; do
         case $line in
@@ -10,10 +10,11 @@ for folder in /proc/[0-9]*; do
         RANK=*) rank=${line#*=} ;;
         SLURM_PROCID=*) task=${line#*=} ;;
         SLURM_STEP_ID=*) step=${line#*=} ;;
+        SLURM_STEP_NUM_TASKS=*) tasks=${line#*=} ;; # not in the batch script
         UENV_MOUNT_LIST=*) uenvs=${line#*=} ;;
         esac
     done 2>/dev/null <"$folder/environ"
-    [[ $job == "$SLURM_JOB_ID" && $step && $step != "$SLURM_STEP_ID" ]] || continue
+    [[ $job == "$SLURM_JOB_ID" && $tasks && $step != "$SLURM_STEP_ID" ]] || continue
     rank_of[$pid]=$rank:$task uenvs_of[$pid]=$uenvs
     read -r line 2>/dev/null <"$folder/stat" || continue
     read -r _ parent_of[$pid] _ <<<"${line##*) }"

@@ -45,7 +45,7 @@ reach() { # the ranks of one or two nodes run an all-reduce with torch; exit cod
   MASTER_ADDR="${address[$first]}" timeout "$limit" srun -l --nodes=$# --ntasks=$((4 * $#)) --ntasks-per-node=4 \
     --nodelist="$(IFS=, && echo "$*")" -c 72 --cpu-bind=none \
   --environment=./job.toml bash -c '
-  export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" MASTER_PORT=$((10000 + (SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0}) % 20000))
+  export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" MASTER_PORT=$((10000 + (${SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + 20000) + }SLURM_JOB_ID) % 20000))
   python=$(command -v python || command -v python3) || exit 3
   "$python" -c "$0"' "$numbers" >"$LOGS/vet-$1${2+-}${2-}.log" 2>&1
 }
