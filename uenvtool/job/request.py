@@ -35,8 +35,8 @@ class For:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Environment:
-    """The environment and the nodes of a job. The system provides the values that are not given."""
+class SharedOptions:
+    """The options of `job` and `try` for the place, the image and the nodes. The system provides the other values."""
 
     system: Annotated[
         str | None,
@@ -93,7 +93,7 @@ class Environment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobRequest(Environment):
+class JobRequest(SharedOptions):
     """A request for a job.
 
     tests: the largest message in bytes of the tests that `uenvtool try` runs instead of a command; 0 for other jobs.

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.job.request import ADVANCED, SLURM, Environment
+from uenvtool.job.request import ADVANCED, SLURM, SharedOptions
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TryRequest(Environment):
+class TryRequest(SharedOptions):
     """The options of `uenvtool try`, which runs the tests in a new job, or reads the results of an earlier one."""
 
     folder: Annotated[

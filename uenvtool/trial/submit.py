@@ -15,7 +15,7 @@ from uenvtool.doctor.plot import draw
 from uenvtool.job.decide import place_of
 from uenvtool.job.make import make
 from uenvtool.job.plan import HERE, SLURM
-from uenvtool.job.request import Environment, JobRequest
+from uenvtool.job.request import JobRequest, SharedOptions
 from uenvtool.knowledge.reference import figures_of
 from uenvtool.trial.record import record
 from uenvtool.trial.report import report
@@ -60,7 +60,7 @@ def run(request: TryRequest, progress: Progress) -> Result:
 
 def _job(request: TryRequest) -> tuple[JobRequest, bool]:
     """Return the job of the tests, and whether it is a batch job. Without sbatch, the tests run on this machine."""
-    given = {each.name: getattr(request, each.name) for each in fields(Environment)}
+    given = {each.name: getattr(request, each.name) for each in fields(SharedOptions)}
     runtime = request.runtime or ("" if shutil.which("sbatch") or request.dry_run else "local")
     job = JobRequest(**{**given, "runtime": runtime}, words=PYTHON, name=NAME, output=SCRIPT, force=request.force)
     system, uarch, known = place_of(replace(job, partition=request.partition, option=request.option))
