@@ -156,3 +156,15 @@ def test_figures_without_a_reference_become_your_references(cli: Cli, place: Pat
     answer = cli("try", slow, "--json")
     assert verdicts(json.loads(answer.stdout))["all_reduce 1 GB, in a node"] == "n2: 12% below at 1 GB"
     assert json.loads(answer.stdout)["nodes"] == {"n1": "Vetted", "n2": "Cordon"}
+
+
+def test_no_figure_makes_no_file(cli: Cli, place: Path) -> None:
+    folder = place / "logs" / "try-1"
+    folder.mkdir(parents=True)
+    (folder / "results").write_text("on santis uenv\ndevices 0 1 n1\nend 0 9\n")
+    (folder / "devices.log").write_text(device("n1"))
+
+    answer = cli("try", folder, "--record")
+
+    assert "there is no figure to store" in answer.stderr
+    assert not (Path.home() / ".config").exists()

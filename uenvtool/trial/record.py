@@ -23,6 +23,8 @@ def record(trial: Trial) -> str:
     path = config_directory() / REFERENCE.file(trial.system.name)
     known = load_references(str(path)).figures if path.is_file() else ()
     figures = {(each.test, each.nodes, each.bytes): each for each in (*_measured(trial), *known)}
+    if not figures:
+        return "there is no figure to store"
     lines = [
         f"description: Figures that `uenvtool try` measured on {trial.system.name}.",
         f"systems: [{trial.system.name}]",
@@ -38,7 +40,7 @@ def _measured(trial: Trial) -> Iterator[Reference]:
     for test in trial.tests:
         for run in test.examination.runs:
             row = max(run.rows, key=lambda row: row.bytes)
-            if run.nodes and run.test and figure_of(run, row) is None and not (test.code or row.wrong):
+            if run.nodes and run.test and row.busbw and figure_of(run, row) is None and not (test.code or row.wrong):
                 place = Position(test.name)
                 yield Reference(
                     test=run.test, nodes=run.nodes, bytes=row.bytes, busbw=row.busbw, source=source, position=place
@@ -47,5 +49,5 @@ def _measured(trial: Trial) -> Iterator[Reference]:
 
 def _row(figure: Reference) -> str:
     values = {name: getattr(figure, name) for name in ("test", "nodes", "bytes", "busbw", "tolerance")}
-    pairs = [f"{name}: {value:g}" if isinstance(value, float) else f"{name}: {value}" for name, value in values.items()]
-    return f"- {{{', '.join(pairs)}, source: {scalar(figure.source)}}}"
+    pairs = ", ".join(f"{name}: {value}" for name, value in values.items())
+    return f"- {{{pairs}, source: {scalar(figure.source)}}}"
