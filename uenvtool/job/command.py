@@ -23,7 +23,7 @@ from uenvtool.check.launchers import (
     spelled,
 )
 from uenvtool.check.script import read_script
-from uenvtool.check.shell import commands, spelling
+from uenvtool.check.shell import commands
 from uenvtool.check.values import Values
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position
@@ -307,7 +307,7 @@ def _inside(name: str, script: str) -> Iterator[Started]:
     differs = OF_RANK.search(script)
     values = Values(read_script(script, name))
     for command in commands(script):
-        spelled_words = values.expanded([spelling(script, word) for word in command.words])
+        spelled_words = values.expanded(command.spellings)
         if not spelled_words:
             continue
         start, launcher = _program(spelled_words)
