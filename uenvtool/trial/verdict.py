@@ -124,7 +124,8 @@ def _measurements(tests: Iterable[Test]) -> list[_Measurement]:
 def _group(name: str, tests: Sequence[Test], wrong: str, nodes: Iterable[str] = ()) -> Check:
     measured = _measurements(tests)
     if not measured:
-        return Check(test=f"{tests[0].name.partition('-')[0]}, {name}", verdict=wrong or GOOD, nodes=frozenset(nodes))
+        test = "sendrecv" if tests[0].name == "sendrecv" else "all_reduce"
+        return Check(test=f"{test}, {name}", verdict=wrong or GOOD, nodes=frozenset(nodes))
     values = sorted(each.row.busbw for each in measured)
     spread = f" ({values[0]:g} to {values[-1]:g})" if values[0] != values[-1] else ""
     first = measured[0]
