@@ -46,6 +46,9 @@ def edit(request: EditRequest) -> Result:
     if not (request.add or request.remove or request.pin):
         hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
         raise BadInput("no change is requested: --add, --remove and --pin are missing", hint=hint)
+    for package, pins in grouped((pinned(pin)[0], f"--pin {pin}") for pin in request.pin).items():
+        if len(pins) > 1:
+            raise BadInput(f"{' and '.join(pins)} pin the same package", hint=f"give one --pin for {package}")
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
     if _is_built_in(location):
