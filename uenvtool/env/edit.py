@@ -28,6 +28,7 @@ from uenvtool.knowledge.load import load_extended, package_of
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED, extending
 from uenvtool.knowledge.options import named_paths
+from uenvtool.knowledge.packages import package_facts
 from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Versions
@@ -45,6 +46,9 @@ def edit(request: EditRequest) -> Result:
     if not (request.add or request.remove or request.pin):
         hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
         raise BadInput("no change is requested: --add, --remove and --pin are missing", hint=hint)
+    for package, pins in grouped((pinned(pin)[0], f"--pin {pin}") for pin in request.pin).items():
+        if len(pins) > 1:
+            raise BadInput(f"{' and '.join(pins)} pin the same package", hint=f"give one --pin for {package}")
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
     if _is_built_in(location):
@@ -149,13 +153,17 @@ def _keys_of_pins(path: Path, text: str, pins: Sequence[str], *, is_coupled: boo
 
 
 def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
-    for package, _ in map(pinned, pins):
+    for package, version in map(pinned, pins):
         reasons = [
             f"the version of another package depends on {package}: {rule.reason} ({rule.position})"
             for rule in applied_couplings(recipe)
             if rule.when.package == package
         ]
-        yield from reasons or [f"no other package is known to depend on the version of {package}"]
+        rules = [rule for rule in (*package_facts().couplings, *recipe.couplings) if rule.when.package == package]
+        coupled = sorted({pin.package for rule in rules for pin in rule.then})
+        unknown = f"check the versions of {', '.join(coupled)}: those that match {package}@{version} are not known"
+        none = f"no other package is known to depend on the version of {package}"
+        yield from reasons or [unknown if coupled else none]
 
 
 def _build_command(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:

@@ -127,13 +127,15 @@ def _versions_of(file: Path, repos: Iterable[Path], seen: frozenset[Path] = froz
     except (OSError, SyntaxError, ValueError) as error:  # Spack would also fail
         raise BadInput(f"cannot read the Spack package {file}: {error}") from error
     texts: set[str] = set()
+    strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    possible = {text for text in strings if re.match(r"\w[\w.-]*\Z", text)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "version":
             declared = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "ver")]
             if declared and isinstance(declared[0], ast.Constant):
                 texts.add(str(declared[0].value))
             else:
-                texts |= {text for text in _texts_in(tree) if re.match(r"\w[\w.-]*\Z", text)}
+                texts |= possible
         elif isinstance(node, ast.ImportFrom) and (
             match := _IMPORTED.fullmatch("." * node.level + (node.module or ""))
         ):
@@ -141,9 +143,3 @@ def _versions_of(file: Path, repos: Iterable[Path], seen: frozenset[Path] = froz
                 if other.is_file() and other not in {*seen, file}:
                     texts |= _versions_of(other, repos, seen | {file})
     return texts
-
-
-def _texts_in(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value

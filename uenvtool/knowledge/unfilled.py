@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.knowledge.condition import Condition, Facts
@@ -34,10 +33,10 @@ def unfilled(recipe: Recipe) -> list[Problem]:
                 facts = facts_with_paths(recipe, system, facts_with_mpi(recipe, system, uarch))
                 for text, position, when in _texts(recipe):
                     try:
-                        _ = when.holds(facts) and filled(text, facts, position)
+                        if when.holds(facts):
+                            filled(text, facts, position)
                     except BadInput as error:
-                        hint = f"{error.problems[0].hint}, or list the node types of the recipe under `uarchs`"
-                        problems.setdefault(position, replace(error.problems[0], hint=hint))
+                        problems.setdefault(position, error.problems[0])
     return list(problems.values())
 
 
