@@ -305,7 +305,7 @@ LIMITS = {
         "use --time=12:00:00, or --partition=low",
     ),
     ("-N 8 -p debug --time=00:10:00", "clariden"): (
-        "--nodes=8: a job in debug of clariden can have at most 4",
+        "--nodes=8: a job in debug of clariden can have at most 4 nodes",
         "use --nodes=4, or --partition=normal or low",
     ),
     ("--ntasks=8 --nodes=2 -p debug -t 1:00:00", "clariden"): (
@@ -317,7 +317,7 @@ LIMITS = {
         "use --time=00:30:00, or --qos=regular or premium or preempt or interactive",
     ),
     ("--nodes=9 --gpus-per-node=4 --time=1:00:00", "olivia"): (
-        "--gpus-per-node=4: a job in accel of olivia can have at most 32",
+        "--gpus-per-node=4: a job in accel of olivia can have at most 32 GPUs",
         "use fewer GPUs",
     ),
     ("--nodes=1 --gpus=8 --partition=standard", "lumi"): (
