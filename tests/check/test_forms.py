@@ -301,15 +301,15 @@ def test_work_of_one_task_on_each_node(cli: Cli, write: Write, nodes: int, sever
 LIMITS = {
     # the options and the system: the line, the detail without its source, and the fix
     ("--nodes=1 --time=24:00:00", "clariden"): (
-        "--time=24:00:00: a job in normal of clariden can run at most 12:00:00",
+        "--time=24:00:00: a job in the partition normal of clariden can run at most 12:00:00",
         "use --time=12:00:00, or --partition=low",
     ),
     ("-N 8 -p debug --time=00:10:00", "clariden"): (
-        "--nodes=8: a job in debug of clariden can have at most 4 nodes",
+        "--nodes=8: a job in the partition debug of clariden can have at most 4 nodes",
         "use --nodes=4, or --partition=normal or low",
     ),
     ("--ntasks=8 --nodes=2 -p debug -t 1:00:00", "clariden"): (
-        "--time=1:00:00: a job in debug of clariden on 2 nodes can run at most 00:45:00",
+        "--time=1:00:00: a job in the partition debug of clariden on 2 nodes can run at most 00:45:00",
         "use --time=00:45:00, or --partition=normal or low",
     ),
     ("--nodes=1 --time=01:00:00", "perlmutter"): (
@@ -317,11 +317,11 @@ LIMITS = {
         "use --time=00:30:00, or --qos=regular or premium or preempt or interactive",
     ),
     ("--nodes=9 --gpus-per-node=4 --time=1:00:00", "olivia"): (
-        "--gpus-per-node=4: a job in accel of olivia can have at most 32 GPUs",
+        "--gpus-per-node=4: a job in the partition accel of olivia can have at most 32 GPUs",
         "use fewer GPUs",
     ),
     ("--nodes=1 --gpus=8 --partition=standard", "lumi"): (
-        "--gpus=8: standard of lumi has no GPUs",
+        "--gpus=8: the partition standard of lumi has no GPUs",
         "use --partition=standard-g or small-g or dev-g or bench",
     ),
 }

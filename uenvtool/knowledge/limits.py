@@ -10,6 +10,7 @@ from uenvtool.knowledge.jobs import Partition, minutes, time_text
 from uenvtool.knowledge.system import System
 
 PARTITION, QOS = "partition", "qos"
+_NAMES = {PARTITION: "partition", QOS: "QOS"}
 TIME, NODES, GPUS = "time", "nodes", "gpus"
 
 
@@ -52,14 +53,15 @@ def _over(
     system: System, kind: str, limit: Partition, nodes: int, gpus: int, requested: float
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the kind of limit, the limit as a text, and the largest value for each request that exceeds a limit."""
-    place = f"a job in {'the QOS ' if kind == QOS else ''}{limit.name} of {system.name}"
+    place = f"the {_NAMES[kind]} {limit.name} of {system.name}"
+    job = f"a job in {place}"
     if limit.gpus == 0 and gpus:
-        yield GPUS, f"{limit.name} of {system.name} has no GPUs", ""
+        yield GPUS, f"{place} has no GPUs", ""
     elif limit.gpus and gpus > limit.gpus:
-        yield GPUS, f"{place} can have at most {counted(limit.gpus, 'GPU')}", str(limit.gpus)
+        yield GPUS, f"{job} can have at most {counted(limit.gpus, 'GPU')}", str(limit.gpus)
     if limit.nodes and nodes > limit.nodes:
-        yield NODES, f"{place} can have at most {counted(limit.nodes, 'node')}", str(limit.nodes)
+        yield NODES, f"{job} can have at most {counted(limit.nodes, 'node')}", str(limit.nodes)
     most = limit.minutes(nodes)
     if requested > most:
         on_nodes = f" on {nodes} node{'s' if nodes > 1 else ''}" if limit.node_minutes or limit.bins else ""
-        yield TIME, f"{place}{on_nodes} can run at most {time_text(most)}", time_text(most)
+        yield TIME, f"{job}{on_nodes} can run at most {time_text(most)}", time_text(most)
