@@ -369,6 +369,7 @@ def test_job_within_the_limits_or_with_unknown_limits(
         ("--uenv=pytorch/v2.6.0:v1 --view=defualt", "srun python t.py", "did you mean 'default'?"),
         ("--uenv=pytorch/v2.9.1:v2 --view=default,module", "srun python t.py", "did you mean 'modules'?"),
         ("--uenv=pytorch/v2.6.0:v1", "srun --uenv=pytorch/v2.6.0:v1 --view=dflt python t.py", "did you mean"),
+        ("--uenv=pytorch/v2.6.0:v1 --view=x", "srun python t.py", "use default or modules or spack"),
         ("--uenv=pytorch/v2.6.0:v1 --view=default", "srun python t.py", None),
         ("--uenv=pytorch/v2.6.0:v1 --view=spack,modules", "srun python t.py", None),
         ("--uenv=pytorch/v2.6.0:v1,./my.squashfs --view=default,my:venv", "srun python t.py", None),

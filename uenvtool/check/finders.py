@@ -38,7 +38,7 @@ from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
-from uenvtool.core.errors import unknown
+from uenvtool.core.errors import did_you_mean
 from uenvtool.core.words import counted, grouped
 from uenvtool.knowledge.limits import GPUS, NODES, PARTITION, QOS, TIME, excesses
 from uenvtool.knowledge.secrets import tokens
@@ -554,7 +554,8 @@ def views(context: Context) -> Iterator[Hit]:
     for part, text in (*((part, part.text) for part in context.source.of("directive", "view")), *steps):
         for view in filter(None, text.split(",")):
             if view not in recipe.all_views and ":" not in view and not view.startswith(("$", "<", "{")):
-                yield at(part, f"{view!r} of {recipe.name}", unknown("view", view, recipe.all_views).hint or "")
+                fix = did_you_mean(view, recipe.all_views) or f"use {' or '.join(sorted(recipe.all_views))}"
+                yield at(part, f"{recipe.name} has no view {view!r}", fix)
 
 
 def issued_tokens(context: Context) -> Iterator[Hit]:
