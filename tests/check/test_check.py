@@ -115,6 +115,7 @@ PROBLEMS = {
     "option-with-variable": ONE + "#SBATCH --output=$HOME/%j.out\n",
     "option-without-value": "#SBATCH --nodes=\n",
     "dos-line-ends": ONE + "python t.py # a\r\n",
+    "unknown-slurm-variable, of a file": ONE + 'mkdir -p "$(dirname "$SLURM_STDOUT")"\npython train.py\n',
     "unknown-slurm-variable": ONE + "export OMP_NUM_THREADS=$((SLURM_CPUS_PER_NODE / 4))\n",
     "escaped-dollar": ONE + "torchrun --standalone t.py --id \\$SLURM_JOB_ID\n",
     "broken-continuation": ONE + "srun \\ \n  python t.py\n",

@@ -181,11 +181,13 @@ def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None
 ENDS = {
     "a reason in the line with which a program ends": ("loading\nNo data found in /x, exiting.\n", 1),
     "no improvement": (STEPS + "The validation loss is not improving.\nExiting.\n", 0),
+    "a result that is written last": (STEPS + "Writing output ...\n", 0),
     "an accuracy": (STEPS + "Testing accuracy: 93.2%\n", 0),
     "step 55 of 100": ("epoch 1 | step 55/100 | loss 0.4\n", 1),
     "a bar": ("loading\n\rTrain:  55%|#####     | 55/100 [00:10<00:08, 5.1it/s]", 1),
     "steps without a total": (STEPS, 1),
     "a server compiles": ("INFO 02-03 [backends.py:51] Compiling a graph for dynamic shape\n", 1),
+    "a server loads a model": ("INFO 11-24 08:50:33 [cuda.py:362] Using Flash Attention backend on V1 engine.\n", 1),
     "the last step": ("epoch 1/1 | step 100/100 | loss 0.4\n", 0),
     "an end": (STEPS + "Training finished in 12 s\nbye\n", 0),
     "a saved result": (STEPS + "answers written to answers.jsonl\n", 0),

@@ -84,7 +84,7 @@ def read_source(text: str, shown: str) -> CheckedFile:
 
 
 def problems_of(context: Context, rules: Iterable[Rule]) -> list[Problem]:
-    """Return the problems in a file, in file order, without those disabled by `# uenvtool: ignore=RULE`."""
+    """Return the problems in a file by position. `# uenvtool: ignore=RULE` disables the problems of a rule."""
     source = context.source
     hits = [
         (rule, hit)
@@ -99,7 +99,7 @@ def problems_of(context: Context, rules: Iterable[Rule]) -> list[Problem]:
 
 
 def _without_overlaps(problems: Iterable[Problem]) -> list[Problem]:
-    """Return the problems in file order, without those that overlap an earlier problem of the same rule."""
+    """Sort problems by their position. If two problems of one rule overlap, return only the first of them."""
     ends: dict[tuple[str, int], int] = {}
     kept = []
     for problem in sorted(problems, key=lambda problem: (problem.position, problem.rule.id)):

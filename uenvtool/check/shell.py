@@ -23,6 +23,8 @@ _TOKEN = re.compile(
     |(?P<plain>[^\s'"`${OUTER}\\;&|()<>]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
+_WORDS = frozenset(("plain", "single", "open", "escape"))
+"""The kinds of tokens that are pieces of words."""
 _INSIDE = re.compile(rf"\\.|[${OUTER}]\(|[${OUTER}]\{{|[\"'`(){{}}]", re.DOTALL)
 _ESCAPES = {"double": re.compile(r"\\[$`\"\\\n]"), "escape": re.compile(r"\\.", re.DOTALL)}
 """The escape sequences in each kind of piece; other kinds have none."""
@@ -80,30 +82,12 @@ def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
         token = _TOKEN.match(text, position)
         if token is None:  # a lone backslash at the very end
             break
-        kind, start, position = str(token.lastgroup), token.start(), token.end()
-        if token["heredoc"]:
-            heredocs.append((token, command))
+        kind, (start, position) = str(token.lastgroup), token.span()
+        if kind == "blank":
             word = None
-        elif kind in ("blank", "redirection"):
-            word, skips = None, kind == "redirection" or skips
-        elif kind in ("end", "amp") and (end := _array_or_arithmetic(text, start, command, word)):
-            position = end
-            if word is not None:
-                word.append(Piece("open", start, end))
-        elif token[0] == "\n" and command.words and not heredocs and (end := _past_break(text, start, command)):
-            word, position = None, end
-        elif token[0] == "\n" and not command.words:  # a pipe or `&&` continues on the next line
-            position, word, skips = _past_heredocs(text, position, heredocs), None, False
-        elif kind in ("end", "amp"):
-            command.piped, command.background = token[0] in ("|", "|&"), kind == "amp"
-            if _completed(text, command, blocks, token[0], start):
-                yield command
-            command, word, skips = ShellCommand(pipe=command.piped), None, False
-            if token[0] == "\n":
-                position = _past_heredocs(text, position, heredocs)
         elif kind == "escape" and word is None and (end := _space_at_end(text, start, command)):
             position = end
-        else:
+        elif kind in _WORDS:
             if kind == "open":
                 position = closing(text, start, position)
                 kind = "double" if token[0] == '"' else "open"
@@ -113,6 +97,26 @@ def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
                     command.words.append(word)
                 skips = False
             word.append(Piece(kind, start, position))
+        elif kind == "heredoc":
+            heredocs.append((token, command))
+            word = None
+        elif kind == "redirection":
+            word, skips = None, True
+        elif token[0] == "(" and (end := _array_or_arithmetic(text, start, command, word)):
+            position = end
+            if word is not None:
+                word.append(Piece("open", start, end))
+        elif token[0] == "\n" and command.words and not heredocs and (end := _past_break(text, start, command)):
+            word, position = None, end
+        elif token[0] == "\n" and not command.words:  # a pipe or `&&` continues on the next line
+            position, word, skips = _past_heredocs(text, position, heredocs), None, False
+        else:
+            command.piped, command.background = token[0] in ("|", "|&"), kind == "amp"
+            if _completed(text, command, blocks, token[0], start):
+                yield command
+            command, word, skips = ShellCommand(pipe=command.piped), None, False
+            if token[0] == "\n":
+                position = _past_heredocs(text, position, heredocs)
     if _completed(text, command, blocks, "\n", position):
         yield command
 
@@ -124,8 +128,6 @@ def _completed(text: str, command: ShellCommand, blocks: _Blocks, end: str, offs
 
 def _array_or_arithmetic(text: str, start: int, command: ShellCommand, word: list[Piece] | None) -> int:
     """Return the end of the array in `name=(...)` or of the arithmetic `((...))` that begins at `start`, or 0."""
-    if text[start] != "(":
-        return 0
     if word and text[word[-1].end - 1] == "=":
         return closing(text, start, start + 1)
     is_arithmetic = text.startswith("((", start) and (not command.words or spelling(text, command.words[0]) == "for")
@@ -188,6 +190,8 @@ def closing(text: str, start: int, position: int) -> int:
 
 def spelling(text: str, word: Sequence[Piece]) -> str:
     """Return a word as its command receives it, with quotes removed and substitutions unchanged."""
+    if len(word) == 1 and word[0].kind == "plain":
+        return text[word[0].start : word[0].end]
     parts = []
     for piece in word:
         start, end = _range_without_quotes(text, piece)

@@ -11,6 +11,8 @@ TASKS_OF_NODE = 'LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"'
 Without this variable, nanotron assumes eight ranks per node in a job of more than eight ranks
 (src/nanotron/parallel/context.py).
 """
+SHARED = "NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA"
+"""The prefixes of the variables that must have the same value on all ranks, as a regular expression."""
 FIRST_PORT, PORTS = 10_000, 20_000
 """A range above 6000, which X11 uses, and below the ephemeral ports of the kernel."""
 

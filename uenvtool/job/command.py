@@ -23,7 +23,7 @@ from uenvtool.check.launchers import (
     spelled,
 )
 from uenvtool.check.script import read_script
-from uenvtool.check.shell import commands, spelling
+from uenvtool.check.shell import commands
 from uenvtool.check.values import Values
 from uenvtool.core import quoting
 from uenvtool.core.errors import Position
@@ -201,7 +201,14 @@ def _is_strategy_given(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
 def again(request: JobRequest, system: str) -> str:
     """Return the command line that writes a job on any machine. system: the name of the job's system."""
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
-    words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
+    if request.tests:
+        portable = replace(portable, launcher=None, name="", output=None, words=())
+    words = [
+        "uenvtool",
+        "try" if request.tests else "job",
+        *given(portable),
+        *(["--", *portable.words] if portable.words else []),
+    ]
     return " ".join(map(quoting.bash_line, storable(words)))
 
 
@@ -300,7 +307,7 @@ def _inside(name: str, script: str) -> Iterator[Started]:
     differs = OF_RANK.search(script)
     values = Values(read_script(script, name))
     for command in commands(script):
-        spelled_words = values.expanded([spelling(script, word) for word in command.words])
+        spelled_words = values.expanded(command.spellings)
         if not spelled_words:
             continue
         start, launcher = _program(spelled_words)

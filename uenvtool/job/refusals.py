@@ -189,7 +189,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
     if not (request.nccl_test or plan.opens_shell):
         yield from _of_words(case)
     reason = case.refused_launchers.get(command.launcher)
-    if reason and not request.nccl_test:
+    if reason and not (request.nccl_test or request.tests):
         hint = f"use --launcher {case.usual_launcher}"
         yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=hint)
     if request.gpu_per_rank and command.launcher != SRUN:

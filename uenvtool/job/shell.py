@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
-from uenvtool.core.filling import filled_where_marked
+from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.job.command import options_line, variables_line
 from uenvtool.job.plan import ARRAY, UENV, JobPlan
 from uenvtool.knowledge.jobs import Explained
@@ -23,6 +23,8 @@ NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a directory on each node, which the 
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """Values that need no escapes within double quotes and braces."""
 _LOGS = "logs/"
+WITHOUT_GPU = 1 << 22
+"""The largest message of the tests on nodes without GPUs, in bytes."""
 DEBUG = Explained("NCCL_DEBUG", "INFO", "NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it")
 """A variable that each job contains as a comment, for debugging."""
 
@@ -187,6 +189,14 @@ def launcher_line(plan: JobPlan, ranks: str) -> str:
     options = f"{program} {options_line(launcher, ranks)}".rstrip().split(" --")
     lines, rest = " --".join(options[:4]), "".join(f" --{option}" for option in options[4:])
     return f"{lines} \\\n   {rest} " if rest else f"{lines} "
+
+
+def tests_of_machine(plan: JobPlan, function: str) -> str:
+    """Return the tests of `uenvtool try` as bash source. function: defines `test_on`, which runs one test on nodes."""
+    largest = str(plan.request.tests if plan.gpus else WITHOUT_GPU)
+    text, tests = template("try.sh").removesuffix("\n"), template("try.python")
+    names = {"SYSTEM": quoting.sh_word(plan.system), "RUNTIME": plan.runtime.name}
+    return filled(text, **names, TESTS=tests, LARGEST=largest, FUNCTION=function, RANKS=str(plan.ranks))
 
 
 def mounted_overlay(plan: JobPlan, image: str) -> str:

@@ -193,18 +193,6 @@ class Mpi:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bandwidth:
-    """A measured bus bandwidth in GB/s, for a message size in bytes on a number of nodes."""
-
-    test: str
-    nodes: int
-    bytes: int
-    busbw: float
-    source: str
-    position: Position
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
     """A git repository at a tag, commit or branch."""
 
@@ -239,7 +227,6 @@ class System:
     tuning: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    bandwidth: tuple[Bandwidth, ...] = ()
     recognise: tuple[Marker, ...] = ()
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)
