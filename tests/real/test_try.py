@@ -119,7 +119,7 @@ FAULTS: dict[str, tuple[dict[str, str], str, str]] = {
     "wrong sums of one size": ({"WRONG": "17"}, "corrupted data", "Unclear: n1"),
     "a dead node": ({"DEAD": "n3"}, "n3: ", "Cordon: n3"),
     "a slow node": ({"SLOW": "n2"}, "n2: 20% below at 1 GB", "Cordon: n2"),
-    "a GPU is missing": ({"FEWER": "n4"}, "not as in the system's file", "Cordon: n4"),
+    "a GPU is missing": ({"FEWER": "n4"}, "differs from the system's file", "Cordon: n4"),
     "another loss with the same seed": ({"LOSS": "1"}, "with the same seed", "Unclear: n1"),
 }
 

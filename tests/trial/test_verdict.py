@@ -61,15 +61,15 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str, list[str]]] = {
     ),
     "fewer GPUs": (
         {"logs": {"devices": "".join(device(node, 4 - (node == "n4")) for node in NODES)}},
-        "GPUs", "not as in the system's file", ["n4"],
+        "GPUs", "differs from the system's file", ["n4"],
     ),
     "less memory": (
         {"logs": {"devices": "".join(device(node, size=101e9 - 30e9 * (node == "n4")) for node in NODES)}},
-        "GPUs", "not as in the system's file", ["n4"],
+        "GPUs", "differs from the system's file", ["n4"],
     ),
     "a node without an answer": (
         {"logs": {"devices": "".join(map(device, NODES[:3]))}, "codes": {"devices": "124"}},
-        "import torch", "n4: it did not end in time", ["n4"],
+        "import torch", "n4: the test did not end in time", ["n4"],
     ),
     "another loss with the same seed": (
         {"logs": {"training-2": losses([*LOSSES[:-1], LOSSES[-1] + 1e-15])}},
@@ -83,7 +83,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str, list[str]]] = {
         {"logs": {f"training-{run}": losses([float("nan")] * 20) for run in (1, 2)}},
         "training", "the loss is not a number", [],
     ),
-    "a job that was ended": ({"end": False}, "job", "it ended before all tests had run", []),
+    "a job that was ended": ({"end": False}, "job", "the job ended before all tests had run", []),
 }  # fmt: skip
 
 

@@ -105,9 +105,9 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
 
 
 def _with_coupled(path: Path, text: str, request: EditRequest) -> tuple[str, list[str]]:
-    """Return the text in which the packages that are coupled to the pinned ones have their versions, and these pins.
+    """Return the text with the versions of the packages that are coupled to the pinned packages, and these pins.
 
-    A package keeps the version that the request pins. `validate` then reports the coupling.
+    A package that the request pins keeps the requested version. If it violates a coupling, `validate` reports that.
     """
     requested, moved = set(dict(map(pinned, request.pin))), dict[str, str]()
     while True:
@@ -128,7 +128,7 @@ def _with_coupled(path: Path, text: str, request: EditRequest) -> tuple[str, lis
 def _keys_of_pins(path: Path, text: str, pins: Sequence[str], *, is_coupled: bool = False) -> dict[str, list[Names]]:
     """Return, for each pinned package, the keys that already set another version of it.
 
-    is_coupled: Whether a preferred version also changes. Otherwise, `--pin` requires a version next to it.
+    is_coupled: Whether preferred versions also change. Otherwise, `--pin` adds a required version.
     """
     if not pins:
         return {}

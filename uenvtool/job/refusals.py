@@ -92,7 +92,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
     in_slurm = use.scheduler == SLURM
     if in_slurm and system.scheduler.name != SLURM:
         own = f"jobs: {{runtimes: {{{name}: {{scheduler: {{name: slurm}}}}}}}}"
-        hint = f"use `uenvtool activate --system {system.name}` in your own script: docs/new-site.md has one for PBS"
+        hint = f"use `uenvtool activate --system {system.name}` in your own script (docs/new-site.md has an example)"
         if system.scheduler.name == KUBERNETES:
             hint = f"if the cluster also has Slurm, add `{own}` to the file of {system.name}"
         yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)

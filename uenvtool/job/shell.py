@@ -206,7 +206,7 @@ def mounted_overlay(plan: JobPlan, image: str) -> str:
 
 
 def overlay_lines(plan: JobPlan) -> list[str]:
-    """Return the lines of a step that use the overlay or end the step if the overlay has no Python, if any.
+    """Return the lines of a step that activate the overlay, or end the step if the overlay has no Python.
 
     An overlay orders its packages itself. For another tool's environment, PYTHONPATH and ~/.local would
     take precedence, so the step sets the same variables as an activation script.
@@ -229,7 +229,7 @@ def overlay_lines(plan: JobPlan) -> list[str]:
 
 
 def _overlay_line(row: ConditionalSetting, site: str) -> str:
-    """Return the line for a setting of a virtual environment. site: the environment's package directory."""
+    """Return the line that applies a setting of a virtual environment. site: the environment's package directory."""
     name = row.setting.name
     tests = "".join(f'[ {"-n" if term.operator == "absent" else "-z"} "${{{term.fact}+x}}" ] || ' for term in row.guard)
     prepended = f'export {name}="{site}${{{name}:+:${name}}}"'

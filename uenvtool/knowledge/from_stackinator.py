@@ -360,7 +360,7 @@ def _copied_files(source: _Source) -> Iterator[str]:
     if copied := [name for name in others if name in source.files and name != REFRAME]:
         why = "for `build --format stackinator`; `image build` only copies the files in extra/"
         if "pre-install" in copied:
-            why += "; uenvtool runs no script before a build, so put the files that it fetches into a source mirror"
+            why += ". uenvtool does not run pre-install, so put the files that it downloads into a source mirror"
         yield from with_comment(f"  files: {flow(copied)}", why)
     names = sorted(  # a Spack package counts once
         {"/".join(name.split("/")[:3]) for name, path in others.items() if path not in source.files.values()}

@@ -145,7 +145,7 @@ class SystemPackage:
         )
 
     def without_defaults_for(self, texts: Iterable[str]) -> SystemPackage:
-        """Return these requirements without the defaults of the variants that the texts, which are specs, set."""
+        """Return these requirements without the defaults whose variants these specs set."""
         named = {name for text in texts if text for name in parse_spec(text).words}
         kept = (each for each in self.defaults or () if not named & parse_spec(each.spec).words.keys())
         return replace(self, defaults=tuple(kept))

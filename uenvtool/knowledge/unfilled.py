@@ -21,13 +21,13 @@ def facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:
 
 
 def unfilled(recipe: Recipe) -> list[Problem]:
-    """Return a problem for each text that a build on some known system could not fill, without those of other texts.
+    """Return a problem for each text with a `${fact}` that has no value in a build on some known system.
 
-    The problem names the first system on which the text cannot be filled.
+    The problem names the first such system.
     """
     problems: dict[Position, Problem] = {}
     for name in concrete_systems():
-        with contextlib.suppress(BadInput):  # an invalid system is reported when the user names it
+        with contextlib.suppress(BadInput):  # uenvtool reports an invalid system when the user names it
             system = load_system(name)
             for uarch in filter(recipe.supports, system.nodes):
                 facts = facts_with_paths(recipe, system, facts_with_mpi(recipe, system, uarch))

@@ -45,7 +45,7 @@ def checks(trial: Trial) -> list[Check]:
     """Return the checks of a system, in the order of their tests."""
     found = [*_devices(trial), *_compared("in a node", trial.named("node-")), *_of_network(trial)]
     found += [*_training(trial), *_compared("pairs of nodes", trial.named("pair-"))]
-    return found if trial.has_ended else [*found, Check(test="job", verdict="it ended before all tests had run")]
+    return found if trial.has_ended else [*found, Check(test="job", verdict="the job ended before all tests had run")]
 
 
 def nodes_by_verdict(trial: Trial, found: Sequence[Check]) -> dict[str, str]:
@@ -66,7 +66,7 @@ def fault(test: Test) -> str:
         worst = max(bad, key=lambda pair: (bool(pair[0].wrong), pair[0].bytes))
         return f"{worst[1]} at {shown(worst[0].bytes)}"
     if test.code == TIMED_OUT:
-        return "it did not end in time"
+        return "the test did not end in time"
     if test.code:
         return line_of(findings[0]) if findings else f"{test.last_line} (exit code {test.code})"
     return next((line_of(each) for each in findings if each.known.id != "no-end"), "")
@@ -80,7 +80,7 @@ def _devices(trial: Trial) -> Iterator[Check]:
             test="GPUs",
             figure=" or ".join(sorted({_shown(device.gpus) for device in devices})),
             reference=f"{gpu.count} x {gpu.model}, {gpu.memory} GB" if gpu else "no GPU",
-            verdict="not as in the system's file" if wrong else GOOD,
+            verdict="differs from the system's file" if wrong else GOOD,
             source=f"the file of {trial.system.name}",
             nodes=frozenset(wrong if len(wrong) < len(devices) else ()),
         )
@@ -186,7 +186,7 @@ def _training(trial: Trial) -> Iterator[Check]:
     tests = {test.name: test for test in trial.tests if test.name.startswith("training-")}
     one, *both = (tests.get(name) for name in ("training-one-rank", "training-1", "training-2"))
     for test in filter(None, (one, *both)):
-        if wrong := fault(test) or ("" if test.losses else "it printed no loss"):
+        if wrong := fault(test) or ("" if test.losses else "the test printed no loss"):
             yield Check(test="training", verdict=wrong)
             return
     first, second = ((test.losses if test else ()) for test in both)
