@@ -91,6 +91,7 @@ KNOWS = {
     "job": {"core", "knowledge", "activation", "venv", "check"},
     "container": {"core", "knowledge", "activation", "job", "venv"},
     "doctor": {"core", "knowledge", "activation", "venv", "check", "job"},
+    "trial": {"core", "knowledge", "image", "job", "doctor"},
 }
 """The packages that each package may import from."""
 

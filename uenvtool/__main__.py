@@ -19,7 +19,7 @@ def main() -> None:
         processes.end_on_signals()
         from uenvtool.cli import run
 
-        processes.leave(run(sys.argv[1:]))  # in the block, because Ctrl-C can also come at the end
+        processes.leave(run(sys.argv[1:]))  # inside the block, because Ctrl-C can also arrive at its end
     except KeyboardInterrupt:
         processes.tell_interrupted()
         processes.leave(processes.INTERRUPTED)

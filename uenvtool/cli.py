@@ -37,6 +37,7 @@ READERS = {
         "activate": Command("activation", "Print a script that sets network and library variables."),
         "explain": Command("activation", "Explain the value of a variable, with its reason and source."),
         "doctor": Command("doctor", "Diagnose slow or failing jobs from a shell, a log or a job ID."),
+        "try": Command("trial", "Test whether a system is right and fast."),
     },
     "To build an image (if you run a site)": {
         "build": Command("env", "Write the Spack environment of a recipe, and resolve it."),
@@ -49,7 +50,7 @@ READERS = {
     "To look around": {
         "list": Command("knowledge", "List recipes, systems and other named items."),
         "show": Command("venv", "Show a recipe or system with its sources, or an overlay."),
-        "diff": Command("image", "Compare recipes, environments, locks or images."),
+        "diff": Command("trial", "Compare recipes, locks, images or two runs."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },
 }

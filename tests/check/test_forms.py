@@ -301,15 +301,15 @@ def test_work_of_one_task_on_each_node(cli: Cli, write: Write, nodes: int, sever
 LIMITS = {
     # the options and the system: the line, the detail without its source, and the fix
     ("--nodes=1 --time=24:00:00", "clariden"): (
-        "--time=24:00:00: a job in normal of clariden can run at most 12:00:00",
+        "--time=24:00:00: a job in the partition normal of clariden can run at most 12:00:00",
         "use --time=12:00:00, or --partition=low",
     ),
     ("-N 8 -p debug --time=00:10:00", "clariden"): (
-        "--nodes=8: a job in debug of clariden can have at most 4",
+        "--nodes=8: a job in the partition debug of clariden can have at most 4 nodes",
         "use --nodes=4, or --partition=normal or low",
     ),
     ("--ntasks=8 --nodes=2 -p debug -t 1:00:00", "clariden"): (
-        "--time=1:00:00: a job in debug of clariden on 2 nodes can run at most 00:45:00",
+        "--time=1:00:00: a job in the partition debug of clariden on 2 nodes can run at most 00:45:00",
         "use --time=00:45:00, or --partition=normal or low",
     ),
     ("--nodes=1 --time=01:00:00", "perlmutter"): (
@@ -317,11 +317,11 @@ LIMITS = {
         "use --time=00:30:00, or --qos=regular or premium or preempt or interactive",
     ),
     ("--nodes=9 --gpus-per-node=4 --time=1:00:00", "olivia"): (
-        "--gpus-per-node=4: a job in accel of olivia can have at most 32",
+        "--gpus-per-node=4: a job in the partition accel of olivia can have at most 32 GPUs",
         "use fewer GPUs",
     ),
     ("--nodes=1 --gpus=8 --partition=standard", "lumi"): (
-        "--gpus=8: standard of lumi has no GPUs",
+        "--gpus=8: the partition standard of lumi has no GPUs",
         "use --partition=standard-g or small-g or dev-g or bench",
     ),
 }
@@ -369,6 +369,7 @@ def test_job_within_the_limits_or_with_unknown_limits(
         ("--uenv=pytorch/v2.6.0:v1 --view=defualt", "srun python t.py", "did you mean 'default'?"),
         ("--uenv=pytorch/v2.9.1:v2 --view=default,module", "srun python t.py", "did you mean 'modules'?"),
         ("--uenv=pytorch/v2.6.0:v1", "srun --uenv=pytorch/v2.6.0:v1 --view=dflt python t.py", "did you mean"),
+        ("--uenv=pytorch/v2.6.0:v1 --view=x", "srun python t.py", "use default or modules or spack"),
         ("--uenv=pytorch/v2.6.0:v1 --view=default", "srun python t.py", None),
         ("--uenv=pytorch/v2.6.0:v1 --view=spack,modules", "srun python t.py", None),
         ("--uenv=pytorch/v2.6.0:v1,./my.squashfs --view=default,my:venv", "srun python t.py", None),

@@ -62,7 +62,7 @@ def test_terminal_output_shows_position_text_line_and_fix(write: Write, place: P
         "\n"
         "job.sh:6:1: error[launcher-in-launcher]\n"
         "  srun starts a launcher several times per node, and each launcher starts its\n"
-        "  own ranks: srun starts 4 tasks on each node, and torchrun in each 4 ranks\n"
+        "  own ranks: srun starts 4 tasks on each node, and each torchrun starts 4 ranks\n"
         "  6 | srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value ...\n"
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task per\n"

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import ROOT, Cli
+from tests.conftest import ROOT, Cli, Write
 from tests.support.shells import ALL, COMMANDS, run
+from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files.generated import digest
+from uenvtool.knowledge import yamltree
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
 
@@ -141,6 +143,24 @@ class TestCommittedScripts:
             f"there/{path.name}" for path in (ROOT / "activate").iterdir() if not path.name.startswith(".")
         )
         assert cli("activate", "--check", "-o", "there").code == 0
+
+    def test_a_system_with_a_transient_read_error_is_reported(
+        self, cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write("systems/mine.yaml", "extends: rcp\ndescription: Mine\n")
+        read, failures = yamltree.content, [OSError(5, "Input/output error")]
+
+        def failing_once(path: Path, shown: str) -> bytes:
+            if path.name == "mine.yaml" and failures:
+                raise BadInput(str(failures.pop()), Position(shown))
+            return read(path, shown)
+
+        monkeypatch.setattr(yamltree, "content", failing_once)
+        answer = cli("activate", "--write")
+
+        assert answer.code == 0
+        assert "mine.sh" not in answer.stdout
+        assert "ignored: systems/mine.yaml:1:1: [Errno 5] Input/output error" in " ".join(answer.stderr.split())
 
 
 def test_a_form_is_for_the_runtime_that_reads_it(cli: Cli) -> None:

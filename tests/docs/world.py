@@ -20,6 +20,7 @@ from tests.support.programs import program
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm
 from tests.support.uenv import uenv_image
+from tests.trial.samples import GIB, PAIRS, perf, written
 
 LABEL = "pytorch/v2.6.0:v1"
 MOUNT = Path("/user-environment")
@@ -201,3 +202,5 @@ def _users_files(folder: Path) -> None:
     (folder / "job.out").write_text(BAD_LOG)
     (folder / "crash.out").write_text(CRASH_LOG)
     (folder / "slurm-all_reduce_perf-123456.log").write_text(PRINTED.format(rows=WITHOUT_HOOK))
+    slow = {name: perf(pair.split(), {GIB: 140.5}) for name, pair in PAIRS.items() if "n2" in pair.split()}
+    written(folder / "logs" / "try-1234", logs=slow)

@@ -289,6 +289,14 @@ class TestNew:
         build = answer.stderr.splitlines()[-1].split()
         assert cli(*build[1:], "--no-concretize", "--dry-run").code == 0
 
+    @pytest.mark.parametrize("option", [["--gpu", "H100:8"], ["--cores", "8"], ["--runtime", "uenv"], ["--here"]])
+    def test_a_system_that_extends_another_has_no_options_for_its_values(self, cli: Cli, option: list[str]) -> None:
+        answer = cli("new", "system", "mine", "--from", "clariden", *option)
+
+        assert answer.code == 2
+        assert "--from cannot be combined with --here, --fabric, --gpu, --cores or --runtime" in answer.stderr
+        assert not Path("systems").exists()
+
     def test_a_new_system_says_all_that_spack_asks_for(self, cli: Cli) -> None:
         cli("new", "system", "mine")
 
@@ -388,3 +396,15 @@ def test_a_pin_that_the_recipe_extends_over_is_replaced_in_the_recipe_of_the_use
     assert answer.code == 0, answer.stderr
     assert path.read_text().endswith("python: '3.13.1'\nrequire:\n  zlib-ng: '2.2.4'\n")
     assert "no other package is known to depend on the version of zlib-ng" in answer.stderr
+
+
+def test_a_pin_whose_coupled_versions_are_not_known_names_the_packages_to_check(cli: Cli, write: Write) -> None:
+    write("recipes/ours/recipe.yaml", HELD)
+
+    answer = cli("edit", "ours", "--pin", "py-torch@2.5.0", "--dry-run")
+
+    assert answer.code == 0, answer.stderr
+    told = (
+        "check the versions of py-torchaudio, py-torchvision, py-triton: those that match py-torch@2.5.0 are not known"
+    )
+    assert told in " ".join(answer.stderr.split())

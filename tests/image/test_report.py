@@ -90,7 +90,7 @@ def test_a_killed_build_leaves_its_log(environment: Installable, place: Path) ->
 def test_they_lie_beside_the_image_also_if_the_cache_takes_nothing(
     environment: Installable, place: Path, cli: Cli
 ) -> None:
-    words = [*build_words(environment, place), "-o", place / "store/i.squashfs"]  # in the folder that is locked, too
+    words = [*build_words(environment, place)[:-1], place / "store/i.squashfs"]  # in the folder that is locked, too
 
     answer = cli(*words, "--push", place / "cache", "--unsigned")
 
@@ -118,7 +118,7 @@ def test_what_somebody_put_there_is_refused_before_anything_is_built(
 def test_a_shell_sees_the_store_at_the_mount_point_and_holds_its_lock(
     environment: Installable, place: Path, cli: Cli
 ) -> None:
-    words = [word for word in build_words(environment, place) if word not in ("-o", "i.squashfs")] + ["--shell"]
+    words = [*build_words(environment, place)[:-2], "--shell"]
     lines = [f"test -d {environment.mount}/linux-zen && touch {place}/store/mark && spack install", "echo $SPACK_ENV"]
     program(place / "shell", "\n".join(["#!/bin/sh", *lines, f"flock --nonblock {place}/store true || echo held"]))
 

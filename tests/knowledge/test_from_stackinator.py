@@ -169,7 +169,7 @@ def test_all_that_a_recipe_can_say_is_said(imported: Any, place: Path) -> None:
         ("packages.yaml", "", "", 'prefer: ["+openmp"]'),
         ("packages.yaml", "", "", "buildable: true"),
         ("packages.yaml", "llvm ~gold ~cuda", "[{any_of: [~gold]}]", 'require: [{"any_of": ["~gold"]}]'),
-        ("extra/other.jl", "", "\0", "extra/other.jl: only text files are copied"),
+        ("extra/other.jl", "", "\0", "extra/other.jl: only text files of up to 10 MB"),
     ],
 )
 def test_settings_that_recipes_lack_become_comments(imported: Any, file: str, old: str, new: str, remark: str) -> None:
@@ -367,3 +367,13 @@ def test_what_we_write_for_stackinator_is_read_back_to_the_same_packages(
     view, was = (yaml.safe_load(render_manifest(one))["spack"] for one in (back, ours))
     assert view["view"] == was["view"]
     assert view["env_vars"] == was["env_vars"]
+
+
+def test_a_stackinator_recipe_without_environments_is_an_error(write: Write, cli: Cli) -> None:
+    for file, text in {**FILES, "environments.yaml": "{}\n"}.items():
+        write(f"theirs/{file}", text)
+
+    answer = cli("new", "recipe", "mine", "--from", "theirs")
+
+    assert answer.code == 2
+    assert "theirs/environments.yaml:1:1: the recipe has no environment" in answer.stderr

@@ -194,3 +194,13 @@ def test_validate_fills_every_value_of_a_recipe_that_a_build_fills(cli: Cli, wri
     places = re.findall(r"recipe.yaml:(\d+):\d+: \$\{cuda_arch\} has no value on", answer.stderr)
     assert (answer.code, of_gpus.code) == (2, 0)
     assert places == ["2", "4", "5", "6"]
+    assert answer.stderr.count("or list only node types that have the value") == len(places)
+
+
+def test_the_hint_about_an_unknown_fact_does_not_mention_node_types(cli: Cli, write: Write) -> None:
+    write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\nview: {env: {A: '${cuda_arhc}'}}\n")
+
+    answer = cli("validate", "recipes/mine")
+
+    assert "unknown fact 'cuda_arhc'" in answer.stderr
+    assert "node types" not in answer.stderr

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import BaseHere, wheel
+from tests.support.samples import sampled
 from tests.venv.conftest import Begun, record
 from uenvtool.venv.request import VenvRequest
 
@@ -63,7 +64,7 @@ def test_each_option_is_in_one_of_the_tables() -> None:
     assert {field.name for field in dataclasses.fields(VenvRequest)} == INVALID.keys() | VALID.keys()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", sampled(MODES, keep=2))
 def test_an_invalid_option_is_rejected_in_each_mode(overlay: Path, cli: Cli, mode: str) -> None:
     before = (overlay / ".uenvtool/uenvtool.json").read_bytes()
 
@@ -83,7 +84,7 @@ def test_another_base_is_used_in_each_mode(overlay: Path, done: Cli, mode: str) 
     assert Path("v.squashfs").exists() == (mode.endswith("--squash") and "--dry-run" not in mode)
 
 
-@pytest.mark.parametrize("make_before", ["", "--no-base"])
+@pytest.mark.parametrize("make_before", sampled(["", "--no-base"], keep=1))
 def test_the_uenv_of_the_option_is_used_in_an_image(
     here: BaseHere, wheels: Path, done: Cli, monkeypatch: pytest.MonkeyPatch, make_before: str
 ) -> None:

@@ -50,7 +50,7 @@ def packed(image: str, place: Path) -> str:
             ("v mypkg@./mypkg", "v mypkg@./mypkg", "v"),
             ("v -r requirements.txt", "v -r requirements.txt", "v"),
         ],
-        keep=3,
+        keep=2,
     ),
 )
 def test_an_edited_package_is_built_again(

@@ -8,20 +8,24 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.overlays import BaseHere, wheel
+from tests.support.samples import sampled
 
 
 @pytest.mark.parametrize(
     "file",
-    [
-        "../../../../../evil",
-        "/tmp/uenvtool-evil-file",
-        "_uenvtool_overlay.py",
-        "evil-1.0.data/data/bin/python",
-        "evil-1.0.data/data/pyvenv.cfg",
-        "evil-1.0.data/scripts/python3",
-        "evil-1.0.data/data/bin/activate",
-        "evil-1.0.data/data/.uenvtool/uenvtool.json",
-    ],
+    sampled(
+        [
+            "../../../../../evil",
+            "/tmp/uenvtool-evil-file",
+            "_uenvtool_overlay.py",
+            "evil-1.0.data/data/bin/python",
+            "evil-1.0.data/data/pyvenv.cfg",
+            "evil-1.0.data/scripts/python3",
+            "evil-1.0.data/data/bin/activate",
+            "evil-1.0.data/data/.uenvtool/uenvtool.json",
+        ],
+        keep=4,
+    ),
 )
 def test_a_wheel_that_writes_outside_or_replaces_a_part_of_the_overlay_is_refused(
     here: BaseHere, cli: Cli, wheels: Path, place: Path, file: str

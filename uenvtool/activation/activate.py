@@ -15,7 +15,7 @@ from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.load import skipped_file_notes
+from uenvtool.knowledge.load import usable_and_skipped
 from uenvtool.knowledge.recognise import concrete_systems
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 from uenvtool.knowledge.system import load_system
@@ -64,24 +64,31 @@ def activate(request: ActivateRequest) -> Result:
 
 def _write(directory: Path, system: str | None, *, force: bool) -> Result:
     """Write the committed scripts. Raises BadInput for foreign files and, without force, for changed scripts."""
-    texts = scripts(system)
+    texts, kept, notes = _scripts(system)
     with files.locked(directory):
-        files.refuse_foreign(directory, texts, keep=_kept(system), force=force)
-        files.write_generated(directory, texts, keep=_kept(system))
-    return Result(text="\n".join(str(directory / name) for name in sorted(texts)), notes=skipped_file_notes(SYSTEM))
+        files.refuse_foreign(directory, texts, keep=kept, force=force)
+        files.write_generated(directory, texts, keep=kept)
+    return Result(text="\n".join(str(directory / name) for name in sorted(texts)), notes=notes)
 
 
 def _check(directory: Path, system: str | None) -> Result:
-    texts, kept = scripts(system), _kept(system)
+    texts, kept, notes = _scripts(system)
     strays = {path.name for path in directory.glob("*.sh")} - {*texts, *kept}
     again = f"uenvtool activate --write{f' --system {system}' if system else ''}"
     files.check_generated(directory, texts, kept=kept, strays=strays, again=again)
-    return Result(notes=(f"{directory} is up to date",))
+    return Result(notes=(*notes, f"{directory} is up to date"))
 
 
-def _kept(system: str | None) -> list[str]:
-    """Return the file names of the other systems' scripts, if only one system's script is written or checked."""
-    return [f"{name}.sh" for name in concrete_systems()] if system else []
+def _scripts(system: str | None) -> tuple[dict[str, str], list[str], tuple[str, ...]]:
+    """Return the committed scripts by file name, the names of other scripts to keep, and notes about skipped systems.
+
+    The scripts are those of one system, or of all systems. Raises BadInput if the system is unknown.
+    """
+    usable, notes = usable_and_skipped(SYSTEM)
+    known = concrete_systems(usable)
+    names = [load_system(system).name] if system else known
+    texts = {f"{name}.sh": render_script(settings_for(name), "uenvtool activate --write") for name in names}
+    return texts, [f"{name}.sh" for name in known] if system else [], notes
 
 
 def text(settings: Settings, shell: str, again: str) -> str:
@@ -101,9 +108,3 @@ def command(
     arguments += [argument for name, value in facts.items() for argument in ("--fact", f"{name}={value}")]
     arguments += [argument for workaround in settings.workarounds for argument in ("--workaround", workaround.name)]
     return shlex.join([*arguments, "--shell", shell])
-
-
-def scripts(system: str | None = None) -> dict[str, str]:
-    """Return the text of each committed script by file name: of one system, or of all. Raises BadInput if unknown."""
-    names = [load_system(system).name] if system else concrete_systems()
-    return {f"{name}.sh": render_script(settings_for(name), "uenvtool activate --write") for name in names}

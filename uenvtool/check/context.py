@@ -19,7 +19,7 @@ from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.system import System
 
 _FEW_PARTS = 200
-"""The number of parts below which a search in each part is faster than the compilation of a pattern for all."""
+"""With fewer parts, searching each part is faster than compiling a pattern that searches all parts at once."""
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
 
@@ -91,7 +91,7 @@ class Context:
         return ()
 
     def may_match(self, kind: str, text: Pattern | None, raw: Pattern | None) -> bool:
-        """Return False if a pattern matches no text, or no range in the file, of the parts of one kind."""
+        """Return False if `text` matches no part of this kind, or if `raw` matches no part as written in the file."""
         parts, whole = self.parts(kind), self.source.text
         return (text is None or self._may_match(text, kind, lambda: (part.text for part in parts))) and (
             raw is None
@@ -99,7 +99,7 @@ class Context:
         )
 
     def _may_match(self, pattern: Pattern, key: str, texts: Callable[[], Iterable[str]]) -> bool:
-        """Return whether a pattern may match a text. One search in all texts together is faster than one in each."""
+        """Return whether a pattern may match one of the texts. Searching all texts at once is faster."""
         if len(self.parts(key.partition(" ")[0])) < _FEW_PARTS:
             return True
         if key not in self._joined:

@@ -38,7 +38,7 @@ from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
-from uenvtool.core.errors import unknown
+from uenvtool.core.errors import did_you_mean
 from uenvtool.core.words import counted, grouped
 from uenvtool.knowledge.limits import GPUS, NODES, PARTITION, QOS, TIME, excesses
 from uenvtool.knowledge.secrets import tokens
@@ -192,7 +192,7 @@ def server_per_task(context: Context) -> Iterator[Hit]:
 
 
 def launcher_per_task(context: Context) -> Iterator[Hit]:
-    """Yield launchers that srun starts several times, unless each launcher joins all the others with one rank."""
+    """Yield launchers that srun starts several times on a node, unless they form one group with a rank each."""
     for launch in (*context.launches, *context.launches_of(STARTER)):
         tasks, nodes = launch.shape.tasks or 1, launch.shape.nodes or 1
         number = launch.shape.requested.get("ntasks-per-node", "")
@@ -207,11 +207,11 @@ def launcher_per_task(context: Context) -> Iterator[Hit]:
         ranks = {None: "its own ranks", 1: one, MANY: "one rank for each GPU"}.get(
             launch.ranks, f"{launch.ranks} ranks"
         )
-        yield at(launch.part, f"srun starts {tasks} tasks on each node, and {launch.program} in each {ranks}")
+        yield at(launch.part, f"srun starts {tasks} tasks on each node, and each {launch.program} starts {ranks}")
 
 
 def _may_be_one_of_many(context: Context, launch: Launch) -> bool:
-    """Return whether a launcher can be one of as many launchers as there are tasks, each with one rank."""
+    """Return whether a launcher can be one of several that each start one rank of the same group, one per task."""
     launcher, step = launchers().get(launch.program), launch.step or launch.part
     if launcher is None or (launch.ranks or 0) > 1:
         return False
@@ -264,7 +264,7 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
 
 
 def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
-    """Yield each last command of a step, or of the script (step -1), that hides a failure of the training before it."""
+    """Yield commands at the end of a step, or of the script (step -1), that hide a failure of the training."""
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
     launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
@@ -289,7 +289,7 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
 
 
 def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
-    """Yield each part with the index of the last command after it that is not in another branch of the same block."""
+    """Yield each part with the index of the last command that bash can run in the same run of the script."""
     in_branch: dict[Path, int] = {}
     for part in parts:
         last = len(commands) - 1
@@ -302,7 +302,7 @@ def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tup
 
 
 def _fork(part: Part, other: Part) -> int:
-    """Return the number of blocks down to the one in which two parts are in different branches, or 0."""
+    """Return the nesting depth of the block that has the two parts in different branches, or 0 without such a block."""
     for depth, (block, its_block) in enumerate(zip(part.path, other.path, strict=False), 1):
         if block != its_block:
             return depth if block[:2] == its_block[:2] else 0
@@ -365,7 +365,7 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
 
 
 def never_set(context: Context) -> Iterator[Hit]:
-    """Yield launches with variables in the options for other nodes if nothing in the script sets these variables.
+    """Yield launches whose options for the rendezvous contain variables that nothing in the script sets.
 
     The problem is a hint if the script runs a file that can set the variables.
     """
@@ -389,7 +389,7 @@ def never_set(context: Context) -> Iterator[Hit]:
 
 
 def _rendezvous_variables(launch: Launch) -> Iterator[str]:
-    """Yield the variables in the launcher's options for other nodes, or known variables in a program's arguments."""
+    """Yield the variables in the launcher's options for the rendezvous. For `python`, yield only known variables."""
     if launch.program == PYTHON:
         yield from (name for word in launch.argv for name in _used(word) if _RENDEZVOUS.fullmatch(name))
         return
@@ -406,13 +406,13 @@ def _used(word: str) -> Iterator[str]:
 
 _USED = re.compile(rf"[${OUTER}](?:([A-Za-z_]\w*)|\{{([A-Za-z_]\w*)\}})")
 _NAMED = re.compile(r"(?<![\w${])([A-Za-z_]\w*)|\$\{(\w+):?[-=?+]|-[nz]\s+[\"']?\$\{?(\w+)")
-"""A name without `$`, which can be an assignment in any form, or a test whether a variable is set."""
+"""Matches a name without `$`, which can be any form of assignment, or a test whether a variable is set."""
 _RENDEZVOUS = re.compile(r"MASTER_(ADDR|PORT)|NNODES|NODE_RANK|WORLD_SIZE|GPUS_PER_NODE|NPROC_PER_NODE")
 _FROM_OUTSIDE = re.compile(
     r"(SLURM|PMIX?|OMPI|PALS|FLUX|PBS|LSB)D?_\w+|HOSTNAME|HOST|RANDOM|USER|UID|HOME|PWD|TMPDIR|SCRATCH|PPID|BASHPID|EPOCH\w+"
 )
 _SETS_NO_RANKS = re.compile(r"/bin/activate$|conda\w*\.sh$|/\.?(bashrc|profile|bash_profile)$|^activate$|/etc/")
-"""Files that activate an environment and set no variables of a job."""
+"""Files that activate an environment but set no variables for the ranks."""
 
 
 def late_options(context: Context) -> Iterator[Hit]:
@@ -522,7 +522,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
 
 
 _UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
-"""The paths that the output-folder rule does not check: absolute paths, variables, and the rule placeholder's paths."""
+"""The paths that the rule does not check: absolute paths, paths with variables, and placeholders."""
 
 
 def world_size(context: Context) -> Iterator[Hit]:
@@ -552,7 +552,7 @@ def required_options(context: Context) -> Iterator[Hit]:
 
 
 def limits(context: Context) -> Iterator[Hit]:
-    """Yield the first option that exceeds a limit of the job's partition, and of its QOS, on the given system."""
+    """Yield one option that exceeds a limit of the job's partition, and one that exceeds a limit of its QOS."""
     system, shape = context.system, context.shape
     given = {part.name: part for part in context.source.of("directive")}
     if system is None or not given:
@@ -561,7 +561,7 @@ def limits(context: Context) -> Iterator[Hit]:
     nodes = shape.nodes or 1
     try:
         found = list(excesses(system, partition, qos, nodes, nodes * (shape.gpus or 0), time))
-    except ValueError:  # the time is a placeholder, for example
+    except ValueError:  # for example if the time is a placeholder
         return
     for kind, (excess, *_) in grouped((excess.kind, excess) for excess in found).items():
         names = (excess.of, *_SETTING[excess.of], *given)
@@ -574,7 +574,7 @@ def limits(context: Context) -> Iterator[Hit]:
 
 
 _SETTING = {TIME: (), NODES: ("ntasks",), GPUS: ("gpus-per-node", "gres", "gpus-per-task", PARTITION)}
-"""The options that set a number, in addition to the option of the same name."""
+"""By kind of limit, the other options that set the value, in addition to the option of the same name."""
 
 
 def views(context: Context) -> Iterator[Hit]:
@@ -586,7 +586,8 @@ def views(context: Context) -> Iterator[Hit]:
     for part, text in (*((part, part.text) for part in context.source.of("directive", "view")), *steps):
         for view in filter(None, text.split(",")):
             if view not in recipe.all_views and ":" not in view and not view.startswith(("$", "<", "{")):
-                yield at(part, f"{view!r} of {recipe.name}", unknown("view", view, recipe.all_views).hint or "")
+                fix = did_you_mean(view, recipe.all_views) or f"use {' or '.join(sorted(recipe.all_views))}"
+                yield at(part, f"{recipe.name} has no view {view!r}", fix)
 
 
 def issued_tokens(context: Context) -> Iterator[Hit]:
@@ -626,4 +627,4 @@ FINDERS: Mapping[str, Finder] = {
 }
 """The finders by name; a rule refers to one with `finder:`."""
 OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders"))
-"""The finders of problems that the command line of sbatch can solve, and that a submitted job does not have."""
+"""The finders of problems that options of sbatch can solve. A submitted job does not have these problems."""

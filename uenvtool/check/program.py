@@ -14,7 +14,7 @@ from uenvtool.knowledge.launcher import all_launchers
 
 MOST_FILES = 200
 MOST_CHARACTERS = 500_000
-"""The number of files of a program that are read, and of characters in them, which takes a second."""
+"""The maximum number of files of a program, and of characters in them. Reading this many takes a second."""
 _READS_RANK = re.compile(
     r"RANK\b|SLURM_(?:PROCID|LOCALID|NODEID|NTASKS)\b|WORLD_SIZE|\b(?:\w+_)?(?:get_rank|get_world_size|world_size|process_index)\b"
     r"|\b(?:local|global|world|node|dist|ddp|dp|tp|mpi|data_parallel)_rank\b|['\"]--?(?:local[-_])?rank\b"

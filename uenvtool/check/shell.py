@@ -50,9 +50,9 @@ _DEEPEST = 50
 """The maximum nesting depth that a path records. Deeper blocks count as part of the last recorded block."""
 _NEXT = frozenset(("then", "elif", "else"))
 _PASSED = frozenset(("!", "time", "do", "exec", "nohup", "command"))
-"""Words that may precede a command in the same block. With options, they are commands of their own."""
+"""Words that may precede a command in the same block. A word with options is itself a command."""
 _SPACE_AT_END = re.compile(r"\\[ \t]+(#[^\n]*)?(?=\n|\Z)")
-"""A backslash with a space after it at the end of a line. To bash, it is an argument that consists of the space."""
+"""A backslash with a space after it at the end of a line. Bash reads it as an argument that consists of a space."""
 _NEXT_CODE = re.compile(
     r"(?:[ \t]*(?:#[^\n]*)?\n)*([ \t]*)(?![\s#};)]|\Z|(?:then|elif|else|fi|do|done|esac)\b)(--?[A-Za-z]\S*)?"
 )

@@ -14,9 +14,9 @@ from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 
 COLOURS = {ERROR: "red", WARNING: "yellow", HINT: "blue"}
 CONCISE, GITHUB = "concise", "github"
-"""The values of --format. Without the option, a terminal gets several lines per problem, and a pipe gets CONCISE."""
+"""The values of --format. The default is several lines per problem on a terminal, and CONCISE in a pipe."""
 MOST_NAMES = 5
-"""If there are as many rules as this, the command that explains them does not name them."""
+"""With this many rules or more, the command that explains them does not contain their names."""
 _ANNOTATIONS = {ERROR: "error", WARNING: "warning", HINT: "notice"}
 
 

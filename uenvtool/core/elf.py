@@ -23,14 +23,15 @@ _WEAK = 2
 class Needs:
     """The dependencies and the symbols of a library or program.
 
-    libraries: the required libraries (DT_NEEDED). folders: the directories that the loader searches first (RPATH,
-    RUNPATH). soname: the library's own name for the loader (DT_SONAME). defined: the symbols that it defines.
-    undefined: the symbols that other libraries must define, without weak symbols. Symbols are bytes, as the loader
-    compares them.
+    libraries: the required libraries (DT_NEEDED). folders: the directories that the loader searches for them (RPATH,
+    RUNPATH). is_late: whether the loader searches LD_LIBRARY_PATH before these directories (RUNPATH). soname: the
+    library's own name for the loader (DT_SONAME). defined: the symbols that it defines. undefined: the symbols that
+    other libraries must define, without weak symbols. Symbols are bytes, as the loader compares them.
     """
 
     libraries: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    is_late: bool = False
     soname: str = ""
     defined: frozenset[bytes] = frozenset()
     undefined: frozenset[bytes] = frozenset()
@@ -89,6 +90,7 @@ def _needs(content: Content, symbols: bool) -> Needs:
     return Needs(
         libraries=tuple(named(_NEEDED)),
         folders=tuple(folder for path in paths for folder in path.split(":") if folder),
+        is_late=bool(named(_RUNPATH)),
         soname="".join(named(_SONAME)[:1]),
         defined=defined,
         undefined=undefined,

@@ -123,12 +123,12 @@ class WithSingleValues(TyperCommand):
 
 
 class Commands(typer.Typer):
-    """Commands that reject a second value of an option that has one value. Each `cli.py` uses this class."""
+    """A group of commands that reject a repeated option that accepts only one value. Each `cli.py` uses it."""
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
     ) -> Callable[[CommandFunctionType], CommandFunctionType]:
-        """Return Typer's decorator."""
+        """Return Typer's decorator for a command of this group."""
         return super().command(name, cls=cls or WithSingleValues, **settings)
 
 

@@ -11,6 +11,8 @@ TASKS_OF_NODE = 'LOCAL_WORLD_SIZE="${SLURM_STEP_TASKS_PER_NODE%%[,(]*}"'
 Without this variable, nanotron assumes eight ranks per node in a job of more than eight ranks
 (src/nanotron/parallel/context.py).
 """
+SHARED = "NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA"
+"""The prefixes of the variables that must have the same value on all ranks, as a regular expression."""
 FIRST_PORT, PORTS = 10_000, 20_000
 """A range above 6000, which X11 uses, and below the ephemeral ports of the kernel."""
 
@@ -22,7 +24,7 @@ def port(number: str) -> str:
 
 PORT_OF_JOB = port("SLURM_JOB_ID")
 PORT_OF_STEP = port(f"(${{SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + {PORTS}) + }}SLURM_JOB_ID)")
-"""The port of a step; for the first step of a job and in the batch script, it is the same as `PORT_OF_JOB`.
+"""The port of a step. In the first step of a job and in the batch script, it equals `PORT_OF_JOB`.
 
 Only steps of srun have SLURM_STEP_NUM_TASKS. Since Slurm 26.05, a batch script also has SLURM_STEP_ID, which is -5. The
 summand PORTS keeps the result positive if an interactive step has a negative number.

@@ -29,6 +29,7 @@ def doctor(request: DoctorRequest) -> Result | None:
     `uenvtool doctor --job ID`: read the data that Slurm keeps about a job
     `uenvtool doctor --job ID --hang`: show where each rank of a running job waits
     `srun uenvtool doctor --ranks`: check every rank of a job
+    `uenvtool doctor --stack`: list the libraries that torch and MPI use
 
     Exit code 1 if a problem is found.
 
@@ -38,6 +39,10 @@ def doctor(request: DoctorRequest) -> Result | None:
     from uenvtool.doctor.plot import draw
     from uenvtool.doctor.report import report
 
+    if request.stack:
+        from uenvtool.doctor.software import stack
+
+        return stack(os.environ)
     what, examination = _examined(request)
     if examination is None:  # another rank reports
         return None

@@ -22,7 +22,8 @@ from uenvtool.doctor.network import TCP
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import Bandwidth, load_system
+from uenvtool.knowledge.reference import Reference, figures_of
+from uenvtool.knowledge.system import load_system
 
 STANDARD_INPUT = Path("-")
 SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".pbs", ".job", ".py")
@@ -69,18 +70,22 @@ def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Se
     return replace(of_logs, findings=findings, facts=facts, unseen=unseen)
 
 
-def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
+def examine_logs(
+    files: Sequence[Path], *, system: str | None = None, nodes: int = 0, figures: Sequence[Reference] | None = None
+) -> Examination:
     """Return the combined diagnosis of logs; `-` is standard input.
 
-    system: the system whose measured bandwidths a network test is compared with. Default: this machine's system.
+    system: the system whose references a network test is compared with. Default: this machine's system.
     nodes: the number of nodes of the job, if known.
+    figures: the references to use instead of those of the system.
 
     Raises BadInput if a file cannot be opened or the system does not exist.
     """
     known = load_findings()
     sightings = read_logs(_opened(files), Scanner(known))
     is_tcp = TCP in sightings.facts.get("network", ())
-    reference, gpus, fabric = _reference(system) if sightings.rows.by_test or is_tcp else ((), 0, "")
+    is_test = (sightings.rows.by_test or is_tcp) and figures is None
+    reference, gpus, fabric = _reference(system) if is_test else (figures or (), 0, "")
     if fabric and is_tcp and "fabric" not in sightings.facts:  # NCCL's lines about TCP do not show the fabric
         sightings.fact("fabric", fabric, "")
     examination = with_quotes(examined(sightings, known, reference, gpus, nodes), sightings, known)
@@ -95,14 +100,14 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     return replace(examination, looked_at=looked_at, runs=runs)
 
 
-def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int, str]:
-    """Return a system's measured bandwidths, its GPUs per node (0 if they differ), and its fabric."""
+def _reference(system: str | None) -> tuple[Sequence[Reference], int, str]:
+    """Return the references of a system, its GPUs per node (0 if they differ), and its fabric."""
     name = system or next(iter(recognised(os.environ) or ()), None)
     if name is None:
         return (), 0, ""
     known = load_system(name)
     counts = {node.gpu.count for node in known.nodes.values() if node.gpu}
-    return known.bandwidth, counts.pop() if len(counts) == 1 else 0, known.fabric
+    return figures_of(known), counts.pop() if len(counts) == 1 else 0, known.fabric
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:

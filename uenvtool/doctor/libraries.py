@@ -44,7 +44,7 @@ def libraries_here(
 
     directories, gone: the directories in LD_LIBRARY_PATH that exist, and those that do not exist.
     """
-    search_directories = [*directories, *_default_directories()]
+    search_directories = [*directories, *default_directories()]
     found = {name: found_in(search_directories, pattern) for name, pattern in PATTERNS.items()}
     providers, silent = _providers(environ)
     return Libraries(
@@ -65,7 +65,8 @@ def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return present, [entry for entry in named if entry not in present]
 
 
-def _default_directories() -> list[str]:
+def default_directories() -> list[str]:
+    """Return the directories that the loader searches last."""
     lines: list[str] = []
     try:
         for file in sorted(CONFIGURATION.glob("*.conf")):

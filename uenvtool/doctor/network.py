@@ -10,17 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from uenvtool.knowledge.system import Bandwidth
+from uenvtool.knowledge.reference import Reference
 
-TOLERANCE = 0.2
-"""The share by which a run may be below the system's figure; the sites' own runs vary as much."""
 SMALL = 1 << 16
 """The message size in bytes below which a test measures latency. The table shows smaller sizes only with --verbose."""
 TCP = "Socket"
 """The name that NCCL uses for TCP, to which it falls back."""
 WRONG, WRONG_MPI, UNDER = "wrong-numbers", "mpi-wrong-data", "network-slow"
 GOOD = "good"
-OSU_PREFIX, NCCL_TESTS_SUFFIX = "osu_", "_perf"
+OSU_PREFIX, NCCL_TESTS_SUFFIX, UNNAMED_TEST = "osu_", "_perf", "all_reduce_perf"
 """The parts of a test's name that show its program. The tables of nccl-tests do not contain the program's name."""
 MOST_ROWS = 1_000
 _OSU = re.compile(r"(?:^|[\s:>\]])(\d{1,12}) +(\d+\.\d+)((?: +[\d.]+)*)(?: +(Pass|Fail))?\s*$")
@@ -51,7 +49,7 @@ class Measured:
 class Run:
     """One run of a network test.
 
-    figures: the system's measured bandwidths in the same test on the same number of nodes.
+    figures: the references for the same test on the same number of nodes.
     network: the network that NCCL used.
     name: the name of the log.
     facts: the versions and other properties in the log.
@@ -60,7 +58,7 @@ class Run:
 
     test: str
     rows: tuple[Measured, ...]
-    figures: tuple[Bandwidth, ...] = ()
+    figures: tuple[Reference, ...] = ()
     network: str = ""
     nodes: int = 0
     ranks: int = 0
@@ -77,23 +75,28 @@ class Run:
         rows = [{"bytes": row.bytes, "busbw": row.busbw, "verdict": verdict(self, row)} for row in self.rows]
         for data, row in zip(rows, self.rows, strict=True):
             data |= {name: getattr(row, name) for name in ("in_place", "time", "wrong") if getattr(row, name)}
-        figures = [{"bytes": figure.bytes, "busbw": figure.busbw, "source": figure.source} for figure in self.figures]
+        keys = ("bytes", "busbw", "tolerance", "source")
+        figures = [{key: getattr(figure, key) for key in keys} for figure in self.figures]
         named = {name: getattr(self, name) for name in fields}
         return {**named, "facts": dict(self.facts), "variables": dict(self.variables), "rows": rows, "figures": figures}
 
 
-def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Bandwidth, ...]:
-    """Return a system's figures for a test on a number of nodes. An empty name matches all nccl-tests programs."""
-    return tuple(
-        figure
-        for figure in reference
-        if figure.nodes == nodes and (figure.test == test or (not test and figure.test.endswith(NCCL_TESTS_SUFFIX)))
-    )
+def figures_for(reference: Iterable[Reference], test: str, nodes: int) -> tuple[Reference, ...]:
+    """Return the first reference for each size in a test on a number of nodes. An empty name means all_reduce_perf."""
+    by_size: dict[int, Reference] = {}
+    for figure in reference:
+        if figure.nodes == nodes and figure.test == (test or UNNAMED_TEST):
+            by_size.setdefault(figure.bytes, figure)
+    return tuple(by_size.values())
 
 
-def under(run: Run, row: Measured) -> float | None:
-    """Return the share by which a row is below the system's figure for its size, or None without a figure."""
-    return next((1 - row.busbw / figure.busbw for figure in run.figures if figure.bytes == row.bytes), None)
+def figure_of(run: Run, row: Measured) -> Reference | None:
+    """Return the reference for the size of a row, or None if there is none."""
+    return next((figure for figure in run.figures if figure.bytes == row.bytes), None)
+
+
+def _below(row: Measured, figure: Reference) -> float:
+    return 1 - row.busbw / figure.busbw
 
 
 def verdict(run: Run, row: Measured) -> str:
@@ -101,10 +104,11 @@ def verdict(run: Run, row: Measured) -> str:
     is_tcp = run.network == TCP and run.nodes != 1
     if row.wrong:
         return f"broken: {'MPI' if run.test.startswith(OSU_PREFIX) else 'NCCL'} corrupts data"
-    share = under(run, row)
-    if share is None:
+    figure = figure_of(run, row)
+    if figure is None:
         return "TCP" if is_tcp else ""
-    if share <= TOLERANCE:
+    share = _below(row, figure)
+    if share <= figure.tolerance:
         return GOOD
     return f"{'TCP, ' if is_tcp else ''}{share:.0%} below"
 
@@ -116,12 +120,12 @@ def faults(run: Run) -> Iterator[tuple[str, str]]:
         sizes = ", ".join(f"{row.wrong:g} wrong values at {shown(row.bytes)}" for row in wrong[:3])
         more = f" and {len(wrong) - 3} more sizes" if len(wrong) > 3 else ""
         yield WRONG_MPI if run.test.startswith(OSU_PREFIX) else WRONG, sizes + more
-    shares = [(share, row.bytes, row) for row in run.rows if (share := under(run, row)) is not None]
-    worst, size, row = max(shares, default=(0.0, 0, None), key=lambda share: share[:2])
-    if row and worst > TOLERANCE:
-        figure = next(figure for figure in run.figures if figure.bytes == size)
-        measured = f"{row.busbw:g} GB/s at {shown(size)}"
-        yield UNDER, f"{measured}, {worst:.0%} below {figure.busbw:g} GB/s ({figure.source})"
+    known = [(row, figure) for row in run.rows if (figure := figure_of(run, row))]
+    slow = [(_below(*pair), pair) for pair in known if _below(*pair) > pair[1].tolerance]
+    if slow:
+        share, (row, figure) = max(slow, key=lambda pair: (pair[0], pair[1][0].bytes))
+        measured = f"{row.busbw:g} GB/s at {shown(row.bytes)}"
+        yield UNDER, f"{measured}, {share:.0%} below {figure.busbw:g} GB/s ({figure.source})"
 
 
 def summary(run: Run) -> str:

@@ -22,6 +22,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.limits import limited
+from uenvtool.core.rendezvous import SHARED
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Examination, Finding, cleaned, worst_first
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks, expanded
@@ -41,9 +42,7 @@ MOST_BYTES = 4_000_000
 MOST_DETAILS = 12
 """The number of different details up to which a finding is printed once per detail, otherwise once for all."""
 SILENT, DIFFERS = "rank-silent", "rank-differs"
-SHARED_VARIABLES = re.compile(
-    r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT"
-)
+SHARED_VARIABLES = re.compile(rf"({SHARED})_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT")
 """The variables that must have the same value on all ranks."""
 _TASKS = re.compile(r"(\d{1,6})(?:\(x(\d{1,6})\))?")
 _RANK_NUMBER = re.compile(r"[0-9]{1,6}\Z")

@@ -25,7 +25,7 @@ MOST_LINES, FEWEST_LINES = 15, 6
 If there are more than FEWEST_LINES rows, each is cut to one line."""
 MOST_DETAIL = 160
 _RAISED_AT = re.compile(r" at \S{1,60}:\d+(?: in \S{1,40})?$")
-"""Matches the place at the end of a detail, which is kept if the detail is shortened."""
+"""Matches the place at the end of a detail. A shortened detail keeps this place."""
 
 
 def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:

@@ -46,6 +46,9 @@ class DoctorRequest:
         Option("--job", metavar="ID", help="Diagnose a Slurm job by ID from its script, output and exit state."),
     ] = None
     hang: Annotated[bool, Option("--hang", help="With --job: show where each rank of the running job waits.")] = False
+    stack: Annotated[
+        bool, Option("--stack", help="List the libraries of NCCL, network, MPI and GPU, and which ones are used.")
+    ] = False
     ranks: Annotated[bool, Option("--ranks", help="Under srun: check every rank and print one report.")] = False
     folder: Annotated[
         Path | None,

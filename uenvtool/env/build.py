@@ -35,7 +35,7 @@ from uenvtool.knowledge.lock import (
     without_network,
     without_wrapper,
 )
-from uenvtool.knowledge.packages import Vulnerability, Yanked, package_facts
+from uenvtool.knowledge.packages import PackageFacts, package_facts
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.secrets import NOT_WRITTEN
 from uenvtool.knowledge.version import Version
@@ -79,7 +79,7 @@ class Outcome:
         return self.lock.versions() if self.lock else self.environment.pinned
 
     @property
-    def known(self) -> tuple[Sequence[Vulnerability], Sequence[Yanked]]:
+    def known(self) -> PackageFacts:
         return package_facts().about(self.versions)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
@@ -98,14 +98,14 @@ class Outcome:
             *self._vulnerabilities(),
             *(
                 f"{yanked.package}@{str(yanked.versions).lstrip('=')} was yanked by its developers: {yanked.reason}"
-                for yanked in self.known[1]
+                for yanked in self.known.yanked
             ),
             *(f"{problem.position}: {problem.message}" for problem in unusable_packages(self.environment.system)),
             *(f"the lock deviates from the recipe: {sentence}" for sentence in deviating),
         ]
 
     def _vulnerabilities(self) -> list[str]:
-        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.known[0])
+        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.known.cves)
         by_package = grouped(
             (package, ", ".join(ids) + (f" (fixed in {fixed})" if fixed else ""))
             for (package, fixed), ids in by_fix.items()
@@ -126,11 +126,11 @@ class Outcome:
             "packages": self.lock.versions() if self.lock else None,
             "cves": [
                 {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
-                for cve in self.known[0]
+                for cve in self.known.cves
             ],
             "yanked": [
                 {"package": yanked.package, "versions": str(yanked.versions), "reason": yanked.reason}
-                for yanked in self.known[1]
+                for yanked in self.known.yanked
             ],
             "next": self.next_step,
         }

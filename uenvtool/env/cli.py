@@ -31,7 +31,7 @@ def edit(request: EditRequest) -> Result:
 @app.command()
 @command(ValidateRequest)
 def validate(request: ValidateRequest) -> Result:
-    """Check files: schema, spec syntax, names, and versions that must match. With --repo, also that versions exist."""
+    """Check the schema, specs, names and coupled versions in files. With --repo, also check that the versions exist."""
     from uenvtool.env import known_versions as work
 
     return work.validate(request)

@@ -28,6 +28,7 @@ from uenvtool.knowledge.load import load_extended, package_of
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED, extending
 from uenvtool.knowledge.options import named_paths
+from uenvtool.knowledge.packages import package_facts
 from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Versions
@@ -45,6 +46,9 @@ def edit(request: EditRequest) -> Result:
     if not (request.add or request.remove or request.pin):
         hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
         raise BadInput("no change is requested: --add, --remove and --pin are missing", hint=hint)
+    for package, pins in grouped((pinned(pin)[0], f"--pin {pin}") for pin in request.pin).items():
+        if len(pins) > 1:
+            raise BadInput(f"{' and '.join(pins)} pin the same package", hint=f"give one --pin for {package}")
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
     if _is_built_in(location):
@@ -101,9 +105,9 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
 
 
 def _with_coupled(path: Path, text: str, request: EditRequest) -> tuple[str, list[str]]:
-    """Return the text in which the packages that are coupled to the pinned ones have their versions, and these pins.
+    """Return the text with the versions of the packages that are coupled to the pinned packages, and these pins.
 
-    A package keeps the version that the request pins. `validate` then reports the coupling.
+    A package that the request pins keeps the requested version. If it violates a coupling, `validate` reports that.
     """
     requested, moved = set(dict(map(pinned, request.pin))), dict[str, str]()
     while True:
@@ -124,7 +128,7 @@ def _with_coupled(path: Path, text: str, request: EditRequest) -> tuple[str, lis
 def _keys_of_pins(path: Path, text: str, pins: Sequence[str], *, is_coupled: bool = False) -> dict[str, list[Names]]:
     """Return, for each pinned package, the keys that already set another version of it.
 
-    is_coupled: Whether a preferred version also changes. Otherwise, `--pin` requires a version next to it.
+    is_coupled: Whether preferred versions also change. Otherwise, `--pin` adds a required version.
     """
     if not pins:
         return {}
@@ -149,13 +153,17 @@ def _keys_of_pins(path: Path, text: str, pins: Sequence[str], *, is_coupled: boo
 
 
 def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
-    for package, _ in map(pinned, pins):
+    for package, version in map(pinned, pins):
         reasons = [
             f"the version of another package depends on {package}: {rule.reason} ({rule.position})"
             for rule in applied_couplings(recipe)
             if rule.when.package == package
         ]
-        yield from reasons or [f"no other package is known to depend on the version of {package}"]
+        rules = [rule for rule in (*package_facts().couplings, *recipe.couplings) if rule.when.package == package]
+        coupled = sorted({pin.package for rule in rules for pin in rule.then})
+        unknown = f"check the versions of {', '.join(coupled)}: those that match {package}@{version} are not known"
+        none = f"no other package is known to depend on the version of {package}"
+        yield from reasons or [unknown if coupled else none]
 
 
 def _build_command(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
 from uenvtool.env.compilers import Compiler
-from uenvtool.knowledge.packages import Vulnerability, Yanked
+from uenvtool.knowledge.packages import Vulnerability
 from uenvtool.knowledge.recipe import Addition, Recipe, Variable
 from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import External, GitPin, NodeType, System
@@ -101,7 +101,6 @@ class Environment:
     prepended: dict[str, tuple[str, ...]]
     pinned: Mapping[str, Sequence[str]]
     cves: tuple[Vulnerability, ...]
-    yanked: tuple[Yanked, ...]
     additions: tuple[Addition, ...]
     output: str = ""
 

@@ -42,7 +42,7 @@ def validate(request: ValidateRequest) -> Result:
 
 
 def unknown_versions(recipe: Recipe, paths: Mapping[str, Path], packages: Collection[str] = ()) -> Iterator[Problem]:
-    """Yield a problem for each version that a recipe requests on every system and that neither it nor a system has.
+    """Yield a problem for each version that a recipe requests on every system but that no repository or system has.
 
     The versions of an MPI are not checked, because a system can have a package repository for them.
 
@@ -65,7 +65,7 @@ def unknown_versions(recipe: Recipe, paths: Mapping[str, Path], packages: Collec
 def unknown_versions_of(environment: Environment, repos: Mapping[str, Path]) -> Iterator[Problem]:
     """Yield a problem for each version that an environment requires or prefers and that no repository has.
 
-    A package that is in none of the repositories may be in another one, so its versions are not checked.
+    If none of these repositories has a package, another one may have it, so its versions are not checked.
     """
     recipe, externals = environment.recipe, {package.name: package.externals for package in environment.packages}
     facts = facts_with_mpi(recipe, environment.system, environment.node.uarch)
@@ -121,19 +121,21 @@ def _versions_in(
 
 
 def _versions_of(file: Path, repos: Iterable[Path], seen: frozenset[Path] = frozenset()) -> set[str]:
-    """Return the versions that a package file declares or inherits, and if it computes versions, all its texts."""
+    """Return the versions that a package file declares or inherits. If it computes them, return all its strings."""
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError) as error:  # Spack would also fail
         raise BadInput(f"cannot read the Spack package {file}: {error}") from error
     texts: set[str] = set()
+    strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    possible = {text for text in strings if re.match(r"\w[\w.-]*\Z", text)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "version":
             declared = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "ver")]
             if declared and isinstance(declared[0], ast.Constant):
                 texts.add(str(declared[0].value))
             else:
-                texts |= {text for text in _texts_in(tree) if re.match(r"\w[\w.-]*\Z", text)}
+                texts |= possible
         elif isinstance(node, ast.ImportFrom) and (
             match := _IMPORTED.fullmatch("." * node.level + (node.module or ""))
         ):
@@ -141,9 +143,3 @@ def _versions_of(file: Path, repos: Iterable[Path], seen: frozenset[Path] = froz
                 if other.is_file() and other not in {*seen, file}:
                     texts |= _versions_of(other, repos, seen | {file})
     return texts
-
-
-def _texts_in(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value

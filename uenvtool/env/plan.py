@@ -60,7 +60,6 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
     pinned = _pinned_versions(groups, hard, soft)
-    cves, yanked = package_facts().about(pinned)
     variants = tuple(
         Constraint(filled(value, facts, group.position), group.reason)
         for group in (recipe.variants[name] for name in recipe.global_variants)
@@ -88,8 +87,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         variables=tuple(_variables(recipe, system, facts)),
         prepended=prepended,
         pinned=pinned,
-        cves=cves,
-        yanked=yanked,
+        cves=package_facts().about(pinned).cves,
         additions=recipe.additions,
     )
 

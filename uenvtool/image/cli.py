@@ -1,4 +1,4 @@
-"""The group `image`, and the command `diff`."""
+"""The group `image`."""
 
 from __future__ import annotations
 
@@ -73,23 +73,3 @@ def sbom(
     if len(files) > 1:
         raise BadInput("several files need --has", hint="run the command once per file, or pass --has SPEC")
     return console.show(work.sbom(files[0]), as_json=json_)
-
-
-@app.command()
-def diff(
-    before: Annotated[
-        str, typer.Argument(metavar="A", help="A recipe, environment, spack.lock, image or published table.")
-    ],
-    after: Annotated[
-        str,
-        typer.Argument(
-            metavar="B", help="A recipe, environment, spack.lock, image or published table to compare with A."
-        ),
-    ],
-    json_: Json = False,
-) -> int:
-    """Print the packages that were added, removed or changed from A to B. Exit with 1 if there are any."""
-    from uenvtool.core import console
-    from uenvtool.image.diff import diff as work
-
-    return console.show(work(before, after), as_json=json_)

@@ -16,10 +16,10 @@ HOW_TO_GET = (
     "`dnf install squashfs-tools` and `conda install -c conda-forge squashfs-tools`"
 )
 IN_CONTAINER = (
-    "pack on the host, which does not need the container (`uenvtool venv PATH --squash`), or start it with the "
+    "pack on the host with `uenvtool venv PATH --squash`, which does not need the container, or start the "
     # The container may look for libraries in other directories than the host, but Debian's also looks in /usr/lib.
-    """host's program and its libraries: `apptainer exec --bind "$( (command -v mksquashfs unsquashfs; """
-    """ldd $(command -v mksquashfs) | grep -oE '/[^ ]+/lib(z|lzma|lzo2|lz4|zstd)[.][^ ]+' | """
+    """container with the host's program and its libraries: `apptainer exec --bind "$( (command -v mksquashfs """
+    """unsquashfs; ldd $(command -v mksquashfs) | grep -oE '/[^ ]+/lib(z|lzma|lzo2|lz4|zstd)[.][^ ]+' | """
     r"""sed 'p;s,.*/\(.*\),&:/usr/lib/\1,') | paste -sd,)" IMAGE COMMAND`"""
 )
 LONGEST_REASON = 200

@@ -201,7 +201,14 @@ def _is_strategy_given(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
 def again(request: JobRequest, system: str) -> str:
     """Return the command line that writes a job on any machine. system: the name of the job's system."""
     portable = replace(request, system=system, submit=False, dry_run=False, force=False)
-    words = ["uenvtool", "job", *given(portable), *(["--", *request.words] if request.words else [])]
+    if request.tests:
+        portable = replace(portable, launcher=None, name="", output=None, words=())
+    words = [
+        "uenvtool",
+        "try" if request.tests else "job",
+        *given(portable),
+        *(["--", *portable.words] if portable.words else []),
+    ]
     return " ".join(map(quoting.bash_line, storable(words)))
 
 

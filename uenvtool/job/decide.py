@@ -162,7 +162,7 @@ def _planned(
         copies=_copies(images, node_folder),
         edf_file=edf.path if edf else sibling(request.file, EDF),
         writes_edf=use.variables == "edf" and edf is None,
-        mpi=knowledge.mpi if request.nccl_test and extended is None else None,
+        mpi=knowledge.mpi if (request.nccl_test or request.tests) and extended is None else None,
         edf=edf,
         array=request.further("array", "a") or request.array,
     )

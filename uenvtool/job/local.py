@@ -6,19 +6,24 @@ from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.shell import bash_words, exports, overlay_lines, template
+from uenvtool.job.shell import bash_words, exports, overlay_lines, template, tests_of_machine
 
 
 def local_files(plan: JobPlan) -> dict[str, str]:
     """Return the text of the script by its file name."""
     launcher = launcher_named(plan.command.launcher)
     options = launcher.one_node.replace("@RANKS@", str(plan.ranks)) if launcher else ""
+    program = "".join(f"{part} " for part in (bash_words(plan.command.program), options) if part)
     script = filled(
         template("local.sh"),
         RANKS=str(plan.ranks),
         COMMAND=bash_words(plan.command.words),
         AGAIN=quoting.comment(plan.again),
         INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)) + exports(plan),
-        PROGRAM="".join(f"{part} " for part in (bash_words(plan.command.program), options) if part),
+        RUN=_tests(plan) if plan.request.tests else f'{program}"${{command[@]}}"',
     )
     return {plan.request.file: script}
+
+
+def _tests(plan: JobPlan) -> str:
+    return tests_of_machine(plan, filled(template("try-step-local.sh"), RANKS=str(plan.ranks)))

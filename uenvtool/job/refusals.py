@@ -92,7 +92,7 @@ def _of_place(case: Case) -> Iterator[Problem]:
     in_slurm = use.scheduler == SLURM
     if in_slurm and system.scheduler.name != SLURM:
         own = f"jobs: {{runtimes: {{{name}: {{scheduler: {{name: slurm}}}}}}}}"
-        hint = f"use `uenvtool activate --system {system.name}` in your own script: docs/new-site.md has one for PBS"
+        hint = f"use `uenvtool activate --system {system.name}` in your own script (docs/new-site.md has an example)"
         if system.scheduler.name == KUBERNETES:
             hint = f"if the cluster also has Slurm, add `{own}` to the file of {system.name}"
         yield Problem(f"{system.name} has no Slurm, which jobs of the runtime {name} need", hint=hint)
@@ -189,7 +189,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
     if not (request.nccl_test or plan.opens_shell):
         yield from _of_words(case)
     reason = case.refused_launchers.get(command.launcher)
-    if reason and not request.nccl_test:
+    if reason and not (request.nccl_test or request.tests):
         hint = f"use --launcher {case.usual_launcher}"
         yield Problem(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=hint)
     if request.gpu_per_rank and command.launcher != SRUN:

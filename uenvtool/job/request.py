@@ -35,8 +35,8 @@ class For:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class JobRequest:
-    """A request for a job. The system provides the values that are not given."""
+class SharedOptions:
+    """The options of `job` and `try` for the place, the image and the nodes. The system provides the other values."""
 
     system: Annotated[
         str | None,
@@ -90,6 +90,16 @@ class JobRequest:
         Option("--nodes", "-N", metavar="N", help="The number of nodes or pods."),
         For(form=_COUNT, example="2"),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobRequest(SharedOptions):
+    """A request for a job.
+
+    tests: the largest message in bytes of the tests that `uenvtool try` runs instead of a command; 0 for other jobs.
+    """
+
+    tests: int = 0
     gpus: Annotated[
         int | None,
         Option("--gpus", metavar="N", help="GPUs per node; default: all; 0: a job without GPUs.", rich_help_panel=WHAT),

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
-from uenvtool.core.filling import filled_where_marked
+from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.job.command import options_line, variables_line
 from uenvtool.job.plan import ARRAY, UENV, JobPlan
 from uenvtool.knowledge.jobs import Explained
@@ -23,6 +23,8 @@ NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a directory on each node, which the 
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """Values that need no escapes within double quotes and braces."""
 _LOGS = "logs/"
+WITHOUT_GPU = 1 << 22
+"""The largest message of the tests on nodes without GPUs, in bytes."""
 DEBUG = Explained("NCCL_DEBUG", "INFO", "NCCL prints the network that it uses; `uenvtool doctor --log FILE` reads it")
 """A variable that each job contains as a comment, for debugging."""
 
@@ -189,6 +191,14 @@ def launcher_line(plan: JobPlan, ranks: str) -> str:
     return f"{lines} \\\n   {rest} " if rest else f"{lines} "
 
 
+def tests_of_machine(plan: JobPlan, function: str) -> str:
+    """Return the tests of `uenvtool try` as bash source. function: defines `test_on`, which runs one test on nodes."""
+    largest = str(plan.request.tests if plan.gpus else WITHOUT_GPU)
+    text, tests = template("try.sh").removesuffix("\n"), template("try.python")
+    names = {"SYSTEM": quoting.sh_word(plan.system), "RUNTIME": plan.runtime.name}
+    return filled(text, **names, TESTS=tests, LARGEST=largest, FUNCTION=function, RANKS=str(plan.ranks))
+
+
 def mounted_overlay(plan: JobPlan, image: str) -> str:
     """Return the mount specification of a packed overlay for the runtime. image: the file as the job names it."""
     place = plan.overlay.mount if plan.overlay else ""
@@ -196,7 +206,7 @@ def mounted_overlay(plan: JobPlan, image: str) -> str:
 
 
 def overlay_lines(plan: JobPlan) -> list[str]:
-    """Return the lines of a step that use the overlay or end the step if the overlay has no Python, if any.
+    """Return the lines of a step that activate the overlay, or end the step if the overlay has no Python.
 
     An overlay orders its packages itself. For another tool's environment, PYTHONPATH and ~/.local would
     take precedence, so the step sets the same variables as an activation script.
@@ -219,7 +229,7 @@ def overlay_lines(plan: JobPlan) -> list[str]:
 
 
 def _overlay_line(row: ConditionalSetting, site: str) -> str:
-    """Return the line for a setting of a virtual environment. site: the environment's package directory."""
+    """Return the line that applies a setting of a virtual environment. site: the environment's package directory."""
     name = row.setting.name
     tests = "".join(f'[ {"-n" if term.operator == "absent" else "-z"} "${{{term.fact}+x}}" ] || ' for term in row.guard)
     prepended = f'export {name}="{site}${{{name}:+:${name}}}"'

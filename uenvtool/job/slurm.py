@@ -26,9 +26,11 @@ from uenvtool.job.shell import (
     overlay_lines,
     sibling,
     template,
+    tests_of_machine,
     with_target,
 )
 from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.secrets import storable
 
 VET = ".vet.sh"
 """The suffix of the script that tests the nodes."""
@@ -64,7 +66,6 @@ def _batch_script(plan: JobPlan) -> str:
     if plan.request.vets:
         vet = f"passed=() # the next line sets it to the nodes that pass\n. {_submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
-    bound = plan.binding.value if plan.binding and not plan.command.once_per_node else ""
     in_file, monitor = plan.use.variables == "edf", plan.knowledge.monitor
     why = "contains the variables of the container, because srun would pass variables from here into it"
     shown = f"# {quoting.sh_word(plan.edf_file)} {why}.\n"
@@ -72,11 +73,20 @@ def _batch_script(plan: JobPlan) -> str:
         template("slurm.sh"),
         DIRECTIVES="\n".join([*aligned(rows), *_further(plan)]),
         **_common(plan),
+        STEPS=_tests(plan) if plan.request.tests else _step(plan, nodes),
         SETTINGS=shown + exports_of_start(plan) if in_file else exports(plan),
         STAGE=_staging(plan),
         MONITOR=filled(template("monitor.sh"), MONITOR=monitor) if monitor else "",
         VET=vet + _host_file(plan),
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
+    )
+
+
+def _step(plan: JobPlan, nodes: str) -> str:
+    bound = plan.binding.value if plan.binding and not plan.command.once_per_node else ""
+    return filled(
+        template("step.sh").removesuffix("\n"),
+        **_in_step(plan),
         NODES=nodes,
         CORES=_cores_option(plan),
         BIND=bound or ("none" if plan.command.once_per_node else "cores"),
@@ -85,6 +95,27 @@ def _batch_script(plan: JobPlan) -> str:
         NAME=plan.command.launcher if plan.command.once_per_node else "rank",
         AFTER=_after(plan).removesuffix("\n"),
     )
+
+
+def _tests(plan: JobPlan) -> str:
+    function = filled(
+        template("try-step.sh"),
+        **_in_step(plan),
+        GPUS=_all_gpus(plan),
+        CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
+        RANK=rendezvous.RANK_OF_TASK,
+        PORT=rendezvous.PORT_OF_STEP,
+        RANKS=str(plan.ranks),
+    )
+    return tests_of_machine(plan, function)
+
+
+def _all_gpus(plan: JobPlan) -> str:
+    return f"--gpus-per-task={plan.ranks} --gpu-bind=none" if plan.one_gpu_per_rank else ""
+
+
+def _in_step(plan: JobPlan) -> dict[str, str]:
+    return {"SRUN": _srun_options(plan), "STEP": _container_step(plan), "INSIDE": _inside(plan)}
 
 
 def _common(plan: JobPlan) -> dict[str, str]:
@@ -96,20 +127,37 @@ def _common(plan: JobPlan) -> dict[str, str]:
         "VARIABLES": filled(
             template("variables.sh"),
             NUMBER="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if plan.array else "$SLURM_JOB_ID",
+            FACTS=bash_words([storable(f"{name}={value}") for name, value in _facts(plan).items() if value]),
+            FILES=f"  stat -c 'file %n=%s bytes, %y' {bash_words(files)}\n" if (files := _files(plan)) else "",
+            NAMES=f"{rendezvous.SHARED}|CUDA|GLOO|OMP|PYTORCH|RCCL",
             IN_LOGS=exports_in_logs(plan),
             ADDRESS=_address(plan),
             PORT=rendezvous.PORT_OF_JOB,
         ),
-        "SRUN": _srun_options(plan),
-        "STEP": _container_step(plan),
-        "INSIDE": _inside(plan),
     }
+
+
+def _facts(plan: JobPlan) -> dict[str, str]:
+    """Return the facts of a job that its script knows, by the names that `uenvtool diff` prints."""
+    overlay, command = plan.overlay.path if plan.overlay else "", shlex.join(plan.command.words)
+    image = {"image": plan.image, "overlay": overlay, "command": command}
+    inside = plan.settings if plan.use.variables == "edf" else ()
+    variables = {setting.name: setting.value or "" for setting in inside}
+    return {"system": plan.system, "runtime": plan.runtime.name, **image, **variables}
+
+
+def _files(plan: JobPlan) -> list[str]:
+    """Return the files whose size and date show whether the image or the overlay of a job has changed."""
+    overlay = plan.overlay
+    locks = [overlay.image if overlay.mount else f"{overlay.path}/pylock.toml"] if overlay else []
+    return [*(image for image in plan.images[:1] if image.startswith(PATH_STARTS)), *locks]
 
 
 def _interactive_script(plan: JobPlan) -> str:
     return filled(
         template("interactive.sh"),
         **_common(plan),
+        **_in_step(plan),
         FILE=quoting.comment(quoting.sh_word(plan.request.file)),
         OPTIONS="\n".join(_interactive_options(plan)),
         SETTINGS=exports_of_start(plan) if plan.use.variables == "edf" else exports(plan),
@@ -137,12 +185,10 @@ def _vetting(plan: JobPlan) -> str:
         AGAIN=quoting.comment(plan.again),
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
-        GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.one_gpu_per_rank else "",
+        GPUS=f" {gpus}" if (gpus := _all_gpus(plan)) else "",
         ADDRESS=quoting.sh_inside(_address(plan)),
         CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
-        OPTIONS=_srun_options(plan),
-        STEP=_container_step(plan),
-        INSIDE=_inside(plan),
+        **_in_step(plan),
         RANK=rendezvous.RANK_OF_TASK,
         PORT=rendezvous.PORT_OF_STEP,
         NUMBERS=template("all-reduce.python"),

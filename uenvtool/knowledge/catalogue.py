@@ -191,7 +191,7 @@ def _origin(node: Node) -> str:
 
 
 def validate(paths: Iterable[Path], more: Callable[[str], Iterable[Problem]] | None = None) -> Result:
-    """Return the problems in files, or in all files of directories. With a problem, the exit code is USAGE.
+    """Return the problems in files, or in all files of directories. If there are any, the exit code is USAGE.
 
     more: A function that returns more problems of the recipe with this path.
     """

@@ -134,7 +134,7 @@ def _applies(rule: Coupling, request: VersionRequest) -> bool:
 
 
 def broken_couplings(recipe: Recipe) -> Iterator[tuple[Coupling, Pin, VersionRequest]]:
-    """Yield each coupling that applies to the recipe, with its pin and the recipe's request that contradict."""
+    """Yield each coupling that the recipe violates, with the pin of the coupling and the request of the recipe."""
     requests = list(version_requests(recipe))
     for rule in applied_couplings(recipe):
         for pin in rule.then:

@@ -78,7 +78,7 @@ def filled(text: str, facts: Facts, position: Position) -> str:
             raise BadInput(
                 f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
                 position,
-                "give the entry a condition, for example `when: gpu == nvidia`",
+                "write a condition, such as `when: gpu == nvidia`, or list only node types that have the value",
             )
         return known
 

@@ -80,6 +80,8 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
     """
     read = {name: _file(directory, name) for name in (*REQUIRED, PACKAGES) if (directory / f"{name}.yaml").is_file()}
     config, compilers, environments = (read[name] for name in REQUIRED)
+    if not environments.data:
+        raise BadInput("the recipe has no environment", environments.tree.position, "add one, or use another directory")
     others = {name: path for name, path in _other_files(directory).items() if _can_be_copied(name, path)}
     try:
         source = _Source(
@@ -358,7 +360,7 @@ def _copied_files(source: _Source) -> Iterator[str]:
     if copied := [name for name in others if name in source.files and name != REFRAME]:
         why = "for `build --format stackinator`; `image build` only copies the files in extra/"
         if "pre-install" in copied:
-            why += "; uenvtool runs no script before a build, so put the files that it fetches into a source mirror"
+            why += ". uenvtool does not run pre-install, so put the files that it downloads into a source mirror"
         yield from with_comment(f"  files: {flow(copied)}", why)
     names = sorted(  # a Spack package counts once
         {"/".join(name.split("/")[:3]) for name, path in others.items() if path not in source.files.values()}
@@ -366,6 +368,6 @@ def _copied_files(source: _Source) -> Iterator[str]:
     old = [name for name in names if name.startswith("repo/")]
     for matching, why in (
         (old, "packages for Spack before 1.0 have another form; port them to packages/"),
-        ([name for name in names if name not in old], "only text files are copied"),
+        ([name for name in names if name not in old], "only text files of up to 10 MB with plain names are copied"),
     ):
         yield from left_out(", ".join(matching), why) if matching else ()

@@ -144,6 +144,14 @@ FINDINGS = Kind(
     heading="findings",
 )
 
+REFERENCE = Kind(
+    name="reference",
+    directory="references",
+    reader="uenvtool.knowledge.reference:load_references",
+    heading="for",
+    column="systems",
+)
+
 CONTAINER = Kind(
     name="container",
     directory="recipes",
@@ -159,7 +167,10 @@ COMPONENT = Kind(
     heading="versions",
 )
 
-KINDS = (RECIPE, SYSTEM, FABRIC, PACKAGES, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
+KINDS = (
+    *(RECIPE, SYSTEM, FABRIC, PACKAGES, TUNING, RUNTIME, LAUNCHER),
+    *(PUBLISHED, RULES, FINDINGS, REFERENCE, CONTAINER, COMPONENT),
+)
 WORKAROUNDS = "workarounds"
 """The name under which `uenvtool list` shows the workarounds of all tuning files. They are not a kind of file."""
 LISTED = tuple(kind for kind in KINDS if kind.heading)

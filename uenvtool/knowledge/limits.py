@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from uenvtool.core.words import counted
 from uenvtool.knowledge.jobs import Partition, minutes, time_text
 from uenvtool.knowledge.system import System
 
 PARTITION, QOS = "partition", "qos"
+_NAMES = {PARTITION: "partition", QOS: "QOS"}
 TIME, NODES, GPUS = "time", "nodes", "gpus"
 
 
@@ -17,7 +19,7 @@ class Excess:
     """A request that exceeds a limit.
 
     kind: PARTITION or QOS, which has the limit. of: TIME, NODES or GPUS. says: the limit as a text. most: the largest
-    value that is allowed, or "" for GPUs on nodes without GPUs. others: the partitions or QOS that accept the job.
+    allowed value, or "" for GPUs on nodes without GPUs. others: the partitions or QOS that accept the job.
     """
 
     kind: str
@@ -28,7 +30,7 @@ class Excess:
 
 
 def limits_of(system: System, partition: str, qos: str) -> list[tuple[str, Partition]]:
-    """Return the partition and the QOS of a job whose limits are known, each with its kind."""
+    """Return the known limits of a job: those of its partition and of its QOS, each with its kind."""
     both = ((PARTITION, system.partition(partition)), (QOS, system.qos(qos)))
     return [(kind, limit) for kind, limit in both if limit]
 
@@ -50,15 +52,16 @@ def excesses(system: System, partition: str, qos: str, nodes: int, gpus: int, ti
 def _over(
     system: System, kind: str, limit: Partition, nodes: int, gpus: int, requested: float
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield the request, the limit as a text, and the largest value of each excess."""
-    place = f"a job in {'the QOS ' if kind == QOS else ''}{limit.name} of {system.name}"
+    """Yield the kind of limit, the limit as a text, and the largest value for each request that exceeds a limit."""
+    place = f"the {_NAMES[kind]} {limit.name} of {system.name}"
+    job = f"a job in {place}"
     if limit.gpus == 0 and gpus:
-        yield GPUS, f"{limit.name} of {system.name} has no GPUs", ""
+        yield GPUS, f"{place} has no GPUs", ""
     elif limit.gpus and gpus > limit.gpus:
-        yield GPUS, f"{place} can have at most {limit.gpus}", str(limit.gpus)
+        yield GPUS, f"{job} can have at most {counted(limit.gpus, 'GPU')}", str(limit.gpus)
     if limit.nodes and nodes > limit.nodes:
-        yield NODES, f"{place} can have at most {limit.nodes}", str(limit.nodes)
+        yield NODES, f"{job} can have at most {counted(limit.nodes, 'node')}", str(limit.nodes)
     most = limit.minutes(nodes)
     if requested > most:
         on_nodes = f" on {nodes} node{'s' if nodes > 1 else ''}" if limit.node_minutes or limit.bins else ""
-        yield TIME, f"{place}{on_nodes} can run at most {time_text(most)}", time_text(most)
+        yield TIME, f"{job}{on_nodes} can run at most {time_text(most)}", time_text(most)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -258,31 +258,35 @@ def usable_files(kind: Kind) -> dict[str, Location]:
 
     If a broken file hides a built-in file, the built-in file is used.
     """
-    files = available(kind)
-    broken = {location.name for location, _ in _broken_files(kind)}
-    if not broken:
-        return files
-    unbroken = {name: location for name, location in files.items() if name not in broken}
-    return dict(sorted({**available(kind, user_files=False), **unbroken}.items()))
+    return usable_and_skipped(kind)[0]
 
 
 def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
     """Return a note for each broken user's file of these kinds, which `usable_files` omits."""
-    return tuple(
-        f"ignored: {problem.position or location.shown}: {problem.message}; "
-        f"run `uenvtool validate {location.shown}` for all problems"
-        for kind in kinds
-        for location, problem in _broken_files(kind)
+    return tuple(note for kind in kinds for note in usable_and_skipped(kind)[1])
+
+
+def usable_and_skipped(kind: Kind) -> tuple[dict[str, Location], tuple[str, ...]]:
+    """Return the usable files of a kind and the notes about the others, both from the same reading of the files."""
+    files = available(kind)
+    broken = dict(_broken_files(kind, files.values()))
+    notes = (
+        f"ignored: {problem.position or files[name].shown}: {problem.message}; "
+        f"run `uenvtool validate {files[name].shown}` for all problems"
+        for name, problem in broken.items()
     )
+    built_in = available(kind, user_files=False) if broken else {}
+    usable = {name: location for name, location in files.items() if name not in broken}
+    return dict(sorted({**built_in, **usable}.items())), tuple(notes)
 
 
-def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
-    for location in available(kind).values():
+def _broken_files(kind: Kind, locations: Iterable[Location]) -> Iterator[tuple[str, Problem]]:
+    for location in locations:
         if not location.is_built_in:
             try:
                 check_file(kind, location)
             except BadInput as error:
-                yield location, error.problems[0]
+                yield location.name, error.problems[0]
 
 
 def entries_of_other_files(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, T]]) -> dict[str, T]:

@@ -84,6 +84,9 @@ def new_system(name: str, extended: str | None = None, properties: SeenSystem | 
 
     properties: The known properties of the system. Without them, the user fills in the file.
     """
+    if extended and properties:
+        hint = f"leave these options out, and change the values in systems/{name}.yaml afterwards"
+        raise BadInput("--from cannot be combined with --here, --fabric, --gpu, --cores or --runtime", hint=hint)
     lines = extending(SYSTEM, extended) if extended else _system_alone(properties or SeenSystem())
     use = load_runtime(properties.runtimes[0]).job if properties else None
     image = f" --image {IMAGES[use.image]}" if use and use.scheduler and use.image in IMAGES else ""

@@ -5,9 +5,9 @@ It applies to every recipe that has the package, including converted recipes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.bind import Binder, Key, SpecText
@@ -67,9 +67,6 @@ class Yanked:
     source: str = ""
 
 
-E = TypeVar("E", Vulnerability, Yanked)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageFacts:
     """The facts of one file, or of all files."""
@@ -79,15 +76,14 @@ class PackageFacts:
     cves: tuple[Vulnerability, ...] = ()
     yanked: tuple[Yanked, ...] = ()
 
-    def about(self, versions_of: Mapping[str, Collection[str]]) -> tuple[tuple[Vulnerability, ...], tuple[Yanked, ...]]:
+    def about(self, versions_of: Mapping[str, Collection[str]]) -> PackageFacts:
         """Return the vulnerabilities and the withdrawals of these versions. versions_of: The versions by package."""
-        return tuple(_about(self.cves, versions_of)), tuple(_about(self.yanked, versions_of))
 
+        def applies(entry: Vulnerability | Yanked) -> bool:
+            known = versions_of.get(entry.package, ())
+            return any(entry.versions.contains(Version(version)) for version in known)
 
-def _about(entries: Iterable[E], versions_of: Mapping[str, Collection[str]]) -> Iterator[E]:
-    for entry in entries:
-        if any(entry.versions.contains(Version(version)) for version in versions_of.get(entry.package, ())):
-            yield entry
+        return PackageFacts(cves=tuple(filter(applies, self.cves)), yanked=tuple(filter(applies, self.yanked)))
 
 
 def load_package_facts(name: str) -> PackageFacts:

@@ -30,7 +30,7 @@ class Pattern:
         return self._matched("fullmatch", text)
 
     def may_match_line(self, text: str) -> bool:
-        """Return False if the pattern matches none of the texts of which the lines of `text` consist."""
+        """Return False if the pattern matches none of the texts that `text` contains, separated by newlines."""
         return self._by_line.search(text.encode("utf-8", "replace").decode()) is not None
 
     def finditer(self, text: str) -> list[re.Match[str]]:

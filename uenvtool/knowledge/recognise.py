@@ -44,11 +44,10 @@ class Marker:
         return f"{self.env or self.file}{f'={self.value}' if self.value else ''}"
 
 
-def concrete_systems() -> list[str]:
-    """Return the names of the systems that are not abstract. The user's broken files are ignored."""
-    return [
-        name for name, location in usable_files(SYSTEM).items() if not is_abstract(read(location.path, location.shown))
-    ]
+def concrete_systems(files: Mapping[str, Location] | None = None) -> list[str]:
+    """Return the names of the systems that are not abstract. files: The files by name; default: the usable files."""
+    files = usable_files(SYSTEM) if files is None else files
+    return [name for name, location in files.items() if not is_abstract(read(location.path, location.shown))]
 
 
 def this_system() -> str:

@@ -70,7 +70,7 @@ class Look:
         return (self.kind in LINES or self.name.fullmatch(name) is not None) and self.accepts(text)
 
     def accepts(self, text: str) -> bool:
-        """Return whether a part of this kind with this text matches if its name does."""
+        """Return whether a part with this text matches, if its kind and name match."""
         return (
             (self.kind not in LINES or self.name.search(text) is not None)
             and (self.value is None or self.value.search(text) is not None)

@@ -16,7 +16,7 @@ _OLD_COMPILER = re.compile(r"%[\w-]+(?:@[\w.:]+)?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SpecLine:
-    """A spec or variant with the comments above it and on the same line, and at the end of a list, below it."""
+    """A spec or variant with the comments above it and on its line. The last one of a list also has those below."""
 
     text: str
     above: tuple[str, ...] = ()

@@ -145,7 +145,7 @@ class SystemPackage:
         )
 
     def without_defaults_for(self, texts: Iterable[str]) -> SystemPackage:
-        """Return these requirements without the defaults of the variants that the texts, which are specs, set."""
+        """Return these requirements without the defaults whose variants these specs set."""
         named = {name for text in texts if text for name in parse_spec(text).words}
         kept = (each for each in self.defaults or () if not named & parse_spec(each.spec).words.keys())
         return replace(self, defaults=tuple(kept))
@@ -193,18 +193,6 @@ class Mpi:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Bandwidth:
-    """A measured bus bandwidth in GB/s, for a message size in bytes on a number of nodes."""
-
-    test: str
-    nodes: int
-    bytes: int
-    busbw: float
-    source: str
-    position: Position
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
     """A git repository at a tag, commit or branch."""
 
@@ -239,7 +227,6 @@ class System:
     tuning: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    bandwidth: tuple[Bandwidth, ...] = ()
     recognise: tuple[Marker, ...] = ()
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.knowledge.condition import Condition, Facts
@@ -22,22 +21,22 @@ def facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:
 
 
 def unfilled(recipe: Recipe) -> list[Problem]:
-    """Return a problem for each text that a build on some known system could not fill, without those of other texts.
+    """Return a problem for each text with a `${fact}` that has no value in a build on some known system.
 
-    The problem names the first system on which the text cannot be filled.
+    The problem names the first such system.
     """
     problems: dict[Position, Problem] = {}
     for name in concrete_systems():
-        with contextlib.suppress(BadInput):  # an invalid system is reported when the user names it
+        with contextlib.suppress(BadInput):  # uenvtool reports an invalid system when the user names it
             system = load_system(name)
             for uarch in filter(recipe.supports, system.nodes):
                 facts = facts_with_paths(recipe, system, facts_with_mpi(recipe, system, uarch))
                 for text, position, when in _texts(recipe):
                     try:
-                        _ = when.holds(facts) and filled(text, facts, position)
+                        if when.holds(facts):
+                            filled(text, facts, position)
                     except BadInput as error:
-                        hint = f"{error.problems[0].hint}, or list the node types of the recipe under `uarchs`"
-                        problems.setdefault(position, replace(error.problems[0], hint=hint))
+                        problems.setdefault(position, error.problems[0])
     return list(problems.values())
 
 

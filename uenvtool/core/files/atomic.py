@@ -28,7 +28,7 @@ _DISK_FAILED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 LONGEST_NAME = 255
 """The largest number of bytes in a file name on Linux."""
 UNCHANGED = "nothing was changed"
-PARTLY = "some files may already be replaced or removed; the next run writes all generated files"
+PARTLY = "some files may already be replaced or removed, and the next run writes all of them"
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -51,7 +51,7 @@ def write_all(folder: Path, changes: Iterable[tuple[str, str | bytes | None]], *
     names the files being written. emptied: names of files whose directories are removed if they are empty. Raises
     ToolFailed, whose hint states whether anything was changed.
     """
-    staged: list[tuple[Path | None, Path]] = []  # names each file before it exists, because Ctrl-C can come at any time
+    staged: list[tuple[Path | None, Path]] = []  # names files before they exist, because Ctrl-C can arrive at any time
     named: set[Path] = set()
     made: list[Path] = []
     state = UNCHANGED
@@ -243,12 +243,12 @@ def _remove_stray(path: Path) -> None:
 
 
 def _temporary(folder: Path) -> Path:
-    # The length of a target's name may be the largest that the filesystem allows, so this name does not contain it.
+    # The target's name may have the maximum length, so the temporary name does not contain it.
     return folder / f".{os.urandom(8).hex()}{STAGED_SUFFIX}"
 
 
 def _created(path: Path, mode: int) -> int:
-    # The system reduces the mode by the umask, or by the access control list that the directory has for new files.
+    # The kernel restricts the mode by the umask, or by the directory's default access control list.
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 _OWN, _INHERITED = "system.posix_acl_access", "system.posix_acl_default"
 _VERSION_BYTES, _ENTRY, _OWNER = 4, "<HHI", 1
-"""The format of a list: its version, then the tag, permissions and ID of each entry (linux/posix_acl_xattr.h)."""
+"""The format of a list: the version, and for each entry its tag, permissions and ID (linux/posix_acl_xattr.h)."""
 
 
 def set_rights(path: Path | str | int, mode: int, like: Path, *, narrowed: bool = False) -> None:
-    """Set the mode of a file, and the access control list of another file or no list if the other file has none.
+    """Set the mode of a file, and give it the access control list of another file, or no list if that has none.
 
     path: the name or descriptor of the file. narrowed: give nobody more permissions than the owner has in `mode`.
     Directories also get the list that new files in them inherit.
@@ -33,7 +33,7 @@ def has_list(path: Path) -> bool:
 
 
 def _list(path: Path, kind: str) -> bytes | None:
-    with contextlib.suppress(OSError):  # it has none, or its filesystem has no lists
+    with contextlib.suppress(OSError):  # the file has no list, or its filesystem supports no lists
         return os.getxattr(path, kind)
     return None
 

@@ -39,9 +39,9 @@ MOST_VARIABLES = 500
 TEST, DEVICES = "test", "devices"
 """The facts that name a network test and its ranks."""
 START, ALWAYS, AFTER_FAILURE = "start", "always", "after a failure"
-"""The fact for a line with which runs start, and its values if the line always or only sometimes begins another run."""
+"""The fact for a line at the start of a run. Its values state when the line begins another run."""
 MOST_REPEATED = 2
-"""The number of lines in which the first line of a log must not appear again, because it then begins no run."""
+"""If the first line of a log appears again within this many lines, it does not begin a run."""
 MOST_RUNS = 100
 """The maximum number of earlier runs whose matches are kept."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
@@ -229,7 +229,7 @@ class _Runs:
         self._jobs: dict[str, str] = {}
 
     def begins_at(self, value: str) -> bool:
-        """Return whether a line with which runs start begins another run.
+        """Return whether a line that can be at the start of a run begins another run.
 
         A line with a job ID does if the ID differs from the last one of its kind, or if Slurm stopped and requeued the
         job. Other lines do only after a failure, because each rank of a run may print such a line.
@@ -247,7 +247,7 @@ class _Runs:
     def restart_in(self, block: Block, at: int) -> int:
         """Return the offset in a block after `at` where the log's first line appears again after a failure, or -1.
 
-        The first line begins no other run if several ranks printed it before the failure, or no rank.
+        The line begins no run if the failed run contains it several times or never, because ranks may have printed it.
         """
         search = (block.offset, self.seen.offset)
         if not self.first_line or self._searched == search or not self._has_any(self._failures):
@@ -284,7 +284,7 @@ class _Runs:
 
 
 def _first_line_of(block: Block) -> bytes:
-    """Return the first line with several words in a log, or nothing if the lines after it repeat it."""
+    """Return the first line with several words in a log, or nothing if one of the next lines is the same."""
     lines = block.data[:AHEAD_BYTES].split(b"\n")[:-1]
     number = next((at for at, line in enumerate(lines) if len(line.split()) > 2 and HEADER.encode() not in line), -1)
     is_repeated = lines[number] in lines[number + 1 : number + 1 + MOST_REPEATED] if lines else True

@@ -14,7 +14,7 @@ from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks, folded
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.finding import BROKEN, RISK, SLOW, STALL, STOPPED, Known, KnownFinding
-from uenvtool.knowledge.system import Bandwidth
+from uenvtool.knowledge.reference import Reference
 
 WATCHDOG = "watchdog-timeout"
 """The finding whose detail names the ranks that began fewer collectives than other ranks."""
@@ -28,11 +28,11 @@ COUNTS = ("nodes", "nodes-at-least")
 
 
 def examined(
-    seen: Sightings, known: Known, reference: Sequence[Bandwidth] = (), gpus_per_node: int = 0, nodes: int = 0
+    seen: Sightings, known: Known, reference: Sequence[Reference] = (), gpus_per_node: int = 0, nodes: int = 0
 ) -> Examination:
     """Return the facts and the findings, sorted by severity, then problems that ended the run first, then by line.
 
-    reference: the system's measured bandwidths.
+    reference: the figures that the network tests should reach.
     nodes: the number of nodes of the job, used if the log does not show it.
     """
     alternatives = _alternatives(seen)
@@ -156,7 +156,7 @@ def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Ex
 
 
 def _runs(
-    seen: Sightings, facts: Mapping[str, str], reference: Sequence[Bandwidth], gpus_per_node: int, nodes: int
+    seen: Sightings, facts: Mapping[str, str], reference: Sequence[Reference], gpus_per_node: int, nodes: int
 ) -> Iterator[Run]:
     """Yield each network test with its figures. If `nodes` is 0, the test is assumed to use all GPUs of each node."""
     ranks = max([seen.rows.ranks, *seen.numbers("ranks")])

@@ -5,4 +5,4 @@ command=(@COMMAND@)
 
 set -e      # the script ends with the exit code of a failed training
 ulimit -c 0 # no core dumps
-@INSIDE@@PROGRAM@"${command[@]}"
+@INSIDE@@RUN@

@@ -6,5 +6,4 @@ command=(@COMMAND@)
 set -e      # the job ends with the exit code of a failed step
 ulimit -c 0 # no core dumps, because each rank that crashes would write one
 
-@CONTAINER@@SETTINGS@@VARIABLES@@STAGE@@MONITOR@@VET@@BEFORE@@BINDING@srun -l@NODES@@CORES@ --cpu-bind=@BIND@@SRUN@ @STEP@bash -c '
-@INSIDE@@LAUNCH@' @NAME@ "${command[@]}"@AFTER@
+@CONTAINER@@SETTINGS@@VARIABLES@@STAGE@@MONITOR@@VET@@BEFORE@@STEPS@

@@ -43,7 +43,7 @@ reach() { # the ranks of one or two nodes run an all-reduce with torch; exit cod
   local first
   for first in "${nodes[@]}"; do [[ " $* " != *" $first "* ]] || break; done # Slurm puts rank 0 there
   MASTER_ADDR="${address[$first]}" timeout "$limit" srun -l --nodes=$# --ntasks=$((@RANKS@ * $#)) --ntasks-per-node=@RANKS@ \
-    --nodelist="$(IFS=, && echo "$*")"@CORES@ --cpu-bind=none@OPTIONS@ @STEP@bash -c '
+    --nodelist="$(IFS=, && echo "$*")"@CORES@ --cpu-bind=none@SRUN@ @STEP@bash -c '
 @INSIDE@  export @RANK@ MASTER_PORT=@PORT@
   python=$(command -v python || command -v python3) || exit 3
   "$python" -c "$0"' "$numbers" >"$LOGS/vet-$1${2+-}${2-}.log" 2>&1

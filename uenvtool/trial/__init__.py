@@ -1,0 +1,1 @@
+"""Tests of a system, with a verdict, and comparisons of two runs."""
