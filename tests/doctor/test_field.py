@@ -197,6 +197,12 @@ def test_end_of_a_server_or_of_a_job_is_no_progress(case: str) -> None:
     assert found(log) == names.split()
 
 
+def test_note_shows_the_error_after_which_the_run_continued() -> None:
+    (note,) = read("cxil_map: write error\n" + SERVED).findings
+
+    assert (note.known.id, note.detail) == ("went-on", "cxil_map: write error")
+
+
 NOTEBOOK = """Traceback (most recent call last):
   File "/v/bin/{0}", line 8, in <module>
     sys.exit(main())

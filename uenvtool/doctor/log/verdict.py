@@ -331,7 +331,7 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
         detail = _watchdog_detail(sighting, seen)
     elif is_generic:
         detail = _first_to_fail(sighting)
-    elif known.severity == BROKEN:
+    elif known.severity == BROKEN or known.id == WENT_ON:
         detail = detail or seen.classifier.without_label(first.text)
     advice = first.around.advice(first.order[1]) if first.around and known.severity == BROKEN else ""
     if first.fix:
