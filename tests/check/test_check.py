@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.check.test_pitfalls import PITFALLS
 from tests.conftest import Cli, Write
 from tests.support.seeds import written
 from uenvtool.check.lint import runtime_of
@@ -18,8 +19,8 @@ SEEDS = {
     (0, "image ="): {"placeholder", "edf-iopstor", "edf-syntax"},
     (0, "--environment"): {"placeholder", "set-x-cat", "triton-home-in-container"},
     (1, "image ="): {"tuning-guard"},
-    (1, "--environment"): {"placeholder", "cores-not-asked", "output-folder", "venv-unpacked"},
-    (1, "--uenv"): {"placeholder", "cores-not-asked", "output-folder", "tuning-missing", "venv-unpacked"},
+    (1, "--environment"): {"placeholder", "cores-not-asked", "venv-unpacked"},
+    (1, "--uenv"): {"placeholder", "cores-not-asked", "tuning-missing", "venv-unpacked"},
     (3, "submit-dist"): {"runai-small-shm"},
     (3, "tee rank_"): {"roce-gid-from-grep", "failure-hidden"},
     (4, "apptainer"): {"placeholder", "failure-hidden", "kill-by-pattern"},
@@ -358,6 +359,7 @@ def test_each_rule_has_a_test_case() -> None:
         "same-work",  # tests/check/test_forms.py
         "limit-exceeded",  # tests/check/test_forms.py
         "srun-cores",  # tests/check/test_forms.py
+        *(name for name, _ in PITFALLS),
     }
 
 
@@ -433,6 +435,7 @@ def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) ->
 
 
 HINTS = {
+    "output-folder, made by the job itself", "output-folder, made by a job that submits the next",
     "venv-unpacked, conda on many nodes", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "conda-without-hook, behind a start-up file", "node-rank-for-all, by c10d",

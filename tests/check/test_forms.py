@@ -42,7 +42,7 @@ FIELD = {
         (11, "warning", "work-for-one-process"),
     ],
     ("limits-of-clariden", "clariden"): [(3, "error", "limit-exceeded"), (10, "error", "unknown-view")],
-    ("silent-conda-and-one-download", None): [(7, "hint", "nodes-by-name")],
+    ("silent-conda-and-one-download", None): [(7, "hint", "nodes-by-name"), (14, "hint", "unknown-slurm-variable")],
     ("silent-uenv-of-clariden", "clariden"): [],
 }
 

@@ -374,7 +374,6 @@ def test_directives_of_other_schedulers_are_reported(cli: Cli, write: Write, lin
     ("options", "filled"),
     [
         ("--time={time_limit} --nodes={nodes}", "{time_limit}"),
-        ("--partition=$PARTITION --account=${ACCOUNT}", "$PARTITION"),
         ("--job-name={{ name }}", "{{ name }}"),
     ],
 )

@@ -157,6 +157,94 @@ def test_last_repeated_line_before_a_stop_is_shown() -> None:
     assert ("log0:3", "waiting for block 2") in read(log).quotes
 
 
+ENGINE_DIED = (
+    "(Worker pid=30) ERROR 06-13 21:02:05 [executor.py:96] WorkerProc hit an exception.\n"
+    + ERROR
+    + "(APIServer pid=22) ERROR 06-13 21:02:05 [async_llm.py:70] vllm.v1.engine.exceptions.EngineDeadError: EngineCore"
+    " encountered an issue.\n"
+)
+SERVED = 'INFO: "POST /v1/completions HTTP/1.1" 200 OK\n' * 60
+SHUTDOWN = "INFO:     Shutting down\nINFO:     Application shutdown complete.\n"
+OUTPUT = "resampling the data of one patient\n"
+SERVERS = {
+    "an engine that died after requests": (SERVED + ENGINE_DIED + SHUTDOWN, "exception"),
+    "an engine that died, and a server that answers": (ENGINE_DIED + SERVED + SHUTDOWN, "engine-died"),
+    "an error in one request": (SERVED + ERROR + SERVED + SHUTDOWN, "went-on"),
+    "no error": (SERVED + SHUTDOWN, ""),
+    "a sweep after a cancelled job": (
+        STEPS + CANCELLED.format(7) + "wandb: Tracking run with wandb version 0.19\n" + OUTPUT * 60,
+        "earlier-runs",
+    ),
+    "output of other ranks after the end": (STEPS + CANCELLED.format(7) + OUTPUT * 60, "cancelled"),
+    "a run of wandb that was cancelled": (
+        "wandb: Tracking run with wandb version 0.19\n" + STEPS + CANCELLED.format(7) + "wandb: Synced 5 files\n",
+        "cancelled",
+    ),
+    "an error in a call of a logger": (STEPS + "3it [00:07]--- Logging error ---\n" + ERROR + STEPS, ""),
+    "an error in a line of its own": (STEPS + "--- Loading ---\n" + ERROR + STEPS, "went-on"),
+    "an index that pip skips": (
+        "Could not fetch URL https://x/pip/: connection error: Failed to resolve IP address for 'x' ([Errno -2] Name or"
+        " service not known) - skipping\nSuccessfully built a\n",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SERVERS)
+def test_end_of_a_server_or_of_a_job_is_no_progress(case: str) -> None:
+    log, names = SERVERS[case]
+
+    assert found(log) == names.split()
+
+
+def test_note_shows_the_error_after_which_the_run_continued() -> None:
+    (note,) = read("cxil_map: write error\n" + SERVED).findings
+
+    assert (note.known.id, note.detail) == ("went-on", "cxil_map: write error")
+
+
+NOTEBOOK = """Traceback (most recent call last):
+  File "/v/bin/{0}", line 8, in <module>
+    sys.exit(main())
+{1}:\040
+---------------------------------------------------------------------------
+Exception encountered at "In [3]":
+---------------------------------------------------------------------------
+{2}                                Traceback (most recent call last)
+Cell In[3], line 5
+      3 data = read(path)
+----> 5 model.fit(data)
+
+File /home/u/project/models.py:42, in fit(data)
+     41 def fit(data):
+---> 42     raise {2}("the column age is missing")
+
+{2}: the column age is missing
+"""
+
+
+@pytest.mark.parametrize(
+    ("runner", "wrapper"),
+    [
+        ("papermill", "papermill.exceptions.PapermillExecutionError"),
+        ("jupyter", "nbclient.exceptions.CellExecutionError"),
+    ],
+)
+def test_error_in_a_notebook_precedes_the_error_of_its_runner(runner: str, wrapper: str) -> None:
+    (finding,) = read(NOTEBOOK.format(runner, wrapper, "LookupError")).findings
+
+    assert finding.detail.startswith("LookupError: the column age is missing at models.py:42 in fit")
+
+
+@pytest.mark.parametrize(
+    ("line", "is_shown"), [("Loaded 0 images from /d/test", True), ("Loaded 80 images from /d", False)]
+)
+def test_empty_data_before_an_exception_is_quoted(line: str, is_shown: bool) -> None:
+    quotes = read(f"{line}\nstarting\n{ERROR}").quotes
+
+    assert any(line in text for _, text in quotes) == is_shown
+
+
 CAUGHT = [
     "Ignore import error when loading x.y: cannot import name 'A' from 'b' (/v/site-packages/b.py)\n",
     "Could not load libquant (optional): No module named 'torch'\n",

@@ -92,7 +92,7 @@ def node_alone(context: Context) -> Iterator[Hit]:
         if (
             launch.is_prepared
             or not is_one
-            or not on_several_nodes(launch)
+            or not (on_several_nodes(launch) or _has_unknown_nodes(launch))
             or has_unknown(arguments)
             or option_of(arguments, "config_file")
         ):
@@ -106,6 +106,12 @@ def node_alone(context: Context) -> Iterator[Hit]:
             reason = f"{match[1] or match[2]} has a different value on each node" if match else ""
         if reason:
             yield at(launch.part, reason)
+
+
+def _has_unknown_nodes(launch: Launch) -> bool:
+    """Return whether a variable is the number of nodes of a step, and also the number that its launcher waits for."""
+    is_unknown = launch.shape.nodes is None and launch.nodes is None
+    return is_unknown and launch.starter is not None and "$" in (option_of(launch.argv, "nnodes") or "")
 
 
 _DIFFERS_PER_NODE = re.compile(
@@ -158,9 +164,11 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
     The problem is a hint if the program cannot be read, because the program may start more processes itself.
     """
+    wrapped = {launch.part.offset for launch in context.launches_of(ALONE)}
     for launch in context.launches:
         gpus, ranks = launch.shape.gpus or 0, launch.ranks_per_node
         has_known_ranks = launch.starter in (None, SRUN) or launch.program != PYTHON
+        has_known_ranks &= launch.part.offset not in wrapped  # oumi gives torchrun the number of its ranks
         if not ranks or not has_known_ranks or launch.part.background or not ranks < gpus:
             continue
         line = " ".join(launch.argv)
@@ -187,6 +195,11 @@ def launcher_per_task(context: Context) -> Iterator[Hit]:
     """Yield launchers that srun starts several times on a node, unless they form one group with a rank each."""
     for launch in (*context.launches, *context.launches_of(STARTER)):
         tasks, nodes = launch.shape.tasks or 1, launch.shape.nodes or 1
+        number = launch.shape.requested.get("ntasks-per-node", "")
+        if launch.starter == SRUN and "$" in number and option_of(launch.argv, "nproc_per_node") == number:
+            detail = f"srun starts {number} tasks on each node, and {launch.program} in each as many ranks"
+            yield at(launch.part, detail)
+            continue
         joined = tasks if launch.role == TRAINING else tasks * nodes  # mpirun starts the ranks of all nodes
         if launch.starter != SRUN or launch.program == PYTHON or joined == 1 or _may_be_one_of_many(context, launch):
             continue
@@ -341,7 +354,8 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
     fails = any(part.name == "set" and "pipefail" in part.text for part in context.commands)
     if fails or context.mentions("PIPESTATUS"):
         return
-    started = {_outer(launch).offset for launch in context.launches} | {other.part.offset for other in context.launches}
+    training = [launch for launch in context.launches if _is_training(launch, launch.part.step)]
+    started = {_outer(launch).offset for launch in training} | {launch.part.offset for launch in training}
     before: dict[int, int] = {}  # the last command that writes to a pipe, by step
     for part in context.commands:
         if part.name == "| tee" and before.get(part.step) in started:
@@ -425,6 +439,21 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
+def repeated_options(context: Context) -> Iterator[Hit]:
+    """Yield sbatch options that an earlier #SBATCH line sets to another value, except in a heterogeneous job."""
+    if any(_HETEROGENEOUS.match(part.text) for part in context.parts("sbatch")):
+        return
+    given: dict[str, str] = {}
+    for part in context.source.of("directive"):
+        before = given.setdefault(part.name, part.text)
+        if part.text != before:
+            yield at(part, f"--{part.name}={part.text} replaces {before}")
+            given[part.name] = part.text
+
+
+_HETEROGENEOUS = re.compile(r"hetjob|packjob")
+
+
 def no_shebang(context: Context) -> Iterator[Hit]:
     """Yield the start of a file that has #SBATCH lines but does not begin with `#!`.
 
@@ -474,6 +503,8 @@ def output_folders(context: Context) -> Iterator[Hit]:
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
         return
+    names = [name for launch in context.launches if (name := context.program(launch)[0]) and "/" not in name[:1]]
+    is_at_home = not names or any(map(context.read, names))  # otherwise the script may be a copy
     comments = "\n".join(re.findall(r"^[ \t]*#.*\bmkdir\b(.*)", context.source.text, re.MULTILINE))
     seen = set()
     for part in context.source.of("directive", "output", "error"):
@@ -486,7 +517,8 @@ def output_folders(context: Context) -> Iterator[Hit]:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
-            yield at(part, fix=", ".join(filter(None, (renamed, made))))
+            is_certain = is_at_home or bool(percent)
+            yield replace(at(part, fix=", ".join(filter(None, (renamed, made)))), is_certain=is_certain)
 
 
 _UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
@@ -582,8 +614,8 @@ def _of_tuning(search: Finder) -> Finder:
 
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
-    lost_exit_code, no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, world_size,
-    required_options, limits, views, issued_tokens, never_set,
+    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, dos_line_ends, output_folders,
+    world_size, required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

@@ -32,14 +32,16 @@ SHORT_OPTIONS = {
     "w": "nodelist",
 }
 """The long name of each short sbatch option (sbatch(1))."""
+_ALIASES = {"tasks-per-node": "ntasks-per-node"}
+"""The documented name of each long option that sbatch also accepts by another name."""
 _DIRECTIVE = re.compile(r"^#SBATCH(?!\w)[ \t]*(.*)", re.MULTILINE)
 _AS_COMMENT = re.compile(r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*", re.MULTILINE)
 BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
-_VARIABLE_PLACEHOLDER = re.compile(r"\$?\{[A-Za-z_][\w.]*\}|\$[A-Za-z_]\w*")
-"""Placeholders of template engines. A single variable, or a variable in a file name, is more likely a mistake."""
+_FIELD = re.compile(r"\{[A-Za-z_][\w.]*\}")
+"""A field that str.format fills in. A single field, or a field in a file name, is more likely a mistake."""
 _OPTION = re.compile(
     r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)"
     r"((?:\"[^\"]*\"|'[^']*'|<[^<>\n]*>|\{[^{}\n]*\}|\[[^\[\]\n]*\]|[^\s\"'])*)"
@@ -136,8 +138,8 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
 def _template(parts: Sequence[Part]) -> str:
     placeholders = [match[0] for part in parts if part.kind == "sbatch" and (match := _PLACEHOLDER.search(part.text))]
     values = [part.text for part in parts if part.kind == "directive" and part.name not in ("output", "error")]
-    variables = [value for value in values if _VARIABLE_PLACEHOLDER.fullmatch(value)]
-    return next(iter(placeholders), variables[0] if len(set(variables)) > 1 else "")
+    fields = [value for value in values if _FIELD.fullmatch(value)]
+    return next(iter(placeholders), fields[0] if len(set(fields)) > 1 else "")
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:
@@ -146,7 +148,8 @@ def options_of(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(option: re.Match[str]) -> tuple[str, str]:
-    return option[1] or SHORT_OPTIONS.get(option[2], option[2]), option[3].strip("\"'")
+    name = SHORT_OPTIONS.get(option[2], option[2]) if option[2] else _ALIASES.get(option[1], option[1])
+    return name, option[3].strip("\"'")
 
 
 def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:

@@ -25,6 +25,10 @@ _TOKEN = re.compile(
 )
 _WORDS = frozenset(("plain", "single", "open", "escape"))
 """The kinds of tokens that are pieces of words."""
+_IN_TEST = frozenset(("end", "redirection", "amp"))
+"""The kinds of tokens that are operators of `[[ ... ]]` inside it."""
+_LONGEST_TEST, _BEFORE_TEST = 2_000, 4
+"""The maximum number of characters of the rest of a test, and of the words up to its `[[`, such as `elif ! [[`."""
 _INSIDE = re.compile(rf"\\.|[${OUTER}]\(|[${OUTER}]\{{|[\"'`(){{}}]", re.DOTALL)
 _ESCAPES = {"double": re.compile(r"\\[$`\"\\\n]"), "escape": re.compile(r"\\.", re.DOTALL)}
 """The escape sequences in each kind of piece; other kinds have none."""
@@ -83,7 +87,7 @@ def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
         if token is None:  # a lone backslash at the very end
             break
         kind, (start, position) = str(token.lastgroup), token.span()
-        if kind == "blank":
+        if kind == "blank" or (kind in _IN_TEST and _is_in_test(text, command, position)):
             word = None
         elif kind == "escape" and word is None and (end := _space_at_end(text, start, command)):
             position = end
@@ -121,6 +125,13 @@ def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
         yield command
 
 
+def _is_in_test(text: str, command: ShellCommand, position: int) -> bool:
+    """Return whether a position is inside `[[ ... ]]`, which is one command, whatever operators it contains."""
+    marks = [text[word[0].start : word[-1].end] for word in (*command.words[:_BEFORE_TEST], *command.words[-1:])]
+    is_open = "[[" in marks and marks[-1] != "]]"
+    return is_open and text.find("]]", position, position + _LONGEST_TEST) >= 0
+
+
 def _completed(text: str, command: ShellCommand, blocks: _Blocks, end: str, offset: int) -> bool:
     command.spellings = [spelling(text, word) for word in command.words]
     return blocks.place(command, end, offset)
@@ -149,6 +160,7 @@ def _past_break(text: str, newline: int, command: ShellCommand) -> int:
 
     The next line continues the command if it begins with an option, or if a backslash and a space precede it. If empty
     lines or comment lines separate it from a backslash, it also continues the command if its indentation is deeper.
+    The same is true if it has the indentation of a line that continues the command, and ends with a backslash.
     """
     is_at_break = bool(command.breaks) and command.breaks[-1][1] == newline
     if not is_at_break and text[newline + 1 : newline + 2] not in (" ", "\t", "\n", "#", "-"):
@@ -160,14 +172,28 @@ def _past_break(text: str, newline: int, command: ShellCommand) -> int:
     rest = text[line:newline].strip()
     is_below = text[line - 2 : line] == "\\\n" and rest[:1] in ("", "#") and line >= command.words[-1][-1].end
     is_deeper = (is_at_break or is_below) and text[first : first + len(code[1])].strip() != ""
-    if not (code[2] or is_deeper or (is_at_break and code.start(1) == newline + 1)):
+    is_aligned = text[line - 2 : line] == "\\\n" and first < line and _is_aligned(text, line, first, newline, code[1])
+    if not (code[2] or is_deeper or is_aligned or (is_at_break and code.start(1) == newline + 1)):
         return 0
     if is_below:
         reason = f"{'a comment' if rest else 'an empty'} line follows the backslash"
         command.breaks.append((line - 2, line - 1, reason))
+    elif is_aligned and not code[2]:
+        command.breaks.append((newline - len(rest), newline, "the line does not end with a backslash"))
     elif not is_at_break:
         command.breaks.append((*code.span(2), "the line above does not end with a backslash"))
     return code.end(1)
+
+
+def _is_aligned(text: str, line: int, first: int, newline: int, indentation: str) -> bool:
+    """Return whether the line after `newline` ends with a backslash and has the deeper indentation of the line before.
+
+    line, first: the offsets of the line that ends at `newline`, and of the first line of the command.
+    """
+    code = text[newline + 1 : (text.find("\n", newline + 1) + 1 or len(text))]
+    is_same = text[line:newline].startswith(indentation) and text[line + len(indentation)] not in " \t"
+    is_deeper = text[first : first + len(indentation)].strip() != ""
+    return code.startswith(indentation) and code.endswith("\\\n") and is_same and is_deeper
 
 
 def closing(text: str, start: int, position: int) -> int:

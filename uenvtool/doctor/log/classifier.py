@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from uenvtool.knowledge.pattern import Pattern
 
-IGNORED = "Exception ignored in"
-"""The start of Python's message about an exception that it ignores, for example in a destructor."""
+IGNORED = re.compile(r"Exception ignored in|--- Logging error ---")
+"""Matches Python's messages about exceptions that it ignores, for example in a destructor or in a call of a logger."""
 ERROR, WARNING, INFORMATION = range(3)
 LEVEL_WITHIN = 80
 """The number of characters at the start of a line in which loggers print the level."""

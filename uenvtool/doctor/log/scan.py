@@ -223,7 +223,7 @@ class _Runs:
     """
 
     def __init__(self, seen: Sightings, failures: Collection[str], stops: Collection[str]) -> None:
-        self.seen, self._failures, self._stops, self.first_line = seen, failures, stops, b""
+        self.seen, self._failures, self._stops, self.first_line = seen, failures, frozenset(stops), b""
         self._searched = (-1, -1)
         self._earlier: list[Sightings] = []
         self._jobs: dict[str, str] = {}
@@ -270,12 +270,17 @@ class _Runs:
         """Return the matches of the last run. A part without progress or a problem belongs to the run before it."""
         seen, earlier = self.seen, self._earlier
         seen.tails[seen.logs] = tail.since(seen.offset)
-        if earlier and not (seen.findings or seen.tails[seen.logs].has_progress_after(-1, 1)):
+        if earlier and not (seen.findings or self._has_run(seen.tails[seen.logs], earlier[-1])):
             seen.tails[seen.logs] = tail.since(earlier[-1].offset)
             earlier[-1].merge(seen)
             *earlier, seen = earlier
         seen.earlier = earlier
         return seen
+
+    def _has_run(self, tail: Tail, before: Sightings) -> bool:
+        """Return whether a program ran in the last part of a log. After Slurm stopped a job, any output shows this."""
+        is_after_stop = not self._stops.isdisjoint(before.findings)
+        return tail.has_progress_after(-1, 1) or (is_after_stop and tail.has_output_after(-1))
 
 
 def _first_line_of(block: Block) -> bytes:
@@ -342,8 +347,7 @@ class _Bounds:
 
 def _is_ignored(data: bytes, start: int) -> bool:
     """Return whether the line above a traceback states that Python ignores it, for example in a destructor."""
-    low = data.rfind(b"\n", 0, start)
-    return IGNORED.encode() in data[data.rfind(b"\n", 0, max(low, 0)) + 1 : max(low, 0)]
+    return bool(IGNORED.search(_line_above(data, start)))
 
 
 def _is_repeated(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:

@@ -85,7 +85,7 @@ class Tail:
         failures: list[tuple[int, str]] = []
         numbers, lines = self._numbered_lines(offset)
         for number, line in enumerate(lines):
-            is_ignored = is_ignored or IGNORED in line
+            is_ignored = is_ignored or bool(IGNORED.search(line))
             if not classifier.shows_failure(line):
                 steps += classifier.steps(line)
             elif is_ignored or (classifier.has(line, "shell") and _has_many_lines(lines[number + 1 :])):
@@ -165,9 +165,9 @@ class Tail:
             return None
         is_open = classifier.is_open(lines[printed[-1]])
         for number in reversed(printed[-MOST_AFTER_END:]):
-            if classifier.has(lines[number], "done", "end", "success"):
+            if classifier.has(lines[number], "closes", "done", "end", "success"):
                 is_last = number == printed[-1] or (not is_open and number in printed[-MOST_BEFORE_END:])
-                if is_last or classifier.has(lines[number], "done"):
+                if is_last or classifier.has(lines[number], "closes", "done"):
                     return None
             if classifier.has(lines[number], "progress"):
                 if number == printed[-1] and not is_open:

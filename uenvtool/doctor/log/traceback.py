@@ -17,7 +17,8 @@ LABEL_LINES = 20
 MOST_BETWEEN = 40
 """The maximum number of lines of a long exception message before the line that introduces the next exception."""
 _FRAME = re.compile(r'^\s+(?:\|\s+)?File "(?P<file>[^"]{1,300})", line (?P<line>\d+)(?:, in (?P<name>\S+))?')
-_RICH = re.compile(r"^│ +(?P<file>\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
+_RICH = re.compile(r"^(?:│ +|File )(?P<file>\S+\.py):(?P<line>\d+)(?:,? in (?P<name>[^\s(]+))?")
+"""Matches a frame in a traceback of Rich or IPython."""
 _RAISED = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*(?:\(\w+\))?"
     r"|\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Expired|NotFound|Unsupported|Failed)(?:\(\w+\))?)"
@@ -26,11 +27,14 @@ _RAISED = re.compile(
 _VALIDATION = re.compile(r"\d validation errors? for \S+$")
 """Matches the first line of an exception of pydantic. The following lines name a field and its problem."""
 _FIELD = re.compile(r"[\w.]+$")
-_AGAIN = re.compile(r"^\w+: Caught \w+ in |^ray\.exceptions\.RayTaskError")
-"""Matches the line before the original of an exception that torch (torch/_utils.py) or Ray raises again."""
+_AGAIN = re.compile(
+    r"^\w+: Caught \w+ in |^ray\.exceptions\.RayTaskError|^(?:\w+\.)*(?:PapermillExecutionError|CellExecutionError): "
+)
+"""Matches the line before the original of an exception that torch (torch/_utils.py), Ray or papermill raises again."""
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LIBRARY = re.compile(
-    r"\.pyx$|/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python|/bin/(?:torchrun|accelerate)$"
+    r"\.pyx$|/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python"
+    r"|/bin/(?:torchrun|accelerate|papermill|jupyter(?:-\w+)?)$"
 )
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?")
 

@@ -275,6 +275,7 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
     if causes:  # a fallback that is also only a warning adds nothing to them
         fallbacks = [fallback for fallback in fallbacks if not fallback.is_only_warning]
     notes = [*(candidate for candidate in survived if candidate.known.fault != STALL), *caught]
+    notes = [note for note in notes if not note.is_only_warning or (note.sighting.details and not note.known.fallback)]
     if fallbacks:
         causes.append(min(fallbacks, key=lambda fallback: (fallback.precedence, fallback.known.id in SIGNS)))
     elif notes:
@@ -330,7 +331,7 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
         detail = _watchdog_detail(sighting, seen)
     elif is_generic:
         detail = _first_to_fail(sighting)
-    elif known.severity == BROKEN:
+    elif known.severity == BROKEN or known.id == WENT_ON:
         detail = detail or seen.classifier.without_label(first.text)
     advice = first.around.advice(first.order[1]) if first.around and known.severity == BROKEN else ""
     if first.fix:
