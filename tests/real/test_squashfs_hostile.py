@@ -63,7 +63,7 @@ def packed(source: Path, image: Path, *options: str) -> Path:
 
 UNREADABLE, CUT = "image metadata is unreadable", "is not a squashfs image, or is truncated"
 HOSTILE = {
-    "nested without end": ("[" * 100_000, None, UNREADABLE),
+    "nested without end": ("[" * 100_000, None, "the file is nested too deeply"),
     "no JSON": ("{", None, UNREADABLE),
     "no UTF-8": ("\udcff", None, UNREADABLE),
     "a number without end": ("1" * 10_000, None, UNREADABLE),

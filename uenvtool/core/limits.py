@@ -26,7 +26,8 @@ def limited(shown: str) -> Iterator[None]:
         with contextlib.nullcontext() if _is_timed() else _timed(position):
             yield
     except RecursionError as error:
-        raise BadInput("the file is nested too deeply", position, "use fewer levels") from error
+        hint = "use fewer levels, or check where the file comes from"
+        raise BadInput("the file is nested too deeply", position, hint) from error
 
 
 def _is_timed() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from uenvtool.core.errors import ExitCode
@@ -19,8 +20,7 @@ MOST_BYTES = 1_000_000
 
 def is_run(name: str) -> bool:
     """Return whether a path is the log directory, the record or a log of a run."""
-    path = Path(name)
-    return (path / RECORD).is_file() or (path.suffix in LOGS and path.is_file())
+    return os.path.isfile(Path(name, RECORD)) or (Path(name).suffix in LOGS and os.path.isfile(name))
 
 
 def diff_runs(before: str, after: str) -> Result:
