@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.conftest import Cli, Write
 from tests.image.test_store import environment, filled_store
+from tests.support.needs import need
 from tests.support.programs import program, spack_of_python
 from uenvtool import __version__
 from uenvtool.core.files import digest
@@ -72,6 +73,7 @@ def test_the_report_lists_repositories_that_could_not_be_compared(
 
 
 def test_a_killed_build_leaves_its_log(environment: Installable, place: Path) -> None:
+    need("mksquashfs", "unsquashfs")
     words = build_words(environment, place)
     code = "print('1.1.0' if '--version' in sys.argv else 'building zlib', flush=True)"
     spack_of_python(place / "spack", f"import time\n{code}\nif 'install' in sys.argv: time.sleep(60)")

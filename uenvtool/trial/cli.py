@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from uenvtool.core.options import Json, command
+from uenvtool.core.options import Commands, Json, command
 from uenvtool.core.result import Result
 from uenvtool.trial.request import TryRequest
 
-app = typer.Typer()
+app = Commands()
 
 
 @app.command("try")
