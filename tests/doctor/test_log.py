@@ -388,7 +388,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
-    assert peak < 80_000_000
+    assert peak < 60_000_000
 
 
 def test_logs_of_several_nodes_are_read_as_one_job(cli: Cli, write: Write) -> None:

@@ -52,6 +52,7 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
     try:
         for part in _parts(stream):
             data += _ESCAPES.sub(b"", part) if b"\x1b" in part else part
+            del part  # its memory is free while the block is read
             end = len(data) - AHEAD_BYTES
             if end <= start:
                 continue

@@ -98,13 +98,14 @@ class Scanner:
 
     def read(self, stream: BinaryIO, log_name: str, log_number: int = 1) -> Sightings:
         """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
-        before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
+        last = Block(data=b"", line=1, offset=0, start=0, end=0)
+        before = Tail.of(log_name, last, self.classifier)
         bounds = _Bounds()
         runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken, self._broken - self._failures)
         unread = []
         try:
             for block in blocks(stream):
-                before, last = last, block
+                before, last = Tail.of(log_name, last, self.classifier, TAIL_BYTES + 2 * AHEAD_BYTES), block
                 if not block.offset + block.start:
                     runs.first_line = _first_line_of(block)
                 start = last.start
@@ -116,9 +117,9 @@ class Scanner:
             why = f"{bounds.skipped:,} known texts are too close together, starting at line {bounds.first_line}"
             unread.append(f"parts of {log_name}: {why}")
         most = max(TAIL_BYTES // log_number, TAIL_BYTES // 4)  # a job may have thousands of logs
-        between = before.data[: last.offset - before.offset]
-        joined = replace(before, data=between + last.data) if between else last
-        seen = runs.last(Tail.of(log_name, joined, self.classifier, most))
+        if between := before.data[: last.offset - before.offset]:
+            last = replace(last, data=between + last.data, line=before.line, offset=before.offset, is_cut=before.is_cut)
+        seen = runs.last(Tail.of(log_name, last, self.classifier, most))
         seen.unread += unread
         whole = last.data.rstrip(b"\n")
         seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
@@ -186,7 +187,7 @@ class Scanner:
 
     def _begin_run(self, at: int, block: Block, line: int, log_name: str, runs: _Runs) -> int:
         """Begin another run at an offset in a block and at a line number. Return the offset."""
-        runs.split(Tail.of(log_name, replace(block, data=block.data[:at]), self.classifier))
+        runs.split(Tail.of(log_name, block, self.classifier, end=at))
         runs.seen.offset, runs.seen.start = block.offset + at, f"{log_name}:{line}"
         return at
 

@@ -44,13 +44,19 @@ class Tail:
     is_cut: bool = False
 
     @classmethod
-    def of(cls, log: str, last: Block, classifier: LineClassifier, most: int = TAIL_BYTES // 4) -> Tail:
-        """Return the end of a log's last block from the start of a line, with at most the given number of bytes."""
-        start = max(len(last.data) - most, 0)
-        start = last.data.find(b"\n", start) + 1 if start else 0
+    def of(
+        cls, log: str, last: Block, classifier: LineClassifier, most: int = TAIL_BYTES // 4, end: int | None = None
+    ) -> Tail:
+        """Return the end of a log's last block from the start of a line, with at most the given number of bytes.
+
+        end: the offset in the block at which the log or its run ends. Default: the end of the block.
+        """
+        end = len(last.data) if end is None else end
+        start = max(end - most, 0)
+        start = last.data.find(b"\n", start, end) + 1 if start else 0
         line = last.line + last.data.count(b"\n", 0, start)
         is_cut = last.is_cut and not start
-        offset, data = last.offset + start, last.data[start:]
+        offset, data = last.offset + start, last.data[start:end]
         return cls(log=log, line=line, offset=offset, data=data, classifier=classifier, is_cut=is_cut)
 
     @classmethod
