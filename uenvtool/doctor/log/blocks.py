@@ -11,7 +11,7 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 BLOCK_BYTES = 1 << 22
@@ -40,6 +40,13 @@ class Block:
     start: int
     end: int
     is_cut: bool = False
+
+    def last_bytes(self, most: int) -> Block:
+        """Return the block with at most the given number of bytes at its end."""
+        cut = max(len(self.data) - most, 0)
+        line = self.line + self.data.count(b"\n", 0, cut)
+        is_cut = self.data[cut - 1 : cut] != b"\n" if cut else self.is_cut
+        return replace(self, data=self.data[cut:], line=line, offset=self.offset + cut, is_cut=is_cut)
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:

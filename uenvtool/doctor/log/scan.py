@@ -98,14 +98,13 @@ class Scanner:
 
     def read(self, stream: BinaryIO, log_name: str, log_number: int = 1) -> Sightings:
         """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
-        last = Block(data=b"", line=1, offset=0, start=0, end=0)
-        before = Tail.of(log_name, last, self.classifier)
+        before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
         bounds = _Bounds()
         runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken, self._broken - self._failures)
         unread = []
         try:
             for block in blocks(stream):
-                before, last = Tail.of(log_name, last, self.classifier, TAIL_BYTES + 2 * AHEAD_BYTES), block
+                before, last = last.last_bytes(TAIL_BYTES + 2 * AHEAD_BYTES), block
                 if not block.offset + block.start:
                     runs.first_line = _first_line_of(block)
                 start = last.start
