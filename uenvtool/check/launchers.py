@@ -79,8 +79,8 @@ def of_one_node(argv: Sequence[str]) -> tuple[str, Launcher | None, int]:
 def programs(argv: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """Yield the role, the name and the index of each program that matters in a command line.
 
-    These are the training program (the name of its launcher, or `python`), the command of a server or of a launcher
-    for one node (ALONE), and a program that starts others on all nodes (STARTER).
+    The role of a training program is TRAINING, and its name is the name of its launcher or `python`. The role of a
+    server, and of a launcher for one node, is ALONE. The role of a program that starts others on all nodes is STARTER.
     """
     is_alone = False
     for i, word in enumerate(argv):

@@ -130,7 +130,7 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
 def problems_in(
     source: CheckedFile, system: str | None, given: Mapping[str, str], directory: Path | None
 ) -> list[Problem]:
-    """Return the problems in the batch script of a submitted job, except those that its submission has solved.
+    """Return the problems in a submitted job's batch script, without problems that options of sbatch solved.
 
     given: the environment variables at submission, which the script need not set. directory: the job's directory.
     """

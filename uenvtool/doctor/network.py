@@ -91,7 +91,7 @@ def figures_for(reference: Iterable[Reference], test: str, nodes: int) -> tuple[
 
 
 def figure_of(run: Run, row: Measured) -> Reference | None:
-    """Return the reference for the size of a row, or None if there is none."""
+    """Return the reference for the size of a row, or None if the size has no reference."""
     return next((figure for figure in run.figures if figure.bytes == row.bytes), None)
 
 

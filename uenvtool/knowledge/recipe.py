@@ -146,8 +146,8 @@ class Addition:
 class Deployment:
     """The image name, targets and tests for a site that builds the image with Stackinator.
 
-    post_install: The content of the script. The file contains only its path.
-    files: More files of the Stackinator recipe, such as those that `post_install` uses. The file contains their paths.
+    post_install: The content of the script. The recipe's YAML file contains only the path of the script.
+    files: More files of the Stackinator recipe, such as a helper of `post_install`. The YAML file contains their paths.
     """
 
     name: str = ""

@@ -59,9 +59,9 @@ def load_references(name: str) -> References:
 def figures_of(system: System, uarch: str = "", runtime: str = "") -> tuple[Reference, ...]:
     """Return the figures for a node type and a runtime, the most specific ones first.
 
-    The user's own figures come before built-in ones, those that name the system before those of any system, and those
-    of the runtime before those of any runtime. uarch: The node type. By default, the figures must apply to all node
-    types of the system.
+    The user's own figures precede the built-in figures. Among them, figures for this system precede figures for any
+    system, and figures for this runtime precede figures for any runtime. uarch: The node type. By default, the figures
+    must apply to all node types of the system.
     """
     nodes = [system.nodes[uarch]] if uarch else list(system.nodes.values())
     found: list[tuple[tuple[bool, bool, bool], Reference]] = []
