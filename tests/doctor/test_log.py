@@ -344,6 +344,15 @@ DENSE = {
 }
 
 
+def test_log_of_many_short_runs_is_fast_and_numbered_correctly() -> None:
+    log = "pyxis: \nUnable to handle \npyxis: 00\n"
+    runs = 100_000 // len(log)
+
+    seen = read_within(4, log * runs)  # 0.7 s without load; 4 s and more if each run searches the whole log
+
+    assert [finding.place for finding in seen.findings] == [f"log0:{3 * runs}"]
+
+
 @pytest.mark.parametrize("case", DENSE)
 def test_dense_log_is_fast_and_skipped_parts_are_listed(case: str) -> None:
     log, said = DENSE[case]

@@ -5,12 +5,14 @@ Each known line contains a fixed text. The scanner searches for all texts at onc
 
 from __future__ import annotations
 
+import bisect
 import functools
+import operator
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
@@ -50,6 +52,17 @@ _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
 """A function that returns the number, start and end of each match, sorted by end and then longest first."""
+
+
+class _Place(NamedTuple):
+    """An offset in a block, and the number of its line in the log."""
+
+    offset: int
+    line: int
+
+
+_Found = tuple[list[int], Iterable[tuple[int, int, int]]]
+"""The numbers of the known texts that a search uses, and its matches: index in these numbers, start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +120,7 @@ class Scanner:
                 before, last = last.last_bytes(TAIL_BYTES + 2 * AHEAD_BYTES), block
                 if not block.offset + block.start:
                     runs.first_line = _first_line_of(block)
-                start = last.start
-                while start >= 0:
-                    start = self._read(replace(last, start=start), log_name, runs, bounds)
+                self._read_block(last, log_name, runs, bounds)
         except (OSError, EOFError) as error:
             unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
         if bounds.skipped:
@@ -124,19 +135,35 @@ class Scanner:
         seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
         return seen
 
-    def _read(self, block: Block, log_name: str, runs: _Runs, bounds: _Bounds) -> int:
-        """Add the matches in a block to the current run. Return the offset at which the next run begins, or -1."""
-        line, counted, quiet, seen = block.line, 0, 0, runs.seen
-        restart = runs.restart_in(block, block.start)
+    def _read_block(self, block: Block, log_name: str, runs: _Runs, bounds: _Bounds) -> None:
+        """Add the matches in a block to the current run, and to the runs that begin in the block."""
+        first_place = _Place(block.start, block.line + block.data.count(b"\n", 0, block.start))
+        search, numbers = self._search(frozenset(runs.seen.settled))
+        place = self._read(block, (numbers, search(block.data)), first_place, log_name, runs, bounds)
+        if place is None:
+            return
+        search, numbers = self._search(frozenset())  # one more search is enough, however many runs begin in the block
+        matches = list(search(block.data))
+        while place is not None:
+            first = bisect.bisect_left(matches, place.offset, key=operator.itemgetter(2))
+            rest = (matches[at] for at in range(first, len(matches)))
+            place = self._read(block, (numbers, rest), place, log_name, runs, bounds)
+
+    def _read(
+        self, block: Block, found: _Found, place: _Place, log_name: str, runs: _Runs, bounds: _Bounds
+    ) -> _Place | None:
+        """Add the matches after a place in a block to the current run. Return the place of the next run, or None."""
+        (counted, line), (numbers, matches), quiet, seen = place, found, 0, runs.seen
+        restart = runs.restart_in(block, counted)
         bounds.begin(block)
         floors: dict[int, int] = {}
-        search, numbers = self._search(frozenset(seen.settled))
-        for index, start, end in search(block.data):
+        for index, start, end in matches:
             number = numbers[index]
-            if number in seen.settled or not max(block.start, quiet) <= start < block.end:
+            if number in seen.settled or not max(place.offset, quiet) <= start < block.end:
                 continue
-            if 0 <= restart < start:
-                return self._begin_run(restart, block, line + block.data.count(b"\n", counted, restart), log_name, runs)
+            if 0 <= restart <= start:
+                line += block.data.count(b"\n", counted, restart)
+                return self._begin_run(_Place(restart, line), block, log_name, runs)
             if not bounds.allows(start, is_header=number == self._header):
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
                 _record_unexamined(self._targets[number], block.offset + start, seen)
@@ -170,8 +197,8 @@ class Scanner:
                 if target.name == START:
                     if runs.begins_at(groups["value"] or ""):
                         line += block.data.count(b"\n", counted, start)
-                        self._begin_run(context.start, block, line, log_name, runs)
-                        return context.start if groups["value"] == AFTER_FAILURE else end
+                        begun = self._begin_run(_Place(context.start, line), block, log_name, runs)
+                        return begun if groups["value"] == AFTER_FAILURE else _Place(end, line)
                     continue
                 if target.kind == FINDING:
                     line, counted = line + block.data.count(b"\n", counted, start), start
@@ -182,13 +209,13 @@ class Scanner:
                     _add_finding(sighting, groups, (context, target.line), (log_name, block, start, line), seen)
                     restart = runs.restart_in(block, end) if restart < 0 else restart
                 _add(target, groups, context, seen)
-        return -1
+        return None
 
-    def _begin_run(self, at: int, block: Block, line: int, log_name: str, runs: _Runs) -> int:
-        """Begin another run at an offset in a block and at a line number. Return the offset."""
-        runs.split(Tail.of(log_name, block, self.classifier, end=at))
-        runs.seen.offset, runs.seen.start = block.offset + at, f"{log_name}:{line}"
-        return at
+    def _begin_run(self, place: _Place, block: Block, log_name: str, runs: _Runs) -> _Place:
+        """Begin another run at a place in a block. Return the place."""
+        runs.split(Tail.until(log_name, block, place.offset, place.line, self.classifier))
+        runs.seen.offset, runs.seen.start = block.offset + place.offset, f"{log_name}:{place.line}"
+        return place
 
     def _is_traceback_caught(self, data: bytes, start: int, end: int) -> bool:
         """Return whether the line before or after a traceback states that the program caught the error."""
@@ -224,7 +251,7 @@ class _Runs:
 
     def __init__(self, seen: Sightings, failures: Collection[str], stops: Collection[str]) -> None:
         self.seen, self._failures, self._stops, self.first_line = seen, failures, frozenset(stops), b""
-        self._searched = (-1, -1)
+        self._searched = self._next = (-1, -1)
         self._earlier: list[Sightings] = []
         self._jobs: dict[str, str] = {}
 
@@ -257,8 +284,10 @@ class _Runs:
         count = block.data.count(self.first_line, max(begin, 0), at)
         if count > 1 or (begin >= 0 and not count):
             return -1
-        found = block.data.find(b"\n" + self.first_line, at, block.end)
-        return found + 1 if found >= 0 else -1
+        if self._next[0] != block.offset or 0 <= self._next[1] < at:
+            found = block.data.find(b"\n" + self.first_line, at, block.end)
+            self._next = (block.offset, found + 1 if found >= 0 else -1)
+        return self._next[1]
 
     def split(self, tail: Tail) -> None:
         """Begin another run. tail: the end of the run before it."""

@@ -44,20 +44,21 @@ class Tail:
     is_cut: bool = False
 
     @classmethod
-    def of(
-        cls, log: str, last: Block, classifier: LineClassifier, most: int = TAIL_BYTES // 4, end: int | None = None
-    ) -> Tail:
-        """Return the end of a log's last block from the start of a line, with at most the given number of bytes.
+    def of(cls, log: str, last: Block, classifier: LineClassifier, most: int) -> Tail:
+        """Return the end of a log's last block from the start of a line, with at most the given number of bytes."""
+        line = last.line + last.data.count(b"\n")
+        return cls.until(log, last, len(last.data), line, classifier, most)
 
-        end: the offset in the block at which the log or its run ends. Default: the end of the block.
-        """
-        end = len(last.data) if end is None else end
+    @classmethod
+    def until(
+        cls, log: str, block: Block, end: int, line: int, classifier: LineClassifier, most: int = TAIL_BYTES // 4
+    ) -> Tail:
+        """Return the part of a block from the start of a line to an offset. line: the line number of the offset."""
         start = max(end - most, 0)
-        start = last.data.find(b"\n", start, end) + 1 if start else 0
-        line = last.line + last.data.count(b"\n", 0, start)
-        is_cut = last.is_cut and not start
-        offset, data = last.offset + start, last.data[start:end]
-        return cls(log=log, line=line, offset=offset, data=data, classifier=classifier, is_cut=is_cut)
+        start = block.data.find(b"\n", start, end) + 1 if start else 0
+        data, is_cut = block.data[start:end], block.is_cut and not start
+        line -= data.count(b"\n")
+        return cls(log=log, line=line, offset=block.offset + start, data=data, classifier=classifier, is_cut=is_cut)
 
     @classmethod
     def around(cls, log: str, block: Block, at: int, line: int, classifier: LineClassifier) -> Tail:
