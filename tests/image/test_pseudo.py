@@ -27,7 +27,7 @@ def test_what_is_written_is_read_as_it_was_meant(
     files: dict[bytes, tuple[int, bytes]], epoch: int, sparse_field: bool
 ) -> None:
     entries = {name: Entry(kind="f", mode=mode) for name, (mode, _) in files.items()}
-    tree = Tree(folder=Path("/"), known=entries, added={name: content for name, (_, content) in files.items()})
+    tree = Tree(folder=Path("/"), entries=entries, added={name: content for name, (_, content) in files.items()})
 
     text = b"".join(pseudo.file_definitions(tree, files, epoch, sparse_field=sparse_field))
 
@@ -87,7 +87,7 @@ def bundle_of(file: Path, start: int) -> Bundle:
 
 
 def tree_of(bundle: Bundle) -> Tree:
-    return Tree(folder=Path("/"), known={}, bundles=[bundle])
+    return Tree(folder=Path("/"), entries={}, bundles=[bundle])
 
 
 def test_a_header_ends_after_its_lines_even_if_a_symlink_points_at_a_mark() -> None:

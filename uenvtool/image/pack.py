@@ -55,18 +55,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
 
 
 def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
-    """Write an image, and compute its expected entries in parallel. Raises the same errors as `pack`."""
-    with ThreadPoolExecutor(1) as pool:
-        expected = pool.submit(lambda: tree.expected)
-        try:
-            _write_image(programs, tree, image, scratch, epoch)
-        except ToolFailed:
-            expected.result()  # raises the cause if the tree cannot be read, or contains devices, pipes or sockets
-            raise
-        expected.result()
-
-
-def _write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
+    """Write an image. Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs or the disk fails."""
     command: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
     command += _exclusions(tree, scratch)
     for file in write_pseudo_files(tree, programs, epoch, scratch):
@@ -98,7 +87,7 @@ def _reason(completed: processes.Completed) -> str:
 
 
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
-    names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if tree.replaced(name))]
+    names = [*sorted(tree.left_out), *sorted(tree.contents.keys() & tree.entries.keys())]
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     files.fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
     return ["-wildcards", "-ef", scratch / "excluded"]

@@ -57,7 +57,7 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
     return Tree(
         folder=store,
-        known={name: entry for name, entry in entries.items() if name not in stale},
+        entries={name: entry for name, entry in entries.items() if name not in stale},
         added={file.encode(): text.encode() for file, text in texts.items()},
         bundles=bundles,
         left_out={*left_out, *stale},

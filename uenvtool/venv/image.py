@@ -84,7 +84,7 @@ def _tree(directory: Path, stem: str, mount: str, scratch: Path) -> Tree:
     }
     bundles = bytecode.gather([directory / "bin" / "python"], directory, modules, scratch)
     added = {**rewritten(directory, entries, mount), **_meta(directory, metadata.uenv_name(stem, VIEW), mount)}
-    return Tree(folder=directory, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
+    return Tree(folder=directory, entries=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
 
 
 def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
