@@ -31,7 +31,7 @@ _ESCAPED = re.compile(rb"[\s\"\\]")
 _SPECIAL = re.compile(rb"[^\w/]")
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _DEFINITION = re.compile(
-    rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
+    rb"(?! )([^\\ ]*(?:\\.[^\\ ]*)*) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
 )
 """Name, kind, time, mode, owner and group. A file also has a size, an offset and sometimes a sparse field."""
 
