@@ -133,19 +133,22 @@ def _data(text: str) -> Any:
     return yaml.load(readable, Loader=yaml.CSafeLoader)
 
 
-def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
-    """Raise BadInput if uenvtool may not replace the files in a directory.
+def write_environment(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
+    """Write an environment's files and the record, and remove files that only an earlier version of the recipe had.
 
-    This is the case for files that uenvtool did not write, that belong to another environment, or that the user edited.
-    With `force`, uenvtool replaces edited files, but no others.
+    A lock that is out of date stays until a new lock replaces it. Raises BadInput for files that uenvtool did not
+    write, that belong to another environment, or that the user edited. With `force`, uenvtool replaces edited files,
+    but no others.
     """
-    recorded = files.read_record(directory).more.get(PURPOSE)
-    if recorded and recorded != purpose:
+    recorded = files.read_record(directory).more
+    if (recorded.get(PURPOSE) or purpose) != purpose:
         raise BadInput(
-            f"{directory} contains {recorded}, not {purpose}",
+            f"{directory} contains {recorded[PURPOSE]}, not {purpose}",
             hint="choose another directory with -o; --force does not replace it either",
         )
-    files.refuse_foreign(directory, contents, reserved=resolved_names(contents), tolerated=TOLERATED, force=force)
+    resolved = resolved_names(contents)
+    files.refuse_foreign(directory, contents, reserved=resolved, tolerated=TOLERATED, force=force)
+    files.write_generated(directory, contents, keep=resolved, more={**recorded, PURPOSE: purpose})
 
 
 def why_outdated(directory: Path, contents: Mapping[str, str], part: str) -> str:
@@ -173,15 +176,6 @@ def deviations_of_locks(directory: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(sentence) for sentences in lists for sentence in sentences))
 
 
-def write_environment(directory: Path, contents: Mapping[str, str], *, purpose: str) -> None:
-    """Write an environment's files and the record, and remove files that only an earlier version of the recipe had.
-
-    A lock that is out of date stays until a new lock replaces it.
-    """
-    more = {**files.read_record(directory).more, PURPOSE: purpose}
-    files.write_generated(directory, contents, keep=resolved_names(contents), more=more)
-
-
 def write_locks(
     directory: Path,
     locks: Mapping[str, str],
@@ -189,7 +183,7 @@ def write_locks(
     *,
     contents: Mapping[str, str],
     spack: str,
-    deviations: Sequence[str] = (),
+    deviations: Sequence[str],
 ) -> None:
     """Write locks, by part, and the table. Record each lock's inputs, Spack version and deviations from pins."""
     record = files.read_record(directory)

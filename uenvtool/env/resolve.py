@@ -143,11 +143,14 @@ def node_answers(environment: Environment) -> dict[str, str]:
     return {"target": node.target, "os": node.os, **libc}
 
 
-def is_this_machine(environment: Environment) -> bool:
-    """Return whether this machine resolves like a node: the CPU and operating system match, and all compilers exist."""
+def can_resolve(spack: Spack, environment: Environment) -> bool:
+    """Return whether SCRIPT supports this Spack, or else whether this machine resolves like a node.
+
+    For the latter, the CPU and operating system must match, and all compilers must exist.
+    """
     node, externals = environment.node, [external for each in environment.packages for external in each.externals]
     compilers = [path for external in externals for path in external.compilers.values()]
-    return (
+    return FITTING.match(spack.version) is not None or (
         bool(compilers)
         and all(Path(path).is_file() for path in compilers)
         and node.os == this_operating_system()
