@@ -39,11 +39,7 @@ def tree(tmp_path: Path) -> Path:
 
 def gathered(python: Path, folder: Path, names: dict[bytes, int], scratch: Path) -> dict[bytes, bytes]:
     scratch.mkdir()
-    return {
-        name: bytes(content)
-        for bundle in bytecode.gather([python], folder, names, scratch)
-        for name, content in bundle.contents.items()
-    }
+    return {name: bytes(content) for name, content in bytecode.gather([python], folder, names, scratch).items()}
 
 
 @pytest.mark.parametrize("version", sampled(pythons()))

@@ -11,15 +11,11 @@ from pathlib import Path
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, full_disk, scratch_folder
-from uenvtool.image.pseudo import header_bytes
-from uenvtool.image.tree import Bundle
 
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
 FEWEST_FILES = 200
 """The minimum number of modules per worker. For fewer modules, another worker starts too slowly to save time."""
-LONGEST_TAG = b"implementation-version-abi-and-more"
-"""A text at least as long as the bytecode tag of any Python, such as `cpython-312`."""
 
 
 def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
@@ -39,26 +35,26 @@ def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collecti
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
-def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
-    """Compile modules to `unchecked-hash` bytecode, and return it as bundles with their files in `scratch`.
+def gather(
+    python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path
+) -> dict[bytes, memoryview]:
+    """Compile modules to `unchecked-hash` bytecode in files in `scratch`, and return it by name, see `cache_name`.
 
-    python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. The file
-    of each bundle starts with bytes reserved for its definitions. Raises ToolFailed if Python does not run.
+    python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. Raises
+    ToolFailed if Python does not run.
     """
-    start = header_bytes([cache_name(name, LONGEST_TAG) for name in modules])
-    bundles = []
-    for data, lengths in _compile(python, directory, modules, scratch, "unchecked", start=start):
+    contents = {}
+    for data, lengths in _compile(python, directory, modules, scratch, "unchecked", is_gathered=True):
         if not any(lengths.values()):
             continue  # the data file is empty
         with open(data, "rb") as stream:
             content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
-        contents, offset = {}, start
+        offset = 0
         for name, length in lengths.items():
             if length:
                 contents[name] = content[offset : offset + length]
                 offset += length
-        bundles.append(Bundle(data, start, contents))
-    return bundles
+    return contents
 
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
@@ -84,11 +80,11 @@ def _compile(
     scratch: Path,
     kind: str,
     *,
-    start: int | None = None,
+    is_gathered: bool = False,
 ) -> list[tuple[Path, dict[bytes, int]]]:
     """Return the data file of each worker, with the names and lengths of its bytecode, in order.
 
-    start: the offset of the bytecode in each data file. None writes the bytecode into __pycache__ instead.
+    is_gathered: write the bytecode into the data file. Otherwise write it into __pycache__.
     """
     count = min(len(os.sched_getaffinity(0)), MOST_WORKERS, -(-len(modules) // FEWEST_FILES))
     by_size = sorted(modules, key=lambda name: (-modules[name], name))
@@ -98,8 +94,8 @@ def _compile(
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
         data = scratch / f"data-{number}"
         arguments: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
-        arguments += [] if start is None else [data, str(start)]
-        tag, *lengths = _output(python, root if start is None else scratch, *arguments).split()
+        arguments += [data] if is_gathered else []
+        tag, *lengths = _output(python, scratch if is_gathered else root, *arguments).split()
         names = (cache_name(name, os.fsencode(tag)) for name in shares[number])
         return data, dict(zip(names, map(int, lengths), strict=True))
 

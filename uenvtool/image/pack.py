@@ -14,7 +14,7 @@ from typing import BinaryIO
 from uenvtool.core import files, processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
-from uenvtool.image.pseudo import pattern, read_definition, read_header, write_pseudo_files
+from uenvtool.image.pseudo import pattern, read_definition, read_header, write_pseudo_file
 from uenvtool.image.tree import EPOCH, FOLDER, Entry, Tree, file_content
 
 ZSTD_LEVEL, GZIP_LEVEL = "2", "3"
@@ -58,8 +58,7 @@ def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int
     """Write an image. Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs or the disk fails."""
     command: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
     command += _exclusions(tree, scratch)
-    for file in write_pseudo_files(tree, programs, epoch, scratch):
-        command += ["-pf", file]
+    command += ["-pf", write_pseudo_file(tree, programs, epoch, scratch)]
     # mksquashfs rejects SOURCE_DATE_EPOCH with a time option; in the C locale, its patterns match bytes
     env = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     completed = processes.run(command, env={**env, "LC_ALL": "C"})
@@ -87,7 +86,7 @@ def _reason(completed: processes.Completed) -> str:
 
 
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
-    names = [*sorted(tree.left_out), *sorted(tree.contents.keys() & tree.entries.keys())]
+    names = [*sorted(tree.left_out), *sorted(tree.added.keys() & tree.entries.keys())]
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     files.fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
     return ["-wildcards", "-ef", scratch / "excluded"]

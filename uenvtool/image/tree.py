@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -34,59 +34,36 @@ class Entry(NamedTuple):
 FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """A file with the concatenated contents of several files of an image.
-
-    start: the offset of the first content, after the bytes reserved for definitions (`pseudo.header_bytes`). contents:
-    the contents by name, in their order in the file.
-    """
-
-    file: Path
-    start: int
-    contents: Mapping[bytes, memoryview]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     """A directory to pack, and the differences between the directory and the image. Names are relative paths as bytes.
 
-    entries: the entries to pack from the directory. added: the contents of files to add or replace. bundles: more files
-    to add. left_out: names that `entries` does not contain. skipped: base names that it does not contain.
+    entries: the entries to pack from the directory. added: the contents of files to add or replace. left_out: names
+    that `entries` does not contain. skipped: base names that it does not contain.
     """
 
     folder: Path
     entries: Mapping[bytes, Entry]
-    added: Mapping[bytes, bytes] = field(default_factory=dict)
-    bundles: Sequence[Bundle] = ()
+    added: Mapping[bytes, bytes | memoryview] = field(default_factory=dict)
     left_out: Collection[bytes] = ()
     skipped: Collection[bytes] = ()
 
     @cached_property
-    def contents(self) -> dict[bytes, bytes | memoryview]:
-        """The contents of all added files, in their order in the pseudo files."""
-        contents: dict[bytes, bytes | memoryview] = dict(self.added)
-        for bundle in self.bundles:
-            contents.update(bundle.contents)
-        return contents
-
-    @cached_property
     def expected(self) -> dict[bytes, Entry]:
         """All entries that the image must contain."""
-        entries = {name: entry for name, entry in self.entries.items() if name not in self.contents}
-        entries.update((name, self.added_entry(name)) for name in self.contents)
-        return {**entries, **dict.fromkeys(self.added_folders(), FOLDER)}
+        added = {name: self.added_entry(name) for name in self.added}
+        return {**self.entries, **added, **dict.fromkeys(self.added_folders(), FOLDER)}
 
     def added_entry(self, name: bytes) -> Entry:
         """Return the entry of an added file. It has the mode of the file that it replaces."""
         old = self.entries.get(name)
         mode = old.mode if old and old.kind == "f" else FILE_MODE
-        return Entry(kind="f", mode=mode, size=len(self.contents[name]))
+        return Entry(kind="f", mode=mode, size=len(self.added[name]))
 
     def added_folders(self) -> list[bytes]:
         """Return the directories that exist only because of added files, outermost first."""
         needed: set[bytes] = set()
-        for name in self.contents:
+        for name in self.added:
             for parent in parents(name):
                 if parent in needed:
                     break  # its parents are already in `needed`
@@ -96,7 +73,7 @@ class Tree:
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
     """Yield the expected content of a file in pieces. If the file has grown beyond `size`, yields more bytes."""
-    added = tree.contents.get(name)
+    added = tree.added.get(name)
     if added is not None:
         yield bytes(added)
         return

@@ -1,11 +1,11 @@
 """Compiles the bytecode of many modules. Runs in the Python that will import them.
 
-    python bytecode.py ROOT LIST checked|unchecked [DATA START]
+    python bytecode.py ROOT LIST checked|unchecked [DATA]
 
 LIST is a file of paths relative to ROOT, each terminated by NUL. Without DATA, the bytecode is written next to the
-modules. With DATA, all bytecode is written to that file from the offset START. The script prints the bytecode tag of
-this Python, and the length of each module's bytecode (0 if it does not compile). It reuses bytecode that it wrote
-before if the source is unchanged.
+modules. With DATA, all bytecode is written to that file. The script prints the bytecode tag of this Python, and the
+length of each module's bytecode (0 if it does not compile). It reuses bytecode that it wrote before if the source is
+unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
 """Python has one object per character, and marshal records whether it is interned. This interns all of them."""
 
 
-def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
+def main(root: str, list_path: str, kind: str, data: str = "") -> None:
     """Compile the modules of the list."""
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
@@ -32,7 +32,6 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
         names = stream.read().split(b"\0")[:-1]
     lengths = []
     with open(data or os.devnull, "wb") as gathered:
-        gathered.seek(int(start))
         for name in names:
             path = os.path.join(os.fsencode(root), name)
             cached = cache_path(path)
