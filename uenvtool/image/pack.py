@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,8 @@ MEMORY = "512M"
 """The size of mksquashfs's queues. The default, a quarter of the memory, is slower, since each block uses new pages."""
 _QUEUES = ("-da", "32", "-fr", "32")
 """The block caches of unsquashfs in MiB. The default, 256 MiB each, is slower, since each block uses new pages."""
+_KINDS = {"d": b"D", "f": b"R", "l": b"S"}
+"""The letter of a definition for each kind of entry."""
 _HINT = "pack the image again, and check the disk if it fails again; an existing image is unchanged"
 
 
@@ -139,41 +140,24 @@ def _compared_names(header: bytes, expected: Mapping[bytes, Entry], epoch: int) 
     seen: set[bytes] = set()
     start = 0
     while start < len(header):
-        name, start = _name(header, start)
-        entry = FOLDER if name == b"/" else expected.get(name)
-        if entry is None or name in seen:
-            raise _differs(name, "is in the image but was not packed, or occurs twice")
-        seen.add(name)
-        line = _line(entry.kind, entry.mode, epoch, entry.size) + entry.target
-        if not header.startswith(line, start):
-            raise _differs(name, "has another kind, mode, time, owner, size or target")
-        end = header.find(b"\n", start + len(line))
-        rest = header[start + len(line) : end]
-        if rest and entry.kind != "f":
-            raise _differs(name, "has another symlink target, or unexpected attributes")
+        found = read_definition(header, start)
+        if found is None:
+            raise _differs(header[start : start + 80], "cannot be parsed")
+        entry = FOLDER if found.name == b"/" else expected.get(found.name)
+        if entry is None or found.name in seen:
+            raise _differs(found.name, "is in the image but was not packed, or occurs twice")
+        seen.add(found.name)
+        attributes = (_KINDS[entry.kind], b"%d" % epoch, b"%o" % entry.mode, b"0", b"0")
+        size = entry.size if entry.kind == "f" else None
+        target = b" " + entry.target if entry.kind == "l" else b""
+        if (found.attributes, found.size) != (attributes, size) or not header.startswith(target, found.end):
+            raise _differs(found.name, "has another kind, mode, time, owner, size or target")
+        end = found.end + len(target)
+        if header[end : end + 1] != b"\n":
+            raise _differs(found.name, "has another symlink target, or unexpected attributes")
         start = end + 1
-        if entry.kind == "f":
-            offset = rest.split(b" ", 1)[0]  # a sparse field may follow
-            if not offset.isdigit():
-                raise _differs(name, "has another size")
-            yield name, int(offset), entry.size
-
-
-def _name(header: bytes, start: int) -> tuple[bytes, int]:
-    end = header.find(b" ", start)
-    name = header[start:end]
-    if b"\\" not in name and end >= 0:
-        return name, end
-    definition = read_definition(header, start)
-    if definition is None:
-        raise _differs(header[start : start + 80], "cannot be parsed")
-    return definition.name, definition.start
-
-
-@functools.cache
-def _line(kind: str, mode: int, epoch: int, size: int) -> bytes:
-    head = b" %b %d %o 0 0" % ({"d": b"D", "f": b"R", "l": b"S"}[kind], epoch, mode)
-    return {"d": head, "f": b"%b %d " % (head, size), "l": head + b" "}[kind]
+        if found.offset is not None:
+            yield found.name, found.offset, entry.size
 
 
 def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:

@@ -37,15 +37,14 @@ class Definition(NamedTuple):
     """A parsed definition.
 
     name: a relative path, or `/` for the root. attributes: kind, time, mode, owner and group as text. size, offset: the
-    size of a file and the position of its contents after the data marker, in bytes. start: the offset of the
-    attributes in the header. end: the end of the definition, after which a symlink has its unquoted target.
+    size of a file and the position of its contents after the data marker, in bytes. end: the end of the definition,
+    after which a symlink has its unquoted target.
     """
 
     name: bytes
     attributes: tuple[bytes, ...]
     size: int | None
     offset: int | None
-    start: int
     end: int
 
 
@@ -108,18 +107,13 @@ def read_header(stream: BinaryIO, *, lines: int) -> bytes:
     return b"".join(header)
 
 
-def unescaped(text: bytes) -> bytes:
-    """Return a name from a definition without its escapes."""
-    return _ESCAPE.sub(rb"\1", text)
-
-
 def read_definition(header: bytes, start: int) -> Definition | None:
     """Return the definition that starts at this offset of the header, or None if it is invalid."""
     match = _DEFINITION.match(header, start)
     if match is None:
         return None
-    name = unescaped(match[1]) if b"\\" in match[1] else match[1]
+    name = _ESCAPE.sub(rb"\1", match[1])
     attributes = match.group(2, 3, 4, 5, 6)
     if attributes[0] != b"R" or match[7] is None:
-        return Definition(name, attributes, None, None, match.end(1), match.end(6))
-    return Definition(name, attributes, int(match[7]), int(match[8]), match.end(1), match.end())
+        return Definition(name, attributes, None, None, match.end(6))
+    return Definition(name, attributes, int(match[7]), int(match[8]), match.end())

@@ -9,7 +9,6 @@ import secrets
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -96,7 +95,10 @@ def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
     command: list[str | Path] = [find_program("unsquashfs"), *limits(), "-lln", "-d", token.decode(), image, *below]
     env = {**os.environ, "TZ": "UTC0"}  # otherwise unsquashfs reads /etc/localtime for every entry
     with damage_reported(image), processes.reading(command, env=env, memory_bytes=MEMORY_BYTES) as stream:
-        return list(_entries(_pieces(stream, image), token))
+        text = stream.read(LARGEST_LISTING + 1)
+        if len(text) > LARGEST_LISTING:
+            raise BadInput(f"{image} is not opened: its listing is larger than {LARGEST_LISTING >> 20} MiB")
+    return list(_entries(text, b" " + token))
 
 
 @contextlib.contextmanager
@@ -114,25 +116,14 @@ def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
     return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
 
 
-def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
-    read = 0
-    while piece := stream.read(PIECE_BYTES):
-        read += len(piece)
-        if read > LARGEST_LISTING:
-            raise BadInput(f"{image} is not opened: its listing is larger than {LARGEST_LISTING >> 20} MiB")
-        yield piece
-
-
-def _entries(pieces: Iterator[bytes], token: bytes) -> Iterator[Listed]:
-    mark = b" " + token
-    attributes, rest = b"", b"\n"
-    for piece in chain(pieces, [mark]):  # a line has attributes, a mark, a name and a target; the last mark is ours
-        *texts, rest = (rest + piece).split(mark)
-        for text in texts:  # a name, a line break, and the attributes of the next entry, which have no line break
-            end = text.rfind(b"\n")
-            if end > 0 and attributes:  # otherwise this is the root, or text before it
-                yield _entry(attributes, text[1:end])
-            attributes = text[end + 1 :]
+def _entries(text: bytes, mark: bytes) -> Iterator[Listed]:
+    attributes, *parts = text.split(mark)  # a line has attributes, a mark, a name and a target
+    attributes = attributes[attributes.rfind(b"\n") + 1 :]
+    for part in parts:  # a name, a line break, and the attributes of the next entry, which have no line break
+        end = part.rfind(b"\n")
+        if end > 0:  # otherwise this is the root
+            yield _entry(attributes, part[1:end])
+        attributes = part[end + 1 :]
 
 
 def _entry(attributes: bytes, text: bytes) -> Listed:
