@@ -145,8 +145,10 @@ def _data(bill: Bill) -> dict[str, Any]:
         bom.components.add(component)  # sorted, so that the library compares each one only with the last one
     for dependency in _dependencies(whole, components, bill.packages):
         bom.dependencies.add(dependency)
-    for cve, affected in _known_vulnerabilities(bill.packages).items():
-        bom.vulnerabilities.add(_vulnerability(cve, affected))
+    for cve in sorted(package_facts().cves, key=lambda cve: (cve.id, cve.package)):
+        affected = [each for each in bill.packages if cve.package == _names(each)[0] and _is_in(each, cve.versions)]
+        if affected:
+            bom.vulnerabilities.add(_vulnerability(cve, affected))
     data: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
     listed = [vulnerability["bom-ref"] for vulnerability in data.get("vulnerabilities", ())]
     data["compositions"] = [{"aggregate": "incomplete", "vulnerabilities": listed}]  # only those that recipes list
@@ -172,16 +174,6 @@ def _dependencies(
     for part in sorted(parts.values(), key=address):
         everything.dependencies.add(part)
     return sorted([everything, *needing], key=address)
-
-
-def _known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
-    by_id = sorted(package_facts().cves, key=lambda cve: (cve.id, cve.package))
-    affected = {cve: [package for package in packages if _is_affected(package, cve)] for cve in by_id}
-    return {cve: affected_packages for cve, affected_packages in affected.items() if affected_packages}
-
-
-def _is_affected(package: InstalledPackage, cve: Vulnerability) -> bool:
-    return cve.package == _names(package)[0] and _is_in(package, cve.versions)
 
 
 def _names(package: InstalledPackage) -> tuple[str, ...]:

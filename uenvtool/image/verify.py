@@ -117,15 +117,16 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
                 for image, report in reports
                 if report.is_overlay and report.elsewhere
             ),
-            *(_on_record(image, report) for image, report in reports if report.recording),
+            *(
+                f"{image}: {len(report.recording)} files record a build directory "
+                f"({listed(report.recording, _MOST_NAMES)}) as their origin or debug information; programs do not use "
+                "it at run time"
+                for image, report in reports
+                if report.recording
+            ),
         ),
         exit_code=ExitCode.NO if problems else ExitCode.DONE,
     )
-
-
-def _on_record(image: str, report: Report) -> str:
-    files = f"{len(report.recording)} files record a build directory ({listed(report.recording, _MOST_NAMES)})"
-    return f"{image}: {files} as their origin or debug information; programs do not use it at run time"
 
 
 def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
@@ -142,9 +143,10 @@ def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
     ]
     naming = {os.fsdecode(name): files[name] for name in sorted(files) if files[name].build_folder}
     recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
-    using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
+    using = grouped((facts.build_folder, name) for name, facts in naming.items() if name not in set(recording))
+    used = [f"the build directory {folder} is used by {listed(names, _MOST_NAMES)}" for folder, names in using.items()]
     return Report(
-        problems=[*_view_problems(contents), *_package_problems(contents), *_build_folder_problems(using), *missing],
+        problems=[*_view_problems(contents), *_package_problems(contents), *used, *missing],
         recording=recording,
         elsewhere=elsewhere,
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in files.items()}),
@@ -225,11 +227,6 @@ def _package_problems(contents: Contents) -> Iterator[str]:
     for name in contents.by_name:
         if os.path.dirname(name) in parents and name not in directories:
             yield f"{name} is next to the packages, but Spack's database has no such package"
-
-
-def _build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
-    for directory, names in grouped((directory, name) for name, directory in using.items()).items():
-        yield f"the build directory {directory} is used by {listed(names, _MOST_NAMES)}"
 
 
 def _libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
