@@ -127,9 +127,8 @@ def install(
 ) -> Installed:
     """Install an environment and create its views. Spack sees the directory `store` at the mount point.
 
-    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments
-    of compilers first, and ignores the user's configuration. Raises BadInput if the mount point does not exist, and
-    ToolFailed if Spack cannot build a package. After an error, the installed packages stay in the store.
+    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments of
+    compilers first, and ignores the user's configuration. After an error, the installed packages stay in the store.
     """
     with scratch_folder() if options.shared else contextlib.nullcontext(store / WORK) as work:
         runner = _staged(spack, environment, store, work, options)
@@ -157,8 +156,7 @@ def _staged(spack: Spack, environment: Installable, store: Path, work: Path, opt
 def shell(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> NoReturn:
     """Replace this process with the user's shell in the sandbox of a build, in which `spack` uses the environment.
 
-    The shell holds the lock of the store until it ends. Raises BadInput if the mount point does not exist, ToolFailed
-    if another run uses the store.
+    The shell holds the lock of the store until it ends.
     """
     with locked(store):
         runner = _staged(spack, environment, store, store / WORK, options)
@@ -196,8 +194,7 @@ def require_mount(mount: str) -> None:
 def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
     """Push the packages of an installed environment to the build cache `url`, and return how many the cache lacked.
 
-    Spack signs the packages with its key, unless `unsigned` is set. Raises ToolFailed if Spack has no key or cannot
-    write to the cache.
+    Spack signs the packages with its key, unless `unsigned` is set.
     """
     work = store / WORK
     directory = directory_of(url)
@@ -310,8 +307,7 @@ def _remove_unfinished_views(view: Path) -> None:
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
     """Let Spack generate module files for the environments that configure modules.
 
-    uenvtool changes only the directory of the module files, since all environments share one. Raises ToolFailed if
-    Spack fails.
+    uenvtool changes only the directory of the module files, since all environments share one.
     """
     import yaml
 

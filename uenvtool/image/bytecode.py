@@ -38,8 +38,7 @@ def gather(
     """Compile modules to `unchecked-hash` bytecode in files in `scratch`, and return it by name, see `cache_name`.
 
     Python never compares this bytecode with its source (PEP 552), so it is for files that do not change. python: the
-    command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. Raises ToolFailed if
-    Python does not run.
+    command that starts Python. modules: paths relative to `directory`, with their sizes in bytes.
     """
     contents = {}
     for data, lengths in _compile(python, directory, modules, scratch, is_gathered=True):

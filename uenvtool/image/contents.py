@@ -148,10 +148,7 @@ class Contents:
 
 
 def show(images: Sequence[Path]) -> Result:
-    """Return the contents of each image.
-
-    Raises BadInput if a file is not an image, ToolMissing if unsquashfs is not installed.
-    """
+    """Return the contents of each image."""
     all_contents = [read(image) for image in images]
     all_data = [_data(contents) for contents in all_contents]
     pairs = zip(all_contents, all_data, strict=True)
@@ -211,10 +208,7 @@ def is_record(name: str) -> bool:
 
 
 def read(image: Path, is_needed: Callable[[str], bool] = is_record) -> Contents:
-    """Return the contents of an image, with the texts of the metadata files that are needed.
-
-    Raises BadInput if it is not an image, or its metadata files are too large.
-    """
+    """Return the contents of an image, with the texts of the metadata files that are needed."""
     head = require_image(image)
     entries = listing(image)
     names = by_name(entries)

@@ -40,9 +40,7 @@ class Packed:
 def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int | None = None) -> Packed:
     """Write a tree into a new image, and read it back. The same tree and epoch give the same bytes.
 
-    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask. Raises
-    BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or the disk fails, or if the image differs
-    from the tree.
+    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask.
     """
     epoch = EPOCH if epoch is None else epoch
     write(programs, tree, image, scratch, epoch)
@@ -56,7 +54,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
 
 
 def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
-    """Write an image. Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs or the disk fails."""
+    """Write an image."""
     command: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
     command += _exclusions(tree, scratch)
     command += ["-pf", write_pseudo_file(tree, programs, epoch, scratch)]
