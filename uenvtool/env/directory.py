@@ -109,13 +109,13 @@ def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
 
     The digest of a YAML file covers its data, so changed comments do not change the digest.
     """
-    sections = _data(contents[os.path.join(part, MANIFEST)])["spack"]
+    sections = yaml_data(contents[os.path.join(part, MANIFEST)])["spack"]
     values = {}
     for key in DECIDING:
         section, _, name = key.partition(".")
         values[key] = sections.get(section, {}).get(name) if name else sections.get(section)
     values[REPOSITORY] = {
-        name: _data(text) if name.endswith(".yaml") else files.digest(text)
+        name: yaml_data(text) if name.endswith(".yaml") else files.digest(text)
         for name, text in contents.items()
         if is_within(name, REPOSITORY)
     }
@@ -126,7 +126,8 @@ def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
     }
 
 
-def _data(text: str) -> Any:
+def yaml_data(text: str) -> Any:
+    """Return the data in the text of a generated YAML file."""
     import yaml
 
     readable = text.encode("utf-8", "backslashreplace")  # the header may name a path that is not UTF-8
