@@ -82,9 +82,9 @@ def _tree(directory: Path, stem: str, mount: str, scratch: Path) -> Tree:
         for name, entry in entries.items()
         if entry.kind == "f" and name.endswith(b".py") and is_quotable(name) and not name.startswith(b"bin/")
     }
-    bundles = bytecode.gather([directory / "bin" / "python"], directory, modules, scratch)
-    added = {**rewritten(directory, entries, mount), **_meta(directory, metadata.uenv_name(stem, VIEW), mount)}
-    return Tree(folder=directory, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
+    compiled = bytecode.gather([directory / "bin" / "python"], directory, modules, scratch)
+    texts = {**rewritten(directory, entries, mount), **_meta(directory, metadata.uenv_name(stem, VIEW), mount)}
+    return Tree(folder=directory, entries=entries, added={**texts, **compiled}, left_out=omitted, skipped=CACHES)
 
 
 def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:

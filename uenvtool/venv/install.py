@@ -166,7 +166,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     overlay.add_base_commands(directory, base)
     if plan.request.image is None:  # packing compiles the image's bytecode itself
         on_step("compiling bytecode")
-        compile_tree(directory / "bin" / "python", site, checked=True, done=compiled)
+        compile_tree(directory / "bin" / "python", site, done=compiled)
     listed = manifest_text(directory, {name: plan.foreign.checksums[name] for name in reused_files})
     lock = storable(pylock.signed(todo.lock, plan))
     texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows, todo.lock), pylock.LOCK: lock}
