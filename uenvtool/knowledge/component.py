@@ -11,7 +11,7 @@ from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import COMPONENT
-from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.yamltree import Node
 
 OPTIONS = "@options@"
@@ -117,8 +117,6 @@ class Component:
     libraries: tuple[str, ...] = ()
     sets: Mapping[str, ConditionalValue] = field(default_factory=dict)
     check: tuple[tuple[str, ...], ...] = ()
-    position: Position
-    chain: tuple[Location, ...] = field(compare=False)
 
 
 def load_component(name: str, origin: Position | None = None) -> Component:
@@ -126,7 +124,7 @@ def load_component(name: str, origin: Position | None = None) -> Component:
     location = locate(COMPONENT, name, origin)
     binder = Binder.of(location, COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}
-    component = binder.whole(Component, name=location.name, chain=binder.chain)
+    component = binder.whole(Component, name=location.name)
     binder.problems += _unknown_values(binder.tree)
     if component.options and not any(OPTIONS in step.run for step in component.build):
         place = binder.tree.value["options"].key

@@ -92,7 +92,6 @@ class FindingFile:
     """The contents of one file: findings by ID, facts by name, and word lists by meaning (for example, error words)."""
 
     name: str = ""
-    description: str
     findings: dict[str, KnownFinding] = field(default_factory=dict)
     facts: dict[str, LogFact] = field(default_factory=dict)
     words: dict[str, tuple[Verbatim, ...]] = field(default_factory=dict)

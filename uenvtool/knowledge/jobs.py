@@ -39,7 +39,6 @@ class Large:
 
     constraint: str
     reason: str
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +58,6 @@ class Mpi:
 
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,18 +120,14 @@ class Cpu:
     target: str = ""
     partition: str = ""
     options: tuple[Explained, ...] = ()
-    reason: str = ""
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """A pool of nodes on which pods run."""
 
-    name: Key
     uarch: str = ""
     interactive: tuple[str, ...] = ()
-    source: str
     position: Position
 
 
@@ -144,14 +138,12 @@ class Local:
     folder: str
     constraint: str = ""
     reason: str
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
     """A launcher that does not work in jobs on this system, and the reason."""
 
-    name: Key
     reason: str
     source: str
 
@@ -161,7 +153,6 @@ class Adds:
     """The options that the options of a runtime add to its command."""
 
     options: tuple[str, ...]
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +160,6 @@ class SiteFs:
     """The paths of the host that a runtime mounts by itself, because the site configured it so."""
 
     paths: tuple[str, ...]
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

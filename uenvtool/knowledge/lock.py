@@ -34,8 +34,7 @@ class Package:
     """One resolved package.
 
     external: The package's directory if the system provides the package, or else an empty string.
-    dependencies: The hashes of all dependencies. build_only: The hashes of dependencies that are needed only at build
-        time.
+    dependencies: The hashes of all dependencies.
     compiled: Whether a compiler builds the package.
     wrapped: Whether the compiler is called through Spack's compiler-wrapper.
     variants: The values of each variant. Boolean variants have the value "True" or "False".
@@ -48,7 +47,6 @@ class Package:
     os: str
     external: str
     dependencies: tuple[str, ...] = ()
-    build_only: tuple[str, ...] = ()
     compiled: bool = False
     wrapped: bool = False
     variants: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
@@ -174,7 +172,6 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
     target = arch.get("target", "")
     external = spec.get("external") or {}
     needed = spec.get("dependencies") or []
-    edges = [(name_of_spack(edge["hash"]), is_build_only(edge)) for edge in needed]
     virtuals = {virtual for edge in needed for virtual in edge.get("parameters", {}).get("virtuals", ())}
     return Package(
         name=name_of_spack(spec["name"]),
@@ -183,8 +180,7 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
         target=text_of_spack(target.get("name", "") if isinstance(target, dict) else target, empty=True),
         os=text_of_spack(arch.get("platform_os", ""), empty=True),
         external=text_of_spack(external.get("path") or "", empty=True),
-        dependencies=tuple(hash for hash, _ in edges),
-        build_only=tuple(hash for hash, only in edges if only),
+        dependencies=tuple(name_of_spack(edge["hash"]) for edge in needed),
         compiled=not external and bool(virtuals & LANGUAGES),
         wrapped=any(edge["name"] == WRAPPER for edge in needed),
         variants={str(name): _values(value) for name, value in (spec.get("parameters") or {}).items()},

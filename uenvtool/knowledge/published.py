@@ -74,7 +74,6 @@ class Absence:
     packages: tuple[str, ...]
     reason: str
     when: Condition = ALWAYS
-    position: Position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

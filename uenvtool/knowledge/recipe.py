@@ -55,7 +55,6 @@ class Group:
 class VariantGroup:
     """A named group of variants, which packages prefer if the recipe selects the group."""
 
-    name: Key
     values: tuple[str, ...]
     position: Position
     reason: str = ""
@@ -71,7 +70,6 @@ class Variable:
     value: str | None = None
     position: Position
     reason: str = ""
-    source: str = ""
     when: Condition = ALWAYS
 
 
@@ -157,7 +155,6 @@ class Deployment:
     reframe: ReFrame = field(default_factory=ReFrame)
     post_install: str = ""
     files: tuple[Addition, ...] = ()
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

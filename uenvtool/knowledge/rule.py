@@ -122,7 +122,6 @@ class RuleFile:
     """The rules of one file, by id."""
 
     name: str = ""
-    description: str
     rules: dict[str, Rule]
 
 

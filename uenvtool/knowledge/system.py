@@ -59,7 +59,6 @@ class NodeType:
     memory: int = 0
     gpu: Gpu | None = None
     binding: dict[str, Binding] = field(default_factory=dict)
-    reason: str = ""
 
     @property
     def gpu_count(self) -> int:
@@ -118,7 +117,6 @@ class SystemPackage:
     variants: str = ""
     defaults: tuple[Default, ...] | None = None
     reason: str = ""
-    source: str = ""
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -188,7 +186,6 @@ class Mpi:
     package: str
     versions: tuple[Version, ...] = ()
     reason: str = ""
-    source: str = ""
     position: Position
 
 

@@ -193,7 +193,6 @@ class TuningSet:
     """Settings that belong together, and the reason. set_by: The program that applies them, if it is not uenvtool."""
 
     unread: ClassVar[tuple[str, ...]] = ("when", "unseen", "source", "values")
-    name: Key
     reason: str
     settings: tuple[Setting, ...]
     set_by: str = ""
