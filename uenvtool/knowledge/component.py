@@ -50,7 +50,6 @@ class Release:
 
     @property
     def address(self) -> str:
-        """Return the address of the sources."""
         return self.url or self.git
 
     @property
@@ -121,10 +120,9 @@ class Component:
 
 def load_component(name: str, origin: Position | None = None) -> Component:
     """Return the component with this name or path. Raises BadInput, at `origin` if the file does not exist."""
-    location = locate(COMPONENT, name, origin)
-    binder = Binder.of(location, COMPONENT)
+    binder = Binder.of(locate(COMPONENT, name, origin), COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}
-    component = binder.whole(Component, name=location.name)
+    component = binder.whole(Component, name=binder.chain[0].name)
     binder.problems += _unknown_values(binder.tree)
     if component.options and not any(OPTIONS in step.run for step in component.build):
         place = binder.tree.value["options"].key
@@ -158,14 +156,11 @@ def _unknown_values(tree: Node) -> Iterator[Problem]:
     arguments: list[tuple[Node, Collection[str]]]
     arguments = [(child, ("version",)) for kind in ("url", "git") if (child := tree.get(kind))]
     for key in ("env", "options", "build", "sets", "check"):
-        arguments += [(argument, VALUES) for _, entry in children(tree, key) for argument in _arguments(entry)]
+        for _, entry in children(tree, key):
+            is_mapping = isinstance(entry.value, dict)
+            value = (entry.get("run") or entry.value["value"]) if is_mapping else entry
+            arguments += [(argument, VALUES) for argument in value.each()]
     for argument, known in arguments:
         for name in _VALUE.findall(str(argument.value)):
             if name not in known:
                 yield unknown("value", name, known, argument.position)
-
-
-def _arguments(entry: Node) -> list[Node]:
-    if isinstance(entry.value, dict):
-        entry = next(entry.value[key] for key in ("run", "value") if key in entry.value)
-    return entry.each()

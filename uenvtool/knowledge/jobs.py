@@ -100,7 +100,6 @@ class Partition:
 
     @property
     def limits(self) -> str:
-        """Return the limits as a text, which is empty if no limit is known."""
         of_bins = [f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins]
         parts = [
             "nodes without GPUs" if self.gpus == 0 else f"{self.gpus} GPUs" if self.gpus else "",

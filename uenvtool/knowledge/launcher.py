@@ -50,7 +50,6 @@ class Launcher:
 
     @property
     def command(self) -> str:
-        """Return the command that starts the launcher, as a user writes it."""
         return self.commands[0]
 
     @property

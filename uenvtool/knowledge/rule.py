@@ -113,7 +113,6 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """The address of the rule's page in the published documentation."""
         return page_of(self.id, self.position.file)
 
 
