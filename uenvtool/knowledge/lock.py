@@ -21,6 +21,8 @@ WRAPPER = "compiler-wrapper"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 LONGEST_TEXT = 4096
 """The most characters of a path on Linux."""
+MAX_BYTES = 100_000_000
+"""The largest lock that is read. The lock of a thousand packages has 2 MB."""
 DATABASE = ".spack-db/index.json"
 """The file in which Spack lists the packages that are installed in a store."""
 LARGEST_DATABASE = 48 << 20
@@ -61,12 +63,7 @@ class Lock:
     spack: str
 
     def versions(self) -> dict[str, list[str]]:
-        """Return the versions of each package, without duplicates and sorted by package name."""
         return grouped(sorted({(package.name, package.version) for package in self.packages}))
-
-
-MAX_BYTES = 100_000_000
-"""The largest lock that is read. The lock of a thousand packages has 2 MB."""
 
 
 def read_lock(path: Path, shown: str = "") -> Lock:
@@ -76,10 +73,7 @@ def read_lock(path: Path, shown: str = "") -> Lock:
 
 
 def read_versions(path: Path, packages: Collection[str]) -> dict[str, list[str]]:
-    """Return the versions of some packages in a lock file, as `Lock.versions` does. Raises BadInput as `read_lock`.
-
-    Nothing else in the lock is read, so this takes less than half the time of `read_lock`.
-    """
+    """Return the versions of some packages in a lock file, as `Lock.versions` does, in half the time of `read_lock`."""
     text = _text(path, str(path))
     with _refusing_others(str(path)):
         specs = json.loads(text)["concrete_specs"].values()

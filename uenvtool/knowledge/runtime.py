@@ -108,10 +108,9 @@ def all_runtimes() -> list[Runtime]:
 
 @functools.cache
 def script_runtimes() -> tuple[Runtime, ...]:
-    """Return the runtimes that can be recognised in a batch script, in order of priority.
+    """Return the runtimes that can be recognised in a batch script, the more specific ones of some sites first.
 
-    Runtimes that only some sites have come first, because they are more specific. Containers come before the others,
-    because a uenv can be loaded in addition to a container.
+    Containers come before the others, because a uenv can be loaded in addition to a container.
     """
     recognisable = (runtime for runtime in all_runtimes() if runtime.in_script)
     return tuple(sorted(recognisable, key=lambda runtime: (runtime.common, not runtime.container, runtime.name)))
