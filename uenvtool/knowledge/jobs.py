@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
+from uenvtool.core.words import counted
 from uenvtool.knowledge.bind import Key
 from uenvtool.knowledge.pattern import Pattern
 
@@ -100,12 +101,12 @@ class Partition:
 
     @property
     def limits(self) -> str:
-        of_bins = [f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins]
         parts = [
             "nodes without GPUs" if self.gpus == 0 else f"{self.gpus} GPUs" if self.gpus else "",
-            f"{self.nodes} node{'s' if self.nodes > 1 else ''}" if self.nodes else "",
+            counted(self.nodes, "node") if self.nodes else "",
             f"{self.node_minutes} node-minutes" if self.node_minutes else "",
-            ", ".join(filter(None, (self.time, *of_bins))),
+            self.time,
+            *(f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins),
         ]
         return ", ".join(filter(None, parts))
 
