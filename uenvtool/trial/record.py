@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 
 from uenvtool.core import files
-from uenvtool.core.errors import Position
 from uenvtool.core.yamltext import scalar
 from uenvtool.doctor.network import figure_of
 from uenvtool.knowledge.kinds import REFERENCE
@@ -41,10 +40,7 @@ def _measured(trial: Trial) -> Iterator[Reference]:
         for run in test.examination.runs:
             row = max(run.rows, key=lambda row: row.bytes)
             if run.nodes and run.test and row.busbw and figure_of(run, row) is None and not (test.code or row.wrong):
-                place = Position(test.name)
-                yield Reference(
-                    test=run.test, nodes=run.nodes, bytes=row.bytes, busbw=row.busbw, source=source, position=place
-                )
+                yield Reference(test=run.test, nodes=run.nodes, bytes=row.bytes, busbw=row.busbw, source=source)
 
 
 def _row(figure: Reference) -> str:
