@@ -13,6 +13,7 @@ from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
+from uenvtool.core.limits import limited
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
 from uenvtool.knowledge.secrets import storable
@@ -77,7 +78,8 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
     base, notes = plan.base, []
     is_of_project = path.name == UV_LOCK
     lock_path = pylock.exported(uv, plan, path) if is_of_project else path
-    text, packages, ours = pylock.read_lock(lock_path, marker_environment(base))
+    with limited(str(lock_path)):
+        text, packages, ours = pylock.read_lock(lock_path, marker_environment(base))
     if ours.get("base") is None:
         notes.append(f"{path} does not name its base; packages that {base.described()} has are not installed")
     elif ours["base"] != base.fingerprint():

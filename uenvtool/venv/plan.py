@@ -13,7 +13,9 @@ from typing import Any
 from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical, grouped
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import storable
+from uenvtool.knowledge.system import load_system
 from uenvtool.venv.base import Base, Distribution, read_base
 from uenvtool.venv.compat import marker_environment, protected, satisfies
 from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
@@ -178,29 +180,18 @@ def base_of(request: VenvRequest, previous: OverlayRecord | None, target: Path, 
             f"the base of {target.name}, {recorded_base.get('name')}, is not loaded",
             hint=f"load it first{load}, or name another base with --base PYTHON",
         )
-    system = _system_with_runtime(environ) if found_base.kind == PLAIN else ""
-    if system:
+    if found_base.kind == PLAIN and _runtimes(environ) - {NO_RUNTIME}:
+        system = recognised(environ)
+        place = system[0] if system else "a machine with the uenv client"
         raise AnswerIsNo(
-            f"no base with torch: nothing is loaded on {system}, and {found_base.python} is a plain Python",
+            f"no base with torch: nothing is loaded on {place}, and {found_base.python} is a plain Python",
             hint=f"{how_to_load_torch(environ)}, name a base that has torch with --base PYTHON, "
             "or create a plain environment with --no-base",
         )
     return read_base(found_base, environ)
 
 
-def _system_with_runtime(environ: Mapping[str, str]) -> str:
-    if not _runtimes(environ) - {NO_RUNTIME}:
-        return ""
-    from uenvtool.knowledge.recognise import recognised
-
-    system = recognised(environ)
-    return system[0] if system else "a machine with the uenv client"
-
-
 def _runtimes(environ: Mapping[str, str]) -> set[str]:
-    from uenvtool.knowledge.recognise import recognised
-    from uenvtool.knowledge.system import load_system
-
     system = recognised(environ)
     known = load_system(system[0]).runtimes if system else ()
     return {*known, *([UENV] if shutil.which("uenv", path=environ.get("PATH")) else [])}
@@ -298,15 +289,11 @@ def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
 def fits(requested: UserRequirement, package: Distribution | None, environment: dict[str, str]) -> bool:
     """Return whether a package of the base satisfies a requirement, or the requirement does not apply here."""
     requirement = requested.requirement
-    if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
+    if requirement is None:
+        return False
+    if requirement.marker and not requirement.marker.evaluate(environment):
         return True
-    is_of_index = requirement is not None and requested.is_of_index
-    return (
-        requirement is not None
-        and is_of_index
-        and package is not None
-        and satisfies(requirement.specifier, package.version)
-    )
+    return not requirement.url and package is not None and satisfies(requirement.specifier, package.version)
 
 
 def _without_removed(plan: OverlayPlan, previous: OverlayRecord | None) -> OverlayPlan:

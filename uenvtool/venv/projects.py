@@ -46,13 +46,9 @@ def option_of(name: str) -> str:
 
 def project_name(directory: Path) -> str:
     """Return a project's normalized name from its pyproject.toml, or "" if only a build can determine it."""
-    import tomlkit
-
+    path = directory / PYPROJECT
     try:
-        text = read_bytes(directory / PYPROJECT, MAX_BYTES).decode("utf-8")
-        with limited(str(directory / PYPROJECT)):
-            document = tomlkit.parse(text).unwrap()
-        return canonical(document["project"]["name"])
+        return canonical(_toml(str(path), read_bytes(path, MAX_BYTES).decode("utf-8"))["project"]["name"])
     except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return ""
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.limits import limited
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT
@@ -134,11 +133,6 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     The versions include only packages for this machine. environment: the marker values. Raises BadInput with the
     position if the file is not a valid lock.
     """
-    with limited(str(path)):
-        return _read(path, environment)
-
-
-def _read(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
 
