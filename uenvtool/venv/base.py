@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import zlib
@@ -12,11 +13,13 @@ from typing import Any
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical, counted
 from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
 OLDEST = (3, 10)
+MAX_RECORD = 50_000_000
 METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 
@@ -38,7 +41,6 @@ class Distribution:
 
     @property
     def key(self) -> str:
-        """Return the normalized name, as resolvers compare it (PEP 503)."""
         return canonical(self.name)
 
 
@@ -63,7 +65,6 @@ class Base:
 
     @property
     def python(self) -> str:
-        """Return the path of the base's Python as the user calls it."""
         return self.found_base.python
 
     @property
@@ -91,7 +92,6 @@ class Base:
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def described(self) -> str:
-        """Return a phrase that describes the base in a message."""
         name = named(self.found_base.kind, self.found_base.name, self.python)
         return f"{name} (Python {self.version}, {counted(len(self.packages), 'package')})"
 
@@ -126,10 +126,7 @@ def listing(directories: Sequence[str]) -> str:
 
 
 def read_base(found_base: FoundBase, environ: Mapping[str, str]) -> Base:
-    """Run the base's Python and return its version, directories and packages.
-
-    Raises BadInput if it is not CPython 3.10 or newer, and ToolFailed if it does not start.
-    """
+    """Run the base's Python, which must be CPython 3.10 or newer, and return its version, directories and packages."""
     data = _probed(found_base, environ)
     view_site = os.path.join(found_base.root, site_packages(data["version"]))
     if found_base.root and view_site not in data["folders"] and os.path.isdir(view_site):  # its variables were unset
@@ -176,6 +173,18 @@ def installed(site: Path) -> dict[str, Distribution]:
             )
             distributions.setdefault(distribution.key, distribution)
     return distributions
+
+
+def record_rows(metadata: str) -> list[list[str]]:
+    """Return the rows of the RECORD in a dist-info directory: the path of a file, its checksum and its size.
+
+    Without a readable RECORD, the list is empty.
+    """
+    try:
+        text = read_bytes(Path(metadata, "RECORD"), MAX_RECORD).decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, BadInput):
+        return []
+    return [row for row in csv.reader(text.splitlines()) if row and row[0]]
 
 
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:

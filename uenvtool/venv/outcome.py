@@ -54,9 +54,8 @@ def changes(
 ) -> tuple[PackageRow, ...]:
     """Return the rows with each package's change in this run, in the order of CHANGES.
 
-    previous: the versions in the old overlay. newest: the newest version of each package for which the run
-    installed an older version.
-    rebuilt: the packages whose source has changed.
+    previous: the versions in the old overlay. newest: the newest version of each package for which the run installed an
+    older version. rebuilt: the packages whose source has changed.
     """
     changed = [_change(row, previous.get(row.name), newest.get(row.name)) for row in rows]
     changed = [

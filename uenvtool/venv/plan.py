@@ -16,15 +16,15 @@ from uenvtool.core.words import canonical, grouped
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import load_system
-from uenvtool.venv.base import Base, Distribution, read_base
-from uenvtool.venv.compat import marker_environment, protected, satisfies
+from uenvtool.venv.base import Base, read_base
+from uenvtool.venv.compat import fits, marker_environment, protected, satisfies
 from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
 from uenvtool.venv.projects import PYPROJECT, TOML, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
-from uenvtool.venv.requirements import UserRequest, UserRequirement, checked_names, names_of, read_request
+from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
 
 NO_RUNTIME = "none"
@@ -60,7 +60,6 @@ class OverlayPlan:
 
     @property
     def override_names(self) -> tuple[str, ...]:
-        """Return the normalized names of the packages that --override names."""
         return names_of(self.overrides)
 
 
@@ -284,16 +283,6 @@ def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
     notes = (*plan.requested.notes, *kept.values())
     requested_rest = replace(plan.requested, requirements=requirements, notes=notes)
     return replace(plan, requested=requested_rest, kept=frozenset(kept))
-
-
-def fits(requested: UserRequirement, package: Distribution | None, environment: dict[str, str]) -> bool:
-    """Return whether a package of the base satisfies a requirement, or the requirement does not apply here."""
-    requirement = requested.requirement
-    if requirement is None:
-        return False
-    if requirement.marker and not requirement.marker.evaluate(environment):
-        return True
-    return not requirement.url and package is not None and satisfies(requirement.specifier, package.version)
 
 
 def _without_removed(plan: OverlayPlan, previous: OverlayRecord | None) -> OverlayPlan:

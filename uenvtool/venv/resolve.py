@@ -19,7 +19,7 @@ from uenvtool.core.files import fill
 from uenvtool.core.words import canonical
 from uenvtool.venv import compat, pylock
 from uenvtool.venv.base import Base, Distribution
-from uenvtool.venv.plan import OverlayPlan, fits, how_to_load_torch
+from uenvtool.venv.plan import OverlayPlan, how_to_load_torch
 from uenvtool.venv.requirements import names_of
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.uv import Arguments, BuildFailed, IndexFailed, NoSolution, Uv
@@ -160,7 +160,7 @@ def _replaceable(plan: OverlayPlan) -> frozenset[str]:
     replaceable = {name for name in plan.override_names if name in plan.base.packages}
     for requirement in plan.requested.requirements:
         package = plan.base.packages.get(requirement.name)
-        if package is None or requirement.name in replaceable or fits(requirement, package, environment):
+        if package is None or requirement.name in replaceable or compat.fits(requirement, package, environment):
             continue
         rule = compat.protected(requirement.name)
         if rule is None:
