@@ -8,7 +8,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import files
@@ -29,7 +29,7 @@ from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_name
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
-from uenvtool.venv.resolve import Resolution, resolve
+from uenvtool.venv.resolve import Installation
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.sources import recorded
 from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
@@ -37,17 +37,6 @@ from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
 FOUND_BASE_FIELDS = ("kind", "name", "load", "image", "view", "in_container", "root")
 RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may contain."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Installation:
-    """A plan with the pylock.toml to install and its resolution, which is empty if the user provided the lock."""
-
-    uv: Uv
-    plan: OverlayPlan
-    lock: str
-    notes: tuple[str, ...] = ()
-    resolution: Resolution = field(default_factory=Resolution)
 
 
 def refuse_package_name(plan: OverlayPlan) -> None:
@@ -123,18 +112,6 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
     return Installation(uv=uv, plan=plan, lock=pylock.stripped(text, left_out), notes=tuple(notes))
 
 
-def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
-    """Return the installation of the user's requirements, resolved on the base.
-
-    Raises AnswerIsNo if the requirements contradict the base, would replace a protected package, or resolve to files
-    that do not match the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
-    """
-    uv = uv.building_on(plan.base, plan.requested)
-    resolution = resolve(uv, plan)
-    text = pylock.restrict_to_hashes(resolution.lock, plan.requested)
-    return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
-
-
 def install(todo: Installation, directory: Path, target: Path, on_step: Step) -> tuple[PackageRow, ...]:
     """Make the overlay in an empty directory and return its packages.
 
@@ -207,7 +184,7 @@ def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
     plan, unbuilt_packages = todo.plan, todo.uv.unbuilt or Unbuilt()
     locked = pylock.versions_of(todo.lock)
     versions = {name: version if version not in ("", UNKNOWN) else "?" for name, version in locked.items()}
-    rows = outcome(plan.base, {}, plan.requested, plan.override_names, versions, todo.resolution.askers)
+    rows = outcome(plan.base, {}, plan.requested, plan.override_names, versions, todo.askers)
     notes = []
     for name in sorted(pylock.without_wheel(todo.lock)):
         is_unknown = name in unbuilt_packages.of_index | unbuilt_packages.elsewhere

@@ -31,19 +31,22 @@ WANTED = "wanted.in"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Resolution:
-    """The resolved packages.
+class Installation:
+    """A plan with the pylock.toml to install.
 
-    lock: the text of a pylock.toml. older: for each package that the user named and that gets an older version, the
-    newest allowed version. askers: the packages that require each package, known only in a dry run.
+    older: for each package that the user named and that gets an older version, the newest allowed version. askers: the
+    packages that require each package, known only in a dry run.
     """
 
+    uv: Uv
+    plan: OverlayPlan
     lock: str = pylock.EMPTY
+    notes: tuple[str, ...] = ()
     older: Mapping[str, str] = field(default_factory=dict)
     askers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
+def resolve(uv: Uv, plan: OverlayPlan) -> Installation:
     """Resolve the requirements with uv. The base's packages are pinned unless the user requests another version.
 
     A package that the user names without a lower bound gets a version near the newest: the same major version (below
@@ -52,9 +55,10 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
     the newest versions of the named packages, and a third time if the first result is too old. Raises AnswerIsNo if the
     requirements contradict the base, or would replace or duplicate a protected package.
     """
+    uv = uv.building_on(plan.base, plan.requested)
     replaceable = _replaceable(plan)
     if not plan.requested.requirements and not plan.overrides:
-        return Resolution()
+        return Installation(uv=uv, plan=plan)
     question = Question(uv, plan, replaceable)
     text, error = "", None
     try:
@@ -90,7 +94,8 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Resolution:
         if name in versions and version != plan.preferred.get(name) and compat.newer(versions[name], version)
     }
     askers = _askers(question, installed) if plan.request.dry_run else {}
-    return Resolution(lock=pylock.stripped(text, question.pins), older=older, askers=askers)
+    lock = pylock.restrict_to_hashes(pylock.stripped(text, question.pins), plan.requested)
+    return Installation(uv=uv, plan=plan, lock=lock, older=older, askers=askers)
 
 
 def _newest_named(plan: OverlayPlan, question: Question, versions: Mapping[str, str]) -> frozenset[str]:
