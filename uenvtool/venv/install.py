@@ -22,13 +22,12 @@ from uenvtool.venv.base import installed, listing, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.discovery import RECORD_FOLDER
-from uenvtool.venv.inputs import made_from
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
-from uenvtool.venv.plan import OverlayPlan
+from uenvtool.venv.plan import OverlayPlan, made_from
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_name
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
-from uenvtool.venv.requirements import UserRequest, checked_names, read_request
+from uenvtool.venv.requirements import UserRequest, read_request
 from uenvtool.venv.resolve import Installation
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.sources import recorded
@@ -85,12 +84,7 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
         projects = [project.absolute().parent] if is_installed else []
         plain, editable = (map(str, projects), ()) if plan.request.image else ((), projects)
         requested = read_request([*plain], [str(project)], [*editable], extras=plan.request.extra, groups=groups)
-    plan = replace(
-        plan,
-        requested=requested,
-        overrides=tuple(dict.fromkeys((*checked_names(overrides, "--override", "torch"), *plan.overrides))),
-        settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys((*built, *plan.settings.built_on_base)))),
-    )
+    plan = plan.including(requested, overrides, built)
     left_out = []
     has_torch = "torch" in base.packages and "torch" not in plan.override_names
     for name, version in packages.items():

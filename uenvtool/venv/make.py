@@ -24,12 +24,11 @@ from uenvtool.venv.base import Base, named
 from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER, names_base
 from uenvtool.venv.image import pack_overlay, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
-from uenvtool.venv.inputs import with_files_here
 from uenvtool.venv.install import foretold, from_lock, install, refuse_package_name
 from uenvtool.venv.manifest import MANIFEST, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.plan import OverlayPlan, base_of, planned, refuse_invalid
+from uenvtool.venv.plan import OverlayPlan, base_of, planned, refuse_invalid, with_files_here
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest

@@ -73,7 +73,7 @@ class OverlayRecord:
 
     requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
     torch. packages: the data of each PackageRow. made_from: the requirement files of the current directory that the
-    command named, if any (inputs.py). sources: the directories that packages were built from (sources.py). shown: the
+    command named, if any (plan.py). sources: the directories that packages were built from (sources.py). shown: the
     path that messages print.
     """
 
