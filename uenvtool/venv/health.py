@@ -10,9 +10,8 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, UenvtoolError
 from uenvtool.core.words import canonical
-from uenvtool.venv.base import METADATA_SUFFIXES, Distribution, installed, probe
+from uenvtool.venv.base import METADATA_SUFFIXES, RECORD_FOLDER, Distribution, installed, probe
 from uenvtool.venv.compiled import numpy_problems, torch_problems
-from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.info import image_of, is_older, repack_command
 from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
 

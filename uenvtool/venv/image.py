@@ -24,7 +24,7 @@ from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.tree import Entry, Tree, walk
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import howto
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER
 from uenvtool.venv.howto import VIEW
 from uenvtool.venv.info import image_data, require_mountable
 from uenvtool.venv.manifest import MANIFEST

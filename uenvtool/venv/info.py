@@ -20,8 +20,7 @@ from uenvtool.core.words import canonical, size_text
 from uenvtool.image.metadata import ENV, PACKED
 from uenvtool.image.read import by_name, listing, read_texts, require_image, superblock
 from uenvtool.venv import howto
-from uenvtool.venv.base import site_packages
-from uenvtool.venv.discovery import MAX_CONFIG, PLAIN, RECORD_FOLDER
+from uenvtool.venv.base import MAX_CONFIG, PLAIN, RECORD_FOLDER, site_packages
 from uenvtool.venv.outcome import HEADINGS, table_rows
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import (

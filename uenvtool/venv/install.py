@@ -18,10 +18,9 @@ from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import overlay, pylock
-from uenvtool.venv.base import installed, listing, site_packages
+from uenvtool.venv.base import RECORD_FOLDER, installed, listing, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
-from uenvtool.venv.discovery import RECORD_FOLDER
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
 from uenvtool.venv.plan import OverlayPlan, made_from

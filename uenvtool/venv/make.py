@@ -20,8 +20,7 @@ from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import NOT_WRITTEN, storable
 from uenvtool.venv import howto, pylock
-from uenvtool.venv.base import Base, named
-from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER, names_base
+from uenvtool.venv.base import PLAIN, RECORD_FOLDER, Base, named, names_base
 from uenvtool.venv.image import pack_overlay, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
 from uenvtool.venv.install import foretold, from_lock, install, refuse_package_name

@@ -21,8 +21,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
 from uenvtool.core.limits import limited
 from uenvtool.core.words import listed
-from uenvtool.venv.base import installed, record_rows
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER, installed, record_rows
 from uenvtool.venv.overlay import OWN
 from uenvtool.venv.record import read_record
 

@@ -17,9 +17,8 @@ from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import load_system
 from uenvtool.venv import projects
-from uenvtool.venv.base import Base, read_base
+from uenvtool.venv.base import CONTAINER, NAMED, PLAIN, UENV, Base, find, names_base, plain_python, read_base
 from uenvtool.venv.compat import fits, marker_environment, protected, satisfies
-from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
 from uenvtool.venv.overlay import CONFIG

@@ -16,8 +16,7 @@ from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import sources
-from uenvtool.venv.base import listing
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER, listing
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 
 RECORD = "uenvtool.json"
