@@ -38,6 +38,7 @@ from uenvtool.venv.sources import DIRTY
 
 _PROGRAM = re.compile(r"bin/([^/]+)")
 _PACKAGE = re.compile(r"lib/python3[^/]*/site-packages/([^/]+?)-[^/-]+\.dist-info")
+_FOREIGN = "do not load the image, and ask its author about it: uenvtool does not write such metadata"
 
 
 def info(path: Path) -> Result:
@@ -138,33 +139,27 @@ def image_data(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not an image that uenvtool packed", hint="list its files with `unsquashfs -l`")
     head = superblock(path)
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
-    mount = str(env.get("mount", ""))
+    mount, name = str(env.get("mount", "")), str(env.get("name", ""))
     if mount:
         require_mountable(mount, Position(f"{path}:{ENV}"), _FOREIGN)
     record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
-    base = record.base if record else {}
-    for name in ("image", "view"):
-        _require_line(str(base.get(name) or ""), f"base.{name}", Position(f"{path}:{RECORD_IN_IMAGE}"))
-    _require_line(str(env.get("name", "")), "name", Position(f"{path}:{ENV}"))
-    for text in (source[name] for source in (record.sources if record else ()) for name in ("directory", "commit")):
-        _require_line(text, "sources", Position(f"{path}:{RECORD_IN_IMAGE}"))
+    base, sources = (record.base, record.sources) if record else ({}, ())
+    printed = [(f"base.{key}", base.get(key, ""), RECORD_IN_IMAGE) for key in ("image", "view")]
+    printed += [("name", name, ENV)]
+    printed += [("sources", source[key], RECORD_IN_IMAGE) for source in sources for key in ("directory", "commit")]
+    for what, text, file in printed:
+        if not text.isprintable():
+            message = f"{what} {text!r} contains a character that no command can print"
+            raise BadInput(message, Position(f"{path}:{file}"), _FOREIGN)
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
         **(record.data() if record else {"base": {}, "packages": []}),
         "settings": {"bytecode": settings.get("bytecode")},
-        "name": str(env.get("name", "")) or None,
+        "name": name or None,
         "mount": mount or None,
         "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,
     }
-
-
-def _require_line(text: str, what: str, position: Position) -> None:
-    if not text.isprintable():
-        raise BadInput(f"{what} {text!r} contains a character that no command can print", position, _FOREIGN)
-
-
-_FOREIGN = "do not load the image, and ask its author about it: uenvtool does not write such metadata"
 
 
 def _json(text: str, path: Path) -> dict[str, Any]:
