@@ -5,7 +5,9 @@ The base is a loaded uenv view, a container's Python, a named Python or the Pyth
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import json
 import os
 import re
@@ -306,8 +308,6 @@ class Base:
 
     def fingerprint(self) -> str:
         """Return a hash of the base's packages, Python and directories, independent of the uenv's mount point."""
-        import hashlib
-
         directories = [directory.removeprefix(self.mount) for directory in self.folders]
         lines = [f"python {self.version} {self.platform}", *(f"folder {directory}" for directory in directories)]
         lines += sorted(f"{package.key}=={package.version}" for package in self.packages.values())
@@ -395,6 +395,11 @@ def installed(site: Path) -> dict[str, Distribution]:
             )
             distributions.setdefault(distribution.key, distribution)
     return distributions
+
+
+def record_checksum(content: bytes) -> str:
+    """Return the checksum of a file as RECORD contains it."""
+    return f"sha256={base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b'=').decode()}"
 
 
 def record_rows(metadata: str) -> list[list[str]]:

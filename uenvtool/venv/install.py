@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import re
@@ -18,7 +16,7 @@ from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import overlay, pylock
-from uenvtool.venv.base import RECORD_FOLDER, installed, listing, site_packages
+from uenvtool.venv.base import RECORD_FOLDER, installed, listing, record_checksum, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.manifest import MANIFEST, manifest_text
@@ -215,8 +213,7 @@ def _remove_secrets_of_uv(site: Path) -> None:
         text = path.read_text(encoding="utf-8")
         if (stored := storable(text)) != text:
             record = (path.parent / "RECORD").read_text(encoding="utf-8")
-            digest = base64.urlsafe_b64encode(hashlib.sha256(stored.encode()).digest()).rstrip(b"=").decode()
-            row = rf"\g<1>sha256={digest},{len(stored.encode())}"
+            row = rf"\g<1>{record_checksum(stored.encode())},{len(stored.encode())}"
             record = re.sub(r"(?m)^([^,\n]*\.dist-info/direct_url\.json,).*", row, record)
             files.fill(path.parent, {path.name: stored, "RECORD": record})
 
