@@ -104,9 +104,7 @@ def _newest_named(plan: OverlayPlan, question: Question, versions: Mapping[str, 
         if requirement.is_of_index
         and requirement.name not in question.pins
         and not requirement.operators & {"==", "==="}
-        and (
-            requirement.name not in plan.preferred or plan.preferred[requirement.name] != versions.get(requirement.name)
-        )
+        and plan.preferred.get(requirement.name, "") != versions.get(requirement.name)
     )
 
 
@@ -217,7 +215,7 @@ class Question:
         stubs = _write_stubs(self.directory / "base", plan.base)
         self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
         texts = [requirement.text for requirement in plan.requested.requirements if not requirement.read_by_uv]
-        requirers = [self.pins[name] for name in _requirers(plan, replaceable) if name in self.pins]
+        requirers = [pin for name, pin in self.pins.items() if _requires_any(replaceable, name, plan.base)]
         local = (requirement for requirement in plan.requested.requirements if "file:" in requirement.text)
         self._directories = {requirement.name for requirement in local if requirement.name}
         # Stubs have the release's version, not the vendor's. uv reads files whose requirements --keep-base drops.
@@ -368,18 +366,12 @@ def _lines(texts: Iterable[str]) -> str:
     return "".join(f"{text}\n" for text in texts)
 
 
-def _requirers(plan: OverlayPlan, replaceable: frozenset[str]) -> list[str]:
-    environment = compat.marker_environment(plan.base)
-    return [
-        name
-        for name, distribution in sorted(plan.base.packages.items())
-        if name not in replaceable
-        and any(
-            canonical(requirement.name) in replaceable
-            and compat.satisfies(requirement.specifier, plan.base.packages[canonical(requirement.name)].version)
-            for requirement in compat.requirements(distribution, environment)
-        )
-    ]
+def _requires_any(names: frozenset[str], requirer: str, base: Base) -> bool:
+    return any(
+        (required := canonical(requirement.name)) in names
+        and compat.satisfies(requirement.specifier, base.packages[required].version)
+        for requirement in compat.requirements(base.packages[requirer], compat.marker_environment(base))
+    )
 
 
 def _requested_as_vendor_build(plan: OverlayPlan) -> frozenset[str]:
