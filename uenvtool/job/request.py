@@ -34,6 +34,36 @@ class For:
     example: str = ""
 
 
+Account = Annotated[
+    str,
+    Option("--account", "-A", metavar="NAME", help="Your project in Slurm."),
+    For(jobs=ON_SLURM, form=_WORD, example="g123"),
+]
+Partition = Annotated[
+    str,
+    Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM),
+    For(jobs=ON_SLURM, form=_WORD, example="normal"),
+]
+Time = Annotated[
+    str,
+    Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00."),
+    For(jobs=ON_SLURM, form=r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}", example="01:00:00"),
+]
+FurtherOptions = Annotated[
+    tuple[str, ...],
+    Option("--option", metavar="OPTION", help="An additional sbatch option.", rich_help_panel=SLURM),
+    For(jobs=ON_SLURM, form=r"(#SBATCH )?-[^\n\r]+", example="'--mem=0'"),
+]
+Force = Annotated[
+    bool,
+    Option("--force", help="Replace generated files that were changed by hand.", rich_help_panel=ADVANCED),
+    For(),
+]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED), For()
+]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedOptions:
     """The options of `job` and `try` for the place, the image and the nodes. The system provides the other values."""
@@ -124,21 +154,9 @@ class JobRequest(SharedOptions):
         ),
         For(),
     ] = False
-    time: Annotated[
-        str,
-        Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00."),
-        For(jobs=ON_SLURM, form=r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}", example="01:00:00"),
-    ] = ""
-    account: Annotated[
-        str,
-        Option("--account", "-A", metavar="NAME", help="Your project in Slurm."),
-        For(jobs=ON_SLURM, form=_WORD, example="g123"),
-    ] = ""
-    partition: Annotated[
-        str,
-        Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM),
-        For(jobs=ON_SLURM, form=_WORD, example="normal"),
-    ] = ""
+    time: Time = ""
+    account: Account = ""
+    partition: Partition = ""
     name: Annotated[
         str,
         Option(
@@ -172,11 +190,7 @@ class JobRequest(SharedOptions):
         ),
         For(jobs=ON_BOTH, example="flight-recorder"),
     ] = ()
-    option: Annotated[
-        tuple[str, ...],
-        Option("--option", metavar="OPTION", help="An additional sbatch option.", rich_help_panel=SLURM),
-        For(jobs=ON_SLURM, form=r"(#SBATCH )?-[^\n\r]+", example="'--mem=0'"),
-    ] = ()
+    option: FurtherOptions = ()
     mount: Annotated[
         tuple[str, ...],
         Option("--mount", metavar="PATH[:PATH]", help="A directory to mount in the container.", rich_help_panel=IMAGE),
@@ -289,19 +303,13 @@ class JobRequest(SharedOptions):
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file."), For(example="job.sh")
     ] = None
-    force: Annotated[
-        bool,
-        Option("--force", help="Replace generated files that were changed by hand.", rich_help_panel=ADVANCED),
-        For(),
-    ] = False
+    force: Force = False
     submit: Annotated[
         bool,
         Option("--submit", help="Submit the job and print its ID.", rich_help_panel=SLURM),
         For(jobs=ON_BOTH, batch=True),
     ] = False
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED), For()
-    ] = False
+    dry_run: DryRun = False
     words: Annotated[
         tuple[str, ...],
         Argument(metavar="-- COMMAND...", help="The command to run, with its arguments.", show_default=False),

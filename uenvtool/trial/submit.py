@@ -16,14 +16,13 @@ from uenvtool.job.decide import place_of
 from uenvtool.job.make import make
 from uenvtool.job.plan import HERE, SLURM
 from uenvtool.job.request import JobRequest, SharedOptions
+from uenvtool.job.shell import PYTHON
 from uenvtool.knowledge.reference import figures_of
 from uenvtool.trial.record import record
 from uenvtool.trial.report import report
 from uenvtool.trial.request import TryRequest
 from uenvtool.trial.results import RESULTS, Trial, read_trial
 
-PYTHON = ("bash", "-c", 'exec "$(command -v python || command -v python3)" -c "$@"', "python")
-"""Starts the Python of the job's environment, whose name can be python3 only."""
 SCRIPT, NAME = Path("try.sh"), "try"
 LARGEST = 1 << 30
 """The largest message of the tests in bytes, unless a reference for this node type has a larger one."""
