@@ -107,7 +107,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     """Make the overlay in an empty directory and return its packages.
 
     target: the overlay's final path; packages of an old overlay there are reused if neither the lock nor their files
-    changed.
+    changed. Raises AnswerIsNo if the installed packages do not fit the base, and ToolFailed if uv fails.
     """
     plan, base = todo.plan, todo.plan.base
     site = directory / site_packages(base.version)

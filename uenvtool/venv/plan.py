@@ -236,7 +236,10 @@ def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
 
 
 def base_of(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
-    """Return the base that a request names, or else the base of the previous overlay or the loaded one."""
+    """Return the base that a request names, or else the base of the previous overlay or the loaded one.
+
+    Raises BadInput if the named base does not exist, and AnswerIsNo if no base is loaded.
+    """
     recorded_base = previous.base if previous else {}
     if request.no_base or (recorded_base.get("kind") == PLAIN and not names_base(request, environ)):
         return read_base(plain_python(environ), environ)

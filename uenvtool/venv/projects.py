@@ -69,7 +69,8 @@ def default_groups(project: Path) -> list[str]:
 def settings_of_project(directory: Path) -> dict[str, Any]:
     """Return a project's uv settings from its uv.toml, or else from [tool.uv] in its pyproject.toml.
 
-    Paths are absolute, and keys that concern the project itself are left out.
+    Paths are absolute, and keys that concern the project itself are left out. Raises BadInput with the position if the
+    file is invalid.
     """
     for path in (directory / UV_SETTINGS, directory / PYPROJECT):
         if not os.path.lexists(path):
@@ -96,7 +97,10 @@ def _absolute(name: str, value: Any, directory: Path) -> Any:
 
 
 def project_lines(file: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
-    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers."""
+    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers.
+
+    Raises BadInput with the position if the file is invalid.
+    """
     if not file.endswith(ENVIRONMENTS):
         return list(_pyproject(file, text, extras, groups)), []
     return _environment(file, text)
