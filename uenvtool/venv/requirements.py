@@ -292,7 +292,9 @@ class _Reader:
         source = _location(name, named_in)
         if source in self._seen:
             return
-        _refuse_deep(name, depth, named_at)
+        if depth > MAX_DEPTH:
+            message = f"'{name}' is nested more than {MAX_DEPTH} files deep"
+            raise BadInput(message, named_at, "name the files directly, each with its own -r")
         self._seen.add(source)
         shown = os.path.relpath(source) if os.path.isabs(source) and not os.path.isabs(name) else source
         of_project, is_stream = is_project(source), files.is_stream(Path(source))
@@ -314,14 +316,13 @@ class _Reader:
         for number, line in lines:
             position = Position(shown, number)
             option, value = _option(line)
+            names_file = option in (REQUIREMENT, CONSTRAINT)
             if is_stream and by_uv:
-                names_file = option in (REQUIREMENT, CONSTRAINT)
                 self.lines.append(f"{option} {_location(value, source)}" if names_file else line)
             try:
-                if option == REQUIREMENT:
-                    self.read(value, target, of_uv=of_uv, named_at=position, named_in=source, depth=depth + 1)
-                elif option == CONSTRAINT:
-                    self.read(value, self.constraints, of_uv=by_uv, named_at=position, named_in=source, depth=depth + 1)
+                if names_file:
+                    into, is_of_uv = (target, of_uv) if option == REQUIREMENT else (self.constraints, by_uv)
+                    self.read(value, into, of_uv=is_of_uv, named_at=position, named_in=source, depth=depth + 1)
                 elif option in ("", EDITABLE):
                     text = f"-e {value}" if option else line
                     target.append(replace(parse(text, f"{position.file}:{position.line}", position), read_by_uv=by_uv))
@@ -329,12 +330,6 @@ class _Reader:
                     self.options.setdefault(option, []).append(value)
             except BadInput as error:
                 self.problems += error.problems
-
-
-def _refuse_deep(name: str, depth: int, named_at: Position | None) -> None:
-    if depth > MAX_DEPTH:
-        message = f"'{name}' is nested more than {MAX_DEPTH} files deep"
-        raise BadInput(message, named_at, "name the files directly, each with its own -r")
 
 
 def _option(line: str) -> tuple[str, str]:
