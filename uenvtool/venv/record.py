@@ -166,8 +166,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     """Return a record from its text. Raises BadInput if its format is unknown or a value has the wrong type."""
     with limited(shown):
         data = _checked(text, shown)
-        names = ("requests", "overrides", "built_on_base", "packages", "sources")
-        lists = {name: tuple(data.get(name, ())) for name in names}
+        lists = {name: tuple(data.get(name, ())) for name, shape in _SHAPE.items() if isinstance(shape, list)}
         lists["requests"] = storable(lists["requests"])  # older versions recorded logins
         return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 
