@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
+from uenvtool.core.errors import AnswerIsNo, Problem, ToolFailed, UenvtoolError
 from uenvtool.core.files import is_writable
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
@@ -57,7 +57,7 @@ def _checks(request: ImageRequest) -> Iterator[Check]:
     except UenvtoolError as error:
         yield Check("Spack", problem=error.problems[0])
     yield _checked("mount point", lambda: _mount(request))
-    yield _store(request)
+    yield _checked("store", lambda: _store(request))
     if spack is None:
         return
     pinned = pins(request)
@@ -97,13 +97,12 @@ def _mount(request: ImageRequest) -> str:
     return mount
 
 
-def _store(request: ImageRequest) -> Check:
+def _store(request: ImageRequest) -> str:
     directory = Path(os.path.abspath(request.store or usual_stores()))
     nearest = next(path for path in (directory, *directory.parents) if path.exists())
     if not is_writable(nearest):
-        problem = Problem(f"cannot write to the store {directory}", hint="name another directory with --store")
-        return Check("store", problem=problem)
-    return Check("store", f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free")
+        raise ToolFailed(f"cannot write to the store {directory}", hint="name another directory with --store")
+    return f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free"
 
 
 def _checked(name: str, get: Callable[[], str | Path]) -> Check:

@@ -202,12 +202,7 @@ def _changes(views: Mapping[str, UenvView]) -> Iterator[tuple[str, str, str]]:
             yield name, variable, "unset" if text is None else f"set {text}"
 
 
-def is_record(name: str) -> bool:
-    """Return whether a file is the list of the installed files of a Python package."""
-    return name.endswith(RECORD)
-
-
-def read(image: Path, is_needed: Callable[[str], bool] = is_record) -> Contents:
+def read(image: Path, is_needed: Callable[[str], bool] = lambda name: name.endswith(RECORD)) -> Contents:
     """Return the contents of an image, with the texts of the metadata files that are needed."""
     head = require_image(image)
     entries = listing(image)

@@ -70,6 +70,8 @@ def report_of(
     the duration of each step.
     """
     from_disk = {name: state_of(path) for name, path in repos.items()}
+    packages = [package for each in environments for lock in each.locks for package in lock.packages]
+    locked = {f"{package.name}-{package.version}" for package in packages if not package.external}
     return {
         "generator": f"uenvtool {__version__}",
         "image": packed.path.name,
@@ -83,7 +85,7 @@ def report_of(
         "environments": [_inputs(environment) for environment in environments],
         "from_cache": sorted(installed.cached),
         "built": sorted(installed.built),
-        "in_the_store_before": sorted(_previously_installed(environments, installed)),
+        "in_the_store_before": sorted(locked - {*installed.cached, *installed.built}),
         "seconds": dict(seconds),
     }
 
@@ -101,11 +103,3 @@ def _inputs(environment: Installable) -> dict[str, Any]:
             for part, lock in {"": environment.lock, **environment.compiler_locks}.items()
         },
     }
-
-
-def _previously_installed(environments: Sequence[Installable], installed: Installed) -> set[str]:
-    locks = [lock for environment in environments for lock in environment.locks]
-    locked = {
-        f"{package.name}-{package.version}" for lock in locks for package in lock.packages if not package.external
-    }
-    return locked - {*installed.cached, *installed.built}
