@@ -41,6 +41,7 @@ from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.report import Clock, names_of, refuse_others, report_of, write_report
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.store import image_tree
+from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.system import GitPin
 
 _OF_IMAGES = ("output", "push", "post_install", "meta", "install_only")
@@ -183,7 +184,7 @@ def install_options(request: ImageRequest) -> InstallOptions:
         raise BadInput(f"--config-scope '{scope}': directory not found", hint=hint)
     return InstallOptions(
         jobs=request.jobs,
-        repos=repository_directories(request.repos, pins(request)),
+        repos=repository_directories(named_paths(request.repo), pins(request)),
         mirrors=tuple(map(as_url, request.mirror)),
         caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
@@ -195,7 +196,7 @@ def install_options(request: ImageRequest) -> InstallOptions:
 def pins(request: ImageRequest) -> dict[str, GitPin]:
     """Return the pins of the package repositories of all sources, by name. Raises BadInput if a source is invalid."""
     pins_by_name: dict[str, GitPin] = {}
-    for source in request.sources if request.repos else ():
+    for source in request.sources if request.repo else ():
         manifest = read_manifest(Path(source))
         if manifest is None:
             pins_by_name |= named_environment(source, request.system, request.uarch).pins

@@ -21,6 +21,7 @@ from uenvtool.env.runner import mirror_answers, require_key
 from uenvtool.image.build import as_url, install_options, pins
 from uenvtool.image.programs import find_programs
 from uenvtool.image.request import ImageRequest
+from uenvtool.knowledge.options import named_paths
 
 PUSH = f"{MIRROR_PREFIX}push"
 """The name of the mirror that Spack pushes packages to."""
@@ -61,7 +62,7 @@ def _checks(request: ImageRequest) -> Iterator[Check]:
     if spack is None:
         return
     pinned = pins(request)
-    for name, path in request.repos.items():
+    for name, path in named_paths(request.repo).items():
         yield _checked(f"repository {name}", partial(repository_directory, name, path, pinned.get(name)))
     yield from _mirrors(request, spack)
     if request.push and not request.unsigned:
