@@ -262,20 +262,11 @@ def _spack_packages(contents: Contents) -> Iterator[InstalledPackage]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the total size of the files below each prefix.
-
-    Files with the same prefix are adjacent, so a file's prefix is computed only if it differs from the previous one.
-    """
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
-    prefix, inside = "", "\0"
     for name, entry in names.items():
-        if entry.kind != FILE:
-            continue
-        if not name.startswith(inside):
-            parts = name.split("/")
-            prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), "")
-            inside = f"{prefix}/" if prefix else "\0"
-        if prefix:
+        parts = name.split("/")
+        prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), None)
+        if prefix is not None and entry.kind == FILE:
             sizes[prefix] += entry.size
     return sizes

@@ -161,7 +161,7 @@ def _compared_names(header: bytes, expected: Mapping[bytes, Entry], epoch: int) 
 def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
     read = 0
     try:
-        for piece in file_content(tree, name, size):
+        for piece in file_content(tree, name):
             if stream.read(len(piece)) != piece:
                 raise _differs(name, "has other content")
             read += len(piece)
