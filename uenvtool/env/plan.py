@@ -252,7 +252,6 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
                 value=setting.value,
                 position=setting.position,
                 reason=setting.reason,
-                source=setting.source.name,
             )
 
 
