@@ -23,8 +23,9 @@ def limited(shown: str) -> Iterator[None]:
     """
     position = Position(shown)
     is_main = threading.current_thread() is threading.main_thread()
+    needs_timer = is_main and signal.getitimer(signal.ITIMER_PROF)[0] == 0
     try:
-        with _timed(position) if is_main and not signal.getitimer(signal.ITIMER_PROF)[0] else contextlib.nullcontext():
+        with _timed(position) if needs_timer else contextlib.nullcontext():
             yield
     except RecursionError as error:
         hint = "use fewer levels, or check where the file comes from"

@@ -309,9 +309,10 @@ def make_modules(spack: Spack, environments: Sequence[Installable], store: Path,
 
     uenvtool changes only the directory of the module files, since all environments share one.
     """
-    if has_modules(environments) and os.path.lexists(store / MODULE_FILES):
+    configuring = [each for each in environments if MODULES in each.texts]
+    if configuring and os.path.lexists(store / MODULE_FILES):
         remove_tree(store / MODULE_FILES)  # from an earlier run
-    for environment in filter(lambda each: MODULES in each.texts, environments):
+    for environment in configuring:
         modules = yaml_data(environment.texts[MODULES])["modules"]
         default = modules.pop("default")
         (kind,) = module_kinds(default)
