@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from uenvtool.activation.explained import (
-    explained_finding,
-    explained_rule,
-    explained_source,
-    explained_variable,
-    place_of,
-    value_text,
-)
+from uenvtool.activation import explained
 from uenvtool.activation.request import ExplainRequest
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Line, Result, Table
@@ -60,12 +53,13 @@ def explain(request: ExplainRequest) -> Result:
     owner = "" if facts else None  # a version on the command line does not belong to the recipe
     is_brief = place is not None and not request.verbose
     entries = [
-        *(explained_rule(rules[name]) for name in names if name in rules),
-        *(explained_finding(findings[name]) for name in names if name in findings),
-        *(explained_source(sources[name], tuning) for name in names if name in sources),
+        *(explained.explained_rule(rules[name]) for name in names if name in rules),
+        *(explained.explained_finding(findings[name]) for name in names if name in findings),
+        *(explained.explained_source(sources[name], tuning) for name in names if name in sources),
     ]
     entries += (
-        explained_variable(name, variables[name], tuning, place, owner, is_brief=is_brief) for name in variable_names
+        explained.explained_variable(name, variables[name], tuning, place, owner, is_brief=is_brief)
+        for name in variable_names
     )
     return Result(
         data=[entry.data for entry in entries],
@@ -75,15 +69,14 @@ def explain(request: ExplainRequest) -> Result:
 
 
 def _in_a_job(place: Settings) -> Result:
-    """Return the table of a job's settings, with notes about other runtimes, unknown versions and limits."""
     runtime = place.runtimes[0]
     by_hook = {setting.name: setting for setting in place.by_hook}
     settings = [*(setting for setting in place.held() if setting.name not in by_hook), *by_hook.values()]
     rows = []
     for setting in settings:
         setter = f"{THE_HOOK}: " if setting in place.by_hook else ""
-        rows.append((setting.name, value_text(setting), f"{setter}{setting.reason} [{setting.source.name}]"))
-    notes = [f"{place_of(place)}: {runtime.description}"]
+        rows.append((setting.name, explained.value_text(setting), f"{setter}{setting.reason} [{setting.source.name}]"))
+    notes = [f"{explained.place_of(place)}: {runtime.description}"]
     if len(place.runtimes) > 1:
         others = ", ".join(other.name for other in place.runtimes[1:])
         notes.append(f"for another runtime, add --runtime: {others}")
@@ -109,13 +102,11 @@ def _laid_out(rows: Sequence[tuple[str, str, str]], sources: Sequence[str], colu
 
 
 def _partitions(system: System) -> Iterator[str]:
-    for partition in system.jobs.partitions.values():
-        reason = f" ({partition.reason})" if partition.reason else ""
-        yield f"limits of a job in {partition.name}: {partition.limits or 'none'}{reason} [{partition.source}]"
-    for qos in system.jobs.qos.values():
-        reason = f" ({qos.reason})" if qos.reason else ""
-        is_default = ", the default" if qos.default else ""
-        yield f"limits of a job in the QOS {qos.name}{is_default}: {qos.limits or 'none'}{reason} [{qos.source}]"
+    named = [(partition.name, partition) for partition in system.jobs.partitions.values()]
+    named += [(f"the QOS {qos.name}{', the default' if qos.default else ''}", qos) for qos in system.jobs.qos.values()]
+    for name, limit in named:
+        reason = f" ({limit.reason})" if limit.reason else ""
+        yield f"limits of a job in {name}: {limit.limits or 'none'}{reason} [{limit.source}]"
 
 
 def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:

@@ -15,27 +15,15 @@ from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, versions_
 from uenvtool.knowledge.rule import Rule
 from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.sources import Source, load_sources
-from uenvtool.knowledge.tuning import (
-    AT_MOST,
-    DEFAULT,
-    EXPECTED,
-    PREPEND,
-    REQUIRED,
-    THE_HOOK,
-    UNSET,
-    Guard,
-    Setting,
-    TunedVariable,
-    Tuning,
-)
+from uenvtool.knowledge.tuning import EXPECTED, THE_HOOK, UNSET, Guard, Setting, TunedVariable, Tuning
 
 POLICIES = {
-    DEFAULT: "set if it is unset",
-    AT_MOST: "set if it is unset or a larger number",
-    PREPEND: "prepended to the existing value",
-    REQUIRED: "set, and replaces any other value",
-    UNSET: "always removed",
-    EXPECTED: "not set by uenvtool, which prints a message if it is unset",
+    "default": "set if it is unset",
+    "at-most": "set if it is unset or a larger number",
+    "prepend": "prepended to the existing value",
+    "required": "set, and replaces any other value",
+    "unset": "always removed",
+    "expected": "not set by uenvtool, which prints a message if it is unset",
 }
 COMPUTED = {
     "cores": "the number of cores per process",
@@ -162,7 +150,6 @@ def _table_of_values(says: Sequence[tuple[str, str, str, str]], settings: Iterab
 
 
 def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
-    """Return the description of a setting as data."""
     workaround = tuning.workarounds.get(setting.workaround)
     asked_for = f"--workaround {workaround.name}: {workaround.symptom}" if workaround else ""
     return {
@@ -206,24 +193,27 @@ def _held_in(name: str, place: Settings) -> Setting | None:
 
 def _value_in_place(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:
     """Return a sentence with a variable's value in a place and the reason, or the reason why the variable is unset."""
-    held = _held_in(name, place)
-    if held is not None:
+    if held := _held_in(name, place):
         setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
         condition = _condition(held, place)
         only = f"; {condition}" if condition else ""
         return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}{only}"
-    return f"{place_of(place)}: not set{_why_not(name, tuning, place, owner)}"
+    not_set = f"{place_of(place)}: not set"
+    nearest = _nearest(name, tuning, place)
+    if nearest is None:
+        is_set = any(setting.name == name for setting in tuning.settings)
+        return not_set if is_set else f"{not_set} on any system: choose a value yourself"
+    versions = () if nearest.failing else in_recipes(nearest, place)
+    return "; ".join((f"{not_set}, {why(nearest, place, owner)}", *versions))
 
 
 def _lines_in_place(
     name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings, value: str | None
 ) -> Iterator[str]:
-    """Yield the short description of a variable in a place."""
     held = _held_in(name, place)
     yield name
     yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
-    about = _about(variables)
-    if about:
+    if about := _about(variables):
         yield _row("about", about)
     if held:
         yield _row("why", held.reason)
@@ -270,15 +260,6 @@ def _condition(held: Setting, place: Settings) -> str:
     if not undecided.open:
         return ""
     return "; ".join((f"{why(undecided, place)}, or if the version is unknown", *in_recipes(undecided, place)))
-
-
-def _why_not(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:
-    nearest = _nearest(name, tuning, place)
-    if nearest is None:
-        is_set = any(setting.name == name for setting in tuning.settings)
-        return "" if is_set else " on any system: choose a value yourself"
-    versions = "" if nearest.failing else "".join(f"; {text}" for text in in_recipes(nearest, place))
-    return f", {why(nearest, place, owner)}{versions}"
 
 
 def place_of(place: Settings) -> str:
