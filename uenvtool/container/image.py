@@ -153,9 +153,9 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
 
 
 def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -> Surroundings:
-    protected = [rule.pattern for rule in rules()]
-    exceptions = [name for rule in rules() for name in rule.harmless]
-    surroundings = Surroundings(base=base, protected=protected, exceptions=exceptions)
+    protected = [f"--keep={rule.pattern}" for rule in rules()]
+    protected += [f"--except={name}" for rule in rules() for name in rule.harmless]
+    surroundings = Surroundings(base=base, protected=protected)
     if activation is None or not plan.container.image:
         return surroundings
     command = activate.command(activation, "bash", activation.uarch, activation.runtimes[0].name, activation.given)

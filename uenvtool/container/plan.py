@@ -123,10 +123,9 @@ class ContainerPlan:
 
 
 def planned(request: ContainerRequest) -> ContainerPlan:
-    """Return the plan of a request's recipe and of the recipes that it builds on.
+    """Return the plan of a request's recipe and of the recipes that it builds on. Raises BadInput with all problems.
 
-    The default system is the current system, or else the recipe's home system. Raises BadInput with all problems:
-    unknown versions, missing components, cycles, two components that install the same file, and unknown facts.
+    The default system is the current system, or else the recipe's home system.
     """
     recipes_with_secrets = _with_bases(_recipe(request))
     recipes = storable(recipes_with_secrets)

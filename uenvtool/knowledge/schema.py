@@ -97,18 +97,15 @@ def _is_long_enum(error: Any) -> bool:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    branches = grouped((inner.schema_path[0], inner) for inner in error.context)
-    fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
-    return fitting[0] if fitting else []
+    branches = grouped((inner.schema_path[0], inner) for inner in error.context).values()
+    return next((inner for inner in branches if all(each.validator != "type" or each.path for each in inner)), [])
 
 
 def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
     known = sorted(error.schema.get("properties", {}))
-    for name, child in node.value.items():
-        if name in known:
-            continue
+    for name in node.value.keys() - set(known):
         hint = f"{did_you_mean(name, known)} use one of these keys: {', '.join(known)}"
-        yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
+        yield Problem(f"unknown key {_shortened(name)!r}", node.value[name].key, hint.lstrip())
 
 
 def _hint(error: Any) -> str | None:
