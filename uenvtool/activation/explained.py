@@ -211,39 +211,29 @@ def _lines_in_place(
     name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings, value: str | None
 ) -> Iterator[str]:
     held = _held_in(name, place)
-    yield name
-    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
-    if about := _about(variables):
-        yield _row("about", about)
+    rows = [("about", _about(variables))]
     if held:
-        yield _row("why", held.reason)
-        if condition := _condition(held, place):
-            yield _row("when", condition)
-        yield _row("how", f"set by {THE_HOOK}" if held in place.by_hook else POLICIES[held.policy])
-        if held.conflicts:
-            yield _row("avoid", f"do not set it together with {', '.join(held.conflicts)}")
-        if held.needs:
-            yield _row("needs", held.needs.hint)
-        yield _row("source", f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip())
+        described = _setting(held, tuning)
+        how = f"set by {THE_HOOK}" if held in place.by_hook else described["how"]
+        source = f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip()
+        rows += [("why", held.reason), ("when", _condition(held, place)), ("how", how)]
+        rows += [("avoid", described["conflicts"]), ("needs", described["needs"]), ("source", source)]
     elif (nearest := _nearest(name, tuning, place)) and nearest.needs_version:
         if_known = nearest.setting
-        yield _row("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]")
-    for guard in place.guards:
-        if name in guard.variables:
-            yield _row("danger", f"{guard.danger}; here {_prevention(guard, place)}")
-    yield from _others(_values_by_source(variables, tuning), held)
+        rows.append(("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]"))
+    dangers = [guard for guard in place.guards if name in guard.variables]
+    rows += [("danger", f"{guard.danger}; here {_prevention(guard, place)}") for guard in dangers]
+    used = "unset" if held and held.removes else held.value if held else None
+    says = _values_by_source(variables, tuning)
+    sources = grouped((value, source) for source, _, value, _ in says if value != used)
+    others = (f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources.items())
+    rows.append(("others" if held else "values", "; ".join(others)))
     workarounds = tuning.workarounds.values()
     setters = [known.name for known in workarounds if name in {setting.name for setting in known.settings}]
-    if setters:
-        yield _row("option", f"--workaround {' or '.join(setters)} sets it")
-
-
-def _others(says: Sequence[tuple[str, str, str, str]], held: Setting | None) -> Iterator[str]:
-    used = "unset" if held and held.removes else held.value if held else None
-    sources = grouped((value, source) for source, _, value, _ in says if value != used)
-    others = [f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources.items()]
-    if others:
-        yield _row("others" if held else "values", "; ".join(others))
+    rows.append(("option", f"--workaround {' or '.join(setters)} sets it" if setters else ""))
+    yield name
+    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
+    yield from (_row(word, text) for word, text in rows if text)
 
 
 def _row(word: str, text: str) -> str:
