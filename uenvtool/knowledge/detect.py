@@ -160,8 +160,7 @@ def _known_gpus(model: str, count: int) -> Gpu | None:
 
 
 def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
-    known = _known_gpus(model, count)
-    if known:
+    if known := _known_gpus(model, count):
         return known, "architecture and memory of the model that sinfo shows"
     which = f"of an unknown model, {model!r}" if model else "without a model"
     why = f"sinfo shows {count} GPUs {which}; give the model with --gpu MODEL, or edit vendor and arch here"
