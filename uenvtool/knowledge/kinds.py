@@ -6,13 +6,12 @@ To add a kind, add a row here, a schema of the same name and a reader. The comma
 
 from __future__ import annotations
 
-import json
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.schema import schema
 from uenvtool.knowledge.yamltree import Node
 
 
@@ -123,8 +122,4 @@ def recipe_file(directory: Path) -> Path:
 def kind_of(path: Path, tree: Node) -> Kind:
     """Return the kind of a file: the kind of its directory, or else the kind whose schema matches most keys."""
     by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
-    return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
-
-
-def _fields(kind: Kind) -> set[str]:
-    return set(json.loads(schema_text(kind.name))["properties"])
+    return by_place or max(KINDS, key=lambda kind: len(tree.value.keys() & schema(kind.name)["properties"]))

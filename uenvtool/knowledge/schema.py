@@ -37,6 +37,12 @@ def schema_text(name: str) -> str:
     return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
 
 
+@cache
+def schema(name: str) -> Any:
+    """Return a JSON Schema as data."""
+    return json.loads(schema_text(name))
+
+
 def check_schema(tree: Node, name: str) -> None:
     """Check a tree against the named schema. Raises BadInput with all problems and their positions."""
     errors = _validator(name).iter_errors(tree.plain())
@@ -53,7 +59,7 @@ def _validator(name: str) -> Any:
     from jsonschema.validators import extend
 
     validator = extend(Draft202012Validator, {"pattern": _whole_pattern, "format": _regular_expression})
-    return validator(json.loads(schema_text(name)))
+    return validator(schema(name))
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
