@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from uenvtool.activation import explained
 from uenvtool.activation.request import ExplainRequest
@@ -29,8 +30,6 @@ def explain(request: ExplainRequest) -> Result:
     """Return descriptions of variables, rules of `check`, findings of `doctor` and sources.
 
     If the system is known, a variable's description is its value on that system, and --verbose adds everything else.
-
-    Raises BadInput if a name is unknown, or without a name, system or --all.
     """
     names = request.names
     facts = known_facts({"nccl": request.nccl} if request.nccl is not None else {})
@@ -42,21 +41,17 @@ def explain(request: ExplainRequest) -> Result:
     if not names and not request.all:
         hint = "name a variable, as in `uenvtool explain NCCL_NET`, or add --system SYSTEM or --all"
         raise BadInput("explain requires a name, --system or --all", hint=hint)
-    has_ids = any(name.islower() for name in names)  # names of variables are upper case and need no rules
-    rules = load_rules() if has_ids else {}
-    findings = load_findings().findings if has_ids else {}
-    sources = load_sources() if has_ids else {}
     tuning = load_all()
+    described: list[tuple[Mapping[str, Any], Callable[[Any], explained.Explained]]] = []
+    if any(name.islower() for name in names):  # names of variables are upper case
+        described = [(load_rules(), explained.explained_rule), (load_findings().findings, explained.explained_finding)]
+        described.append((load_sources(), lambda source: explained.explained_source(source, tuning)))
     variables = grouped((variable.name, variable) for variable in tuning.variables)
-    other_names = [name for name in names if not any(name in known for known in (rules, findings, sources))]
+    other_names = [name for name in names if not any(name in known for known, _ in described)]
     variable_names = sorted(variables) if request.all else _known_names(other_names, variables)
     owner = "" if facts else None  # a version on the command line does not belong to the recipe
     is_brief = place is not None and not request.verbose
-    entries = [
-        *(explained.explained_rule(rules[name]) for name in names if name in rules),
-        *(explained.explained_finding(findings[name]) for name in names if name in findings),
-        *(explained.explained_source(sources[name], tuning) for name in names if name in sources),
-    ]
+    entries = [describe(known[name]) for known, describe in described for name in names if name in known]
     entries += (
         explained.explained_variable(name, variables[name], tuning, place, owner, is_brief=is_brief)
         for name in variable_names
