@@ -275,10 +275,14 @@ QUIET = {
     "the text of a judge": "Judge reasoning: The student failed to model the force.\nscore 2\n",
     "an attempt": "could not parse the reply (attempt 1/4): missing bracket\nok\n",
     "a smaller batch": "CUDA out of memory at batch size 64, trying 32\nmax batch size: 32\n",
+    "a rate": "Acc@1: 76.1 Error@1: 23.9\nFailure cases saved to f.json (12 of 400)\n",
     "errors per class": "cat: error 0.11\ndog: error 0.07\nFinished. 2 succeeded, 1 failed.\n",
     "an explanation": "The most likely reason you are seeing this error is that you fork.\nuse spawn\n",
     "a file that a hook cannot remove": "rm: cannot remove '/usr/local/x': Read-only file system\nEND TIME: now\n",
     "an ignored import with a label": "[2026-06-09 03:34:54 TP1] Ignore import error: cannot import name 'G'\na\nb\n",
+    "a module that is loaded already": (
+        "  ERROR: tbb/2021.7.0 cannot be loaded due to a conflict.\n" + OUTPUT * 60 + "Successfully completed.\n"
+    ),
     "a server without an error": "Bypassing signal SIGTERM\nWorkers stop if SIGTERM is received\n",
 }
 
@@ -302,6 +306,7 @@ FAILURES = {
         "exception",
     ),
     "git": ("remote: error: file x is 150.01 MB\nerror: failed to push some refs to 'x'\n", "failed"),
+    "unittest": ("Ran 3 tests in 0.1s\n\nFAILED (failures=1)\n", "failed"),
     "a handler of a signal": ("step 1\nSIGTERM received, saving checkpoint and exiting\n", "cancelled"),
     "a user": ("step 1\nTraining interrupted by user. Saving checkpoint\n", "cancelled"),
     "a user at the keyboard": ("step 1\nAborted by the user\n", "cancelled"),
@@ -331,6 +336,7 @@ ENDS = {
     "a warning at the exit": (STEPS + "[W1 p.cpp:9] Warning: destroy_process_group() was not called before exit\n", 0),
     "a score of the last test": (STEPS + "Test set: Average loss: 0.03, Accuracy: 9914/10000 (99%)\n", 0),
     "a bar without a total": ("100it [01:40,  1.01it/s]\n", 0),
+    "a checkpoint after a last step that is counted from 0": ("Epoch 4/5 | loss 0.1\nModel weights saved to m.pt\n", 0),
     "a checkpoint after the last step": ("Epoch 9/9 | loss 0.1\nNew best model saved to best.pt\n", 0),
     "a checkpoint after a step": ("Epoch 2/100 | loss 0.1\nNew best model saved to best.pt\n", 1),
     "warnings after a step": (
@@ -338,6 +344,7 @@ ENDS = {
         1,
     ),
     "a step with elapsed time": (" iteration 120/ 5000 | elapsed time per iteration (ms): 2910.3 | lm loss: 7.2\n", 1),
+    "a step after a colon": ("step:1200/5000 train_loss:3.21 train_time:120312ms\n", 1),
     "a completed step": ("completed step: 10, seconds: 2.4, loss: 9.2\n" * 9, 1),
     "a question of an evaluation": ("[12:11:20] Evaluating question 12/200\n", 1),
     "trials that run": ("Logical resource usage: 4/4 GPUs\nNumber of trials: 4/20 (4 RUNNING)\n", 1),

@@ -29,7 +29,7 @@ _MOMENT = re.compile(
 
 _COUNTS = re.compile(
     r"(?i)(?P<score>\b(?:best\b.{0,60}?|acc\w*|correct\w*|passed|solved|scored?|success\w*|matched)\W{0,4})?"
-    r"(?<![\d/.:,-])(?P<part>\d{1,12})\s*(?:/|\bof\b|\bout of\b)\s*(?P<total>\d{1,12})"
+    r"(?<![\d/.,-])(?<!\d:)(?P<part>\d{1,12})\s*(?:/|\bof\b|\bout of\b)\s*(?P<total>\d{1,12})"
     r"(?![\d/.:-]|\W{0,3}(?:passed|correct|ok\b|solved|success|[GM]i?B\b))"
 )
 """Matches a part and the total, such as 55/100 or 55 of 100, but not a date. A score, such as an accuracy, is named."""
@@ -99,19 +99,21 @@ class LineClassifier:
     def is_open(self, line: str) -> bool:
         """Return whether a line shows work that has not ended, such as step 5 of 100 or a compilation."""
         is_partial, is_step = self._is_partial(line), self.has(line, "progress") and not self.has(line, "request")
-        if self.shows_failure(line) or self.has(line, "done") or (not is_partial and self.has(line, "end")):
+        if self.shows_failure(line) or self.has(line, "closes") or (not is_partial and self.has(line, "end")):
             return False
         return (is_step or self.has(line, "busy")) and is_partial is not False
 
-    def is_partial_step(self, line: str) -> bool:
-        """Return whether a line is a step of a known total that is not the last step, such as 5 of 100."""
-        return self.has(line, "progress") and self.is_open(line) and bool(self._is_partial(line))
+    def is_partial_step(self, line: str, most: float = 1) -> bool:
+        """Return whether a line is a step of a known total, such as 5 of 100, before the given share of the total."""
+        return self.has(line, "progress") and self.is_open(line) and bool(self._is_partial(line, most))
 
-    def _is_partial(self, line: str) -> bool | None:
-        """Return whether a line states a part of a total that is not complete, or None if it states no total."""
-        counts = [int(match["part"]) < int(match["total"]) for match in _COUNTS.finditer(line) if not match["score"]]
-        parts = [*counts, *(float(match[1]) < 100 for match in _PERCENTS.finditer(line))]
-        return any(parts) if parts else None
+    def _is_partial(self, line: str, most: float = 1) -> bool | None:
+        """Return whether a line states a part that is less than a share of a total, or None if it states no total."""
+        shares = [float(match[1]) / 100 for match in _PERCENTS.finditer(line)]
+        for match in _COUNTS.finditer(line):
+            if not match["score"]:
+                shares.append(int(match["part"]) / max(int(match["total"]), 1))
+        return min(shares) < most if shares else None
 
     def is_between_steps(self, line: str, above: str) -> bool:
         """Return whether a line can follow a step while the run continues: a warning, its code, or a saved checkpoint.

@@ -16,6 +16,8 @@ TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
 LAST_LINES, MOST_AFTER_END, MOST_BEFORE_END = 4, 20, 3
+MOST_BEFORE_SAVE = 0.8
+"""The share of a total after which a saved checkpoint may be the end, because programs count from 0 or skip steps."""
 MOST_ADVICE = 240
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\[])")
 MOST_QUOTES, MOST_BEFORE, MOST_NEAR = 4, 2, 50
@@ -183,11 +185,12 @@ class Tail:
         step = len(printed) - 1
         while step > 0 and classifier.is_between_steps(lines[printed[step]], lines[printed[step] - 1]):
             step -= 1
-        if printed and classifier.is_partial_step(lines[printed[step]]):
+        has_saved = any(classifier.has(lines[number], "saves") for number in printed[step + 1 :])
+        if printed and classifier.is_partial_step(lines[printed[step]], MOST_BEFORE_SAVE if has_saved else 1):
             return self._quoted(numbers[printed[step]], lines[printed[step]]), True
         if has_closed or not printed:
             return None
-        if not any(classifier.has(lines[number], "saves") for number in printed[step + 1 :]):
+        if not has_saved:
             del printed[step + 1 :]
         is_open = classifier.is_open(lines[printed[-1]])
         for number in reversed(printed[-MOST_AFTER_END:]):
