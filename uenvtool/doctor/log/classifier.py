@@ -99,7 +99,8 @@ class LineClassifier:
     def is_open(self, line: str) -> bool:
         """Return whether a line shows work that has not ended, such as step 5 of 100 or a compilation."""
         is_partial, is_step = self._is_partial(line), self.has(line, "progress") and not self.has(line, "request")
-        if self.shows_failure(line) or self.has(line, "closes") or (not is_partial and self.has(line, "end")):
+        ends = ("closes",) if is_partial else ("closes", "end", "between")
+        if self.shows_failure(line) or self.has(line, *ends):
             return False
         return (is_step or self.has(line, "busy")) and is_partial is not False
 
@@ -116,12 +117,12 @@ class LineClassifier:
         return min(shares) < most if shares else None
 
     def is_between_steps(self, line: str, above: str) -> bool:
-        """Return whether a line can follow a step while the run continues: a warning, its code, or a saved checkpoint.
+        """Return whether a line can follow a step while the run continues: a warning, its code, or the end of an epoch.
 
         above: the line above.
         """
         is_warning = self.has(line, "warning") or self.is_no_sign(line) or bool(_PYTHON_WARNING.search(above))
-        return self.has(line, "saves") or (is_warning and not self.has(line, "closes", "done", "end"))
+        return self.has(line, "between") or (is_warning and not self.has(line, "closes", "done", "end"))
 
     def weight(self, line: str) -> int:
         """Return how well a line explains a failure; a line that is only a consequence of another line is negative."""

@@ -16,8 +16,8 @@ TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
 LAST_LINES, MOST_AFTER_END, MOST_BEFORE_END = 4, 20, 3
-MOST_BEFORE_SAVE = 0.8
-"""The share of a total after which a saved checkpoint may be the end, because programs count from 0 or skip steps."""
+MOST_BEFORE_END_OF_EPOCH = 0.8
+"""The share of a total after which an epoch's end may be the end of the run. Programs count from 0 or skip steps."""
 MOST_ADVICE = 240
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\[])")
 MOST_QUOTES, MOST_BEFORE, MOST_NEAR = 4, 2, 50
@@ -176,7 +176,7 @@ class Tail:
     def last_line(self) -> tuple[QuotedLine, bool] | None:
         """Return the last line, and whether it shows work that has not ended, or None if the log shows an end.
 
-        Warnings and saved checkpoints after a step of a known total are not the last line.
+        Warnings, saved checkpoints and validation results after a step of a known total are not the last line.
         """
         (numbers, lines), classifier = self._numbered_lines(), self.classifier
         printed = [number for number, line in enumerate(lines) if _WORD.search(line)]
@@ -185,12 +185,13 @@ class Tail:
         step = len(printed) - 1
         while step > 0 and classifier.is_between_steps(lines[printed[step]], lines[printed[step] - 1]):
             step -= 1
-        has_saved = any(classifier.has(lines[number], "saves") for number in printed[step + 1 :])
-        if printed and classifier.is_partial_step(lines[printed[step]], MOST_BEFORE_SAVE if has_saved else 1):
+        is_epoch_end = any(classifier.has(lines[number], "between") for number in printed[step + 1 :])
+        most = MOST_BEFORE_END_OF_EPOCH if is_epoch_end else 1
+        if printed and classifier.is_partial_step(lines[printed[step]], most):
             return self._quoted(numbers[printed[step]], lines[printed[step]]), True
         if has_closed or not printed:
             return None
-        if not has_saved:
+        if not is_epoch_end:
             del printed[step + 1 :]
         is_open = classifier.is_open(lines[printed[-1]])
         for number in reversed(printed[-MOST_AFTER_END:]):
