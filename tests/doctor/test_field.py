@@ -280,6 +280,11 @@ QUIET = {
     "an explanation": "The most likely reason you are seeing this error is that you fork.\nuse spawn\n",
     "a file that a hook cannot remove": "rm: cannot remove '/usr/local/x': Read-only file system\nEND TIME: now\n",
     "an ignored import with a label": "[2026-06-09 03:34:54 TP1] Ignore import error: cannot import name 'G'\na\nb\n",
+    "a help message of Open MPI": (
+        "The library attempted to open the following supporting CUDA libraries,\nbut each of them failed.\n"
+        "libcuda.so.1: cannot open shared object file: No such file or directory\n"
+        "/usr/lib64/libcuda.dylib: cannot open shared object file: No such file or directory\n1813.6 steps per second\n"
+    ),
     "a module that is loaded already": (
         "  ERROR: tbb/2021.7.0 cannot be loaded due to a conflict.\n" + OUTPUT * 60 + "Successfully completed.\n"
     ),
@@ -297,6 +302,7 @@ FAILURES = {
     "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
     "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
     "LSF reports an exit code": ("training\nExited with exit code 3.\n\nResource usage summary:\n", "ended"),
+    "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
     "a long command": (f"Command '{['x' * 300]}' returned non-zero exit status 1.\n", "ended"),
     "CMake": ("CMake Error at a.cmake:2 (message):\n  Could NOT find MPI\n-- Configuring incomplete\n", "failed"),
     "a path that is None": (
@@ -331,6 +337,7 @@ ENDS = {
     "an accuracy": (STEPS + "Testing accuracy: 93.2%\n", 0),
     "the best result": (STEPS + "Best val_loss: 0.41 at epoch 31/100\n", 0),
     "a validation": (STEPS + "{'eval_loss': 0.41, 'eval_samples_per_second': 12.3, 'epoch': 3.0}\n", 0),
+    "PBS reports no failure": (STEPS + "======\n   Exit Status:        0\n   Memory Used: 3GB\n======\n", 0),
     "a speed": (STEPS + "average speed 1.2 it/s\n", 0),
     "an early stop": ("Epoch 31/100 | loss 0.4\nEarly stopping triggered\nrestored the best weights\n", 0),
     "a table of a benchmark": ("step 90 | 41 samples/s\n P95 step: 18 ms\n Throughput (mean):42.7 samples/s\n", 0),
