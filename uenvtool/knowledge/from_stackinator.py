@@ -257,8 +257,7 @@ def _compilers(source: _Source, environment: Data, comments: Comments) -> Iterat
 
 def _versions(source: _Source) -> Iterator[tuple[str, tuple[str, str]]]:
     variants = _defaults()["variants"]
-    filled = {name: data for name, data in source.compilers.items() if data}
-    for name, data in filled.items():
+    for name, data in ((name, data) for name, data in source.compilers.items() if data):
         old = [parse_spec(spec) for spec in data.get("specs", ())]
         pinned = [(spec.package, str(spec.versions or "")) for spec in old] or [(name, str(data.get("version", "")))]
         for compiler, version in pinned:
