@@ -167,7 +167,7 @@ NOT_FOREIGN = {
     *("hang._ranks_in", "runner.answer_of", "resolve.sorted_lock", "base.label", "base.marked", "attach.ranks_of"),
     *("sbom._data", "record.data"),
     # Texts whose reader calls the function in a limit, or has parsed the text in a limit before.
-    *("record._checked", "store._filtered_database", "description._spack_variables", "install.make_modules"),
+    *("record._checked", "store._filtered_database", "description._spack_variables"),
     *("document.__init__", "pylock._document", "pylock.with_absolute_paths", "pylock.stripped", "edf._syntax"),
     "pylock.restrict_to_hashes",
 }
