@@ -44,7 +44,11 @@ class Image:
 
 
 def make(request: ContainerRequest) -> Result:
-    """Write, check or print the files of an image, or print its name and tag."""
+    """Write, check or print the files of an image, or print its name and tag.
+
+    Raises BadInput if a recipe or component is invalid, or if an input has no checksum and --locked is set. Raises
+    AnswerIsNo if --check finds differences.
+    """
     plan = planned(request)
     unlocked_inputs = list(unlocked(plan))
     if request.locked:

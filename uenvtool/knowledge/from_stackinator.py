@@ -73,6 +73,8 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
     """Return the converted recipes by the names of their environments.
 
     starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old.
+
+    Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
     read = {name: _file(directory, name) for name in (*REQUIRED, PACKAGES) if (directory / f"{name}.yaml").is_file()}
     config, compilers, environments = (read[name] for name in REQUIRED)
