@@ -77,7 +77,7 @@ def decide(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
 ) -> tuple[JobPlan, tuple[str, ...]]:
     """Return the plan of a job, and warnings about possible failures. Raises BadInput if the job is impossible."""
-    typed = read_words(request.words or ("sleep", "infinity"), disk, request.workdir)
+    typed = read_words(request.words or ("sleep", "infinity"), request.workdir)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
         chosen_workarounds(load_tuning(system.tuning), request.workaround)
@@ -120,13 +120,13 @@ def _planned(
     defaults, limits = system.scheduler.defaults, limits_of(system, request.in_partition, request.qos)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
-    command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
+    command = with_strategy(command, typed, nodes * ranks, has_gpus=gpus > 0)
     tasks = 1 if command.once_per_node else ranks
     overlay = _overlay(request.venv, disk.environment) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
     if use.variables == "edf" and not edf and image.startswith(PATH_STARTS) and not request.stage:
-        image = disk.whole(image)  # Sarus Suite expands no variable in the path
+        image = _whole(image)  # Sarus Suite expands no variable in the path
     extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
     packed = overlay if overlay and overlay.mount else None
     images = (image, packed.image) if packed else (image,)
@@ -174,6 +174,11 @@ def _views(named: str, overlay: Overlay | None) -> str:
     base = overlay.base_view if overlay.base_view and named == "default" else named
     # The last view is first on PATH, so that the programs of the overlay have priority.
     return f"{base},{overlay.view}" if overlay.mount else base
+
+
+def _whole(path: str) -> str:
+    expanded = os.path.expandvars(path)
+    return expanded if expanded.startswith("$") else os.path.abspath(expanded)
 
 
 def _copies(images: tuple[str, ...], folder: str) -> tuple[str, ...]:

@@ -353,16 +353,16 @@ def _of_mounts(plan: JobPlan) -> Iterator[Problem]:
 
 
 def _unmounted(case: Case) -> Iterator[Problem]:
-    plan, disk = case.plan, case.disk
-    folder = plan.request.workdir or disk.folder
+    plan = case.plan
+    folder = plan.request.workdir or os.getcwd()
     seen = [mount.rpartition(":")[2] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
     seen += [bind.inside for bind in plan.knowledge.binds] + [folder]
-    seen += [disk.home] if plan.use.step and plan.use.home else []
+    seen += [os.path.expanduser("~")] if plan.use.step and plan.use.home else []
     seen += plan.knowledge.site_fs.paths if plan.knowledge.site_fs else ()
     seen += [plan.overlay.place] if plan.overlay else []
     for word in plan.command.words:
         path = word.rpartition("=")[2]
-        if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):
+        if not path.startswith("/") or HOST_FOLDERS.match(path) or not os.path.exists(path):
             continue
         if plan.edf:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))
