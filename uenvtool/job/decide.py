@@ -77,7 +77,10 @@ def decide(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
 ) -> tuple[JobPlan, tuple[str, ...]]:
     """Return the plan of a job, and warnings about possible failures. Raises BadInput if the job is impossible."""
-    typed = read_words(request.words or ("sleep", "infinity"), request.workdir)
+    words = request.words or ("sleep", "infinity")
+    if request.nccl_test:
+        words = (*OF_PROCESSES, *NCCL_TEST) if runtime.job.image == CONTAINER else NCCL_TEST
+    typed = read_words(words, request.workdir)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
         chosen_workarounds(load_tuning(system.tuning), request.workaround)
@@ -244,12 +247,10 @@ def _runtimes(system: System) -> Iterator[Runtime]:
 
 
 def _command(request: JobRequest, runtime: Runtime, typed: Typed, usual: str) -> JobCommand:
-    if request.nccl_test:
-        in_image = OF_PROCESSES if runtime.job.image == CONTAINER else ()
-        return JobCommand(words=(*in_image, *NCCL_TEST), launcher=SRUN)
     if request.interactive and runtime.job.scheduler == SLURM:
         return JobCommand(words=typed.words if request.words else ("bash",), launcher=NONE)
-    return command_of(typed, request.launcher or "", usual if request.words else NONE)
+    asked = SRUN if request.nccl_test else request.launcher or ""
+    return command_of(typed, asked, usual if request.words else NONE)
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:

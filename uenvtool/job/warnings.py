@@ -73,7 +73,7 @@ def _of_other_python(case: Case) -> Iterator[str]:
     """Yield a warning if the command starts a Python that is neither the overlay's nor the image's."""
     plan, typed = case.plan, case.typed
     base = plan.overlay.path if plan.overlay else plan.image
-    if not base or plan.request.nccl_test:
+    if not base:
         return
     if typed.runner and not {base, base.removeprefix("./")}.intersection(typed.words):
         yield (
@@ -115,7 +115,7 @@ def _of_idle_gpus(case: Case) -> Iterator[str]:
 def _of_program(case: Case) -> Iterator[str]:
     plan = case.plan
     file = _program_file(case)
-    if not file or plan.opens_shell or plan.request.nccl_test or case.typed.alone:
+    if not file or plan.opens_shell or case.typed.alone:
         return
     launcher, text, name = plan.command.launcher, text_of(file), PurePath(file).name
     match = _STARTS_ITSELF.search(text)
