@@ -127,7 +127,8 @@ class Typed:
         if script := next(scripts, ""):
             return program_name(script).split()[-1][: -len(".py")]
         for i, word in enumerate(self.words[:-1]):
-            if _MODULE_OPTION.fullmatch(word) and (self.launcher or any(map(_is_python, self.words[:i]))):
+            has_python = any(PYTHON_NAME.fullmatch(program_name(before)) for before in self.words[:i])
+            if _MODULE_OPTION.fullmatch(word) and (self.launcher or has_python):
                 return self.words[i + 1]
         if self.launcher:
             started_program = program_name(next((word for word in self.rest if not word.startswith("-")), ""))
@@ -252,10 +253,6 @@ def given_by_job(launcher: Launcher, typed: Typed, ranks: int) -> list[str]:
         *(name for name, _, value in assignments if job_values.get(name, value) != value),
         *dict.fromkeys(name for name in options if any(option.startswith(spelled(name[2:])) for option in known)),
     ]
-
-
-def _is_python(word: str) -> bool:
-    return PYTHON_NAME.fullmatch(program_name(word)) is not None
 
 
 def _split(words: Sequence[str]) -> tuple[str, ...]:

@@ -91,13 +91,14 @@ def decide(
         usual = SRUN  # the environment of a job without GPUs may have no torch
     command = through_its_python(_command(request, runtime, typed, usual), disk)
     plan = _planned(request, system, uarch, runtime, disk, typed, command, published)
+    named = recipe_of_label(plan.image) if plan.use.image == UENV else None
     case = Case(
         system=system,
         uarch=uarch,
         disk=disk,
         typed=typed,
         recipe=recipe,
-        known=recipe or _recipe_of_image(plan),
+        known=recipe or (read_recipe(named) if named else None),
         published=published,
         refused_launchers=refused_launchers,
         usual_launcher=usual,
@@ -199,11 +200,6 @@ def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk
         return 0, *ranks_and_cores(request, system, node)
     ranks = request.gpus or gpus or 2
     return ranks, ranks, node.cores * ranks // node.gpu_count if node.gpu_count else 0
-
-
-def _recipe_of_image(plan: JobPlan) -> Recipe | None:
-    name = recipe_of_label(plan.image) if plan.use.image == UENV else None
-    return read_recipe(name) if name else None
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
