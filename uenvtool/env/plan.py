@@ -19,12 +19,11 @@ from uenvtool.knowledge.facts import filled
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
 from uenvtool.knowledge.packages import Pin, package_facts
 from uenvtool.knowledge.place import choose
-from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable
+from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable, facts_with_paths
 from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
-from uenvtool.knowledge.unfilled import facts_with_paths
 from uenvtool.knowledge.version import versions
 
 UENV = "uenv"
