@@ -653,6 +653,24 @@ def test_findings_of_logs(logs: list[str], names: str) -> None:
     assert ids(read(*logs)) == set(names.split())
 
 
+FIXES = [
+    # lines that have their own fix, and words of it; a log with another line has the general fix
+    ("slurm-refused", "Memory specification can not be satisfied", "memory"),
+    ("ssh-refused", "daemon has unexpectedly failed", "srun --mpi=pmix"),
+    ("ssh-refused", "ssh: Could not resolve hostname", "host file"),
+    ("ssh-refused", "Host key verification failed", "without a prompt"),
+    ("container-start", "Command not found: nvidia-container-cli", "libnvidia-container-tools"),
+    ("step-launch", "Task launch for StepId=34.0 failed on node n4", "--exclude=NODE"),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "words"), FIXES)
+def test_fix_belongs_to_the_line(name: str, line: str, words: str) -> None:
+    for log in [log for log in FIRES[name] if line in log]:
+        assert [words in found.known.fix for found in read(log).findings] == [True]
+    assert any(line in log for log in FIRES[name])
+
+
 @pytest.mark.parametrize("sign", SIGNS)
 def test_failure_at_the_end_of_one_log_is_not_a_note(sign: str) -> None:
     assert {found.known.severity for found in read(STEPS + sign).findings} == {"broken"}
