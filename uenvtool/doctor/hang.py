@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from uenvtool.core.words import counted, listed
+from uenvtool.core.words import counted, grouped, listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
 from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks
@@ -177,12 +176,8 @@ def _disagreement(group: _Group, names: _RankNames) -> tuple[str, set[int]] | No
     """Return a text about the first call whose operation, sizes or types differ, and the ranks in the minority."""
     numbers = sorted({number for calls in group.calls.values() for number in calls})
     for number in numbers:
-        kinds: dict[object, list[int]] = defaultdict(list)
         calls = {rank: by_number[number] for rank, by_number in group.calls.items() if number in by_number}
-        for rank, call in calls.items():
-            inputs = str(call.inputs) * (call.name not in UNEQUAL_IN)
-            outputs = str(call.outputs) * (call.name not in UNEQUAL_OUT)
-            kinds[call.name, inputs, outputs].append(rank)
+        kinds = grouped((_kind(call), rank) for rank, call in calls.items())
         if len(kinds) < 2 or all(call.state == "completed" for call in calls.values()):
             continue
         parts = sorted(kinds.values(), key=len)
@@ -190,6 +185,12 @@ def _disagreement(group: _Group, names: _RankNames) -> tuple[str, set[int]] | No
         odd = {rank for ranks in parts[:-1] for rank in ranks}
         return f"number {number} of {group.name}: {listed(shown, MOST_SHOWN)}", odd
     return None
+
+
+def _kind(call: Call) -> tuple[str, ...]:
+    inputs = "" if call.name in UNEQUAL_IN else str(call.inputs)
+    outputs = "" if call.name in UNEQUAL_OUT else str(call.outputs)
+    return call.name, inputs, outputs
 
 
 def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int, Call]]]:

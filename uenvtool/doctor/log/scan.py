@@ -10,7 +10,7 @@ import functools
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple
 
@@ -53,8 +53,8 @@ _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
 _BLANK = re.compile(rb"\s*")
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
-Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
-"""A function that returns the number, start and end of each match, sorted by end and then longest first."""
+_Match = tuple[int, int, int]
+"""The number of a known text, and the start and end of a place in a block that contains it."""
 
 
 class _Place(NamedTuple):
@@ -62,10 +62,6 @@ class _Place(NamedTuple):
 
     offset: int
     line: int
-
-
-_Found = tuple[list[int], Iterable[tuple[int, int, int]]]
-"""The numbers of the known texts that a search uses, and its matches: index in these numbers, start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +101,18 @@ class Scanner:
         self._final = {number for number, group in enumerate(self._targets) if all(target.is_final for target in group)}
         self._texts = list(targets)
         self._header = self._texts.index(HEADER.encode()) if HEADER.encode() in targets else -1
-        self._search = functools.lru_cache(maxsize=4)(self._search_without)
+        self._automaton = functools.lru_cache(maxsize=4)(self._automaton_without)
 
-    def _search_without(self, settled: frozenset[int]) -> tuple[Search, list[int]]:
+    def _automaton_without(self, settled: frozenset[int]) -> tuple[BytesAhoCorasick, list[int]]:
         numbers = [number for number in range(len(self._texts)) if number not in settled]
-        texts = BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA)
-        return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
+        texts = [self._texts[number] for number in numbers]
+        return BytesAhoCorasick(texts, implementation=Implementation.DFA), numbers
+
+    def _matches(self, block: Block, settled: Iterable[int]) -> Iterator[_Match]:
+        """Yield the matches of the known texts, except for the settled ones, sorted by end and then longest first."""
+        automaton, numbers = self._automaton(frozenset(settled))
+        for index, start, end in automaton.find_matches_as_indexes(block.data, overlapping=True):
+            yield numbers[index], start, end
 
     def read(self, stream: BinaryIO, log_name: str, log_number: int = 1) -> Sightings:
         """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
@@ -132,7 +134,8 @@ class Scanner:
         most = max(TAIL_BYTES // log_number, TAIL_BYTES // 4)  # a job may have thousands of logs
         if between := before.data[: last.offset - before.offset]:
             last = replace(last, data=between + last.data, line=before.line, offset=before.offset, is_cut=before.is_cut)
-        seen = runs.last(Tail.of(log_name, last, self.classifier, most))
+        end_line = last.line + last.data.count(b"\n")
+        seen = runs.last(Tail.until(log_name, last, len(last.data), end_line, self.classifier, most))
         seen.unread += unread
         whole = last.data.rstrip(b"\n")
         seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
@@ -142,26 +145,23 @@ class Scanner:
         """Add the matches in a block to the current run, and to the runs that begin in the block."""
         bounds.begin(block)
         first_place = _Place(block.start, block.line + block.data.count(b"\n", 0, block.start))
-        search, numbers = self._search(frozenset(runs.seen.settled))
-        place = self._read(block, (numbers, search(block.data)), first_place, log_name, runs, bounds)
+        place = self._read(block, self._matches(block, runs.seen.settled), first_place, log_name, runs, bounds)
         if place is None:
             return
-        search, numbers = self._search(frozenset())  # one more search is enough, however many runs begin in the block
-        matches = list(search(block.data))
+        matches = list(self._matches(block, ()))  # one more search is enough, however many runs begin in the block
         while place is not None:
             first = bisect.bisect_left(matches, place.offset, key=operator.itemgetter(2))
             rest = (matches[at] for at in range(first, len(matches)))
-            place = self._read(block, (numbers, rest), place, log_name, runs, bounds)
+            place = self._read(block, rest, place, log_name, runs, bounds)
 
     def _read(
-        self, block: Block, found: _Found, place: _Place, log_name: str, runs: _Runs, bounds: _Bounds
+        self, block: Block, matches: Iterable[_Match], place: _Place, log_name: str, runs: _Runs, bounds: _Bounds
     ) -> _Place | None:
         """Add the matches after a place in a block to the current run. Return the place of the next run, or None."""
-        (counted, line), (numbers, matches), quiet, seen = place, found, 0, runs.seen
+        (counted, line), quiet, seen = place, 0, runs.seen
         restart = runs.restart_in(block, counted)
         floors: dict[int, int] = {}
-        for index, start, end in matches:
-            number = numbers[index]
+        for number, start, end in matches:
             if number in seen.settled or not max(place.offset, quiet) <= start < block.end:
                 continue
             if 0 <= restart <= start:
