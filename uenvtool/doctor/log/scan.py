@@ -166,17 +166,18 @@ class Scanner:
                 continue
             if 0 <= restart <= start:
                 line += block.data.count(b"\n", counted, restart)
-                return self._begin_run(_Place(restart, line), block, log_name, runs)
+                return runs.begin(_Place(restart, line), block, log_name)
             if not bounds.allows(start, is_header=number == self._header):
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
                 _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
             is_caught = False
             if number == self._header:
-                ignored, is_caught = _is_ignored(block.data, start), self._is_traceback_caught(block.data, start, end)
-                if ignored or is_caught:
+                is_ignored = IGNORED.search(_line_above(block.data, start)) is not None
+                is_caught = self._is_traceback_caught(block.data, start, end)
+                if is_ignored or is_caught:
                     quiet = _end_of_traceback(block.data, end)
-                if ignored:
+                if is_ignored:
                     continue
             if number in self._final:
                 seen.settled.add(number)
@@ -200,7 +201,7 @@ class Scanner:
                 if target.name == START:
                     if runs.begins_at(groups["value"] or ""):
                         line += block.data.count(b"\n", counted, start)
-                        begun = self._begin_run(_Place(context.start, line), block, log_name, runs)
+                        begun = runs.begin(_Place(context.start, line), block, log_name)
                         return begun if groups["value"] == AFTER_FAILURE else _Place(end, line)
                     continue
                 if target.kind == FINDING:
@@ -213,12 +214,6 @@ class Scanner:
                     restart = runs.restart_in(block, end) if restart < 0 else restart
                 _add(target, groups, context, seen)
         return None
-
-    def _begin_run(self, place: _Place, block: Block, log_name: str, runs: _Runs) -> _Place:
-        """Begin another run at a place in a block. Return the place."""
-        runs.split(Tail.until(log_name, block, place.offset, place.line, self.classifier))
-        runs.seen.offset, runs.seen.start = block.offset + place.offset, f"{log_name}:{place.line}"
-        return place
 
     def _is_traceback_caught(self, data: bytes, start: int, end: int) -> bool:
         """Return whether the line before or after a traceback states that the program caught the error."""
@@ -292,11 +287,12 @@ class _Runs:
             self._next = (block.offset, found + 1 if found >= 0 else -1)
         return self._next[1]
 
-    def split(self, tail: Tail) -> None:
-        """Begin another run. tail: the end of the run before it."""
-        earlier = self.last(tail)
+    def begin(self, place: _Place, block: Block, log_name: str) -> _Place:
+        """Begin another run at a place in a block. Return the place."""
+        earlier = self.last(Tail.until(log_name, block, place.offset, place.line, self.seen.classifier))
         self._earlier = [*earlier.earlier, replace(earlier, earlier=[])][-MOST_RUNS:]
-        self.seen = Sightings(self.seen.classifier, logs=self.seen.logs)
+        self.seen = Sightings(self.seen.classifier, logs=self.seen.logs, offset=block.offset + place.offset)
+        return place
 
     def last(self, tail: Tail) -> Sightings:
         """Return the matches of the last run. A part without progress or a problem belongs to the run before it."""
@@ -389,11 +385,6 @@ class _Bounds:
 
     def add(self, context: _Context) -> None:
         self._unended += context.text.startswith(CUT_OFF)
-
-
-def _is_ignored(data: bytes, start: int) -> bool:
-    """Return whether the line above a traceback states that Python ignores it, for example in a destructor."""
-    return bool(IGNORED.search(_line_above(data, start)))
 
 
 def _is_repeated(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:

@@ -64,12 +64,9 @@ def exception_text(before: str, text: str) -> tuple[str, int]:
     labels = before.split()
     named = labels[-1] if labels and _RAISED.match(labels[-1]) else ""
     first, last, place, below = None, None, "", 0
-    is_chain = any(phrase in text for phrase in CHAINED)
     lines = enumerate(_without_labels(before, text), 1)
     for raised, at, number in _exceptions(lines, named):
         first, last, place, below = first or raised, raised or last, at, number
-        if first and not is_chain:
-            break
     if first is None or last is None:
         return (f"{CUT_OFF} after {place}" if place else CUT_OFF), below
     is_same = (first.type, first.message) == (last.type, last.message)
