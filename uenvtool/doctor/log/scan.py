@@ -19,7 +19,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.classifier import ERROR, IGNORED, LineClassifier, moment
 from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sighting, Sightings
-from uenvtool.doctor.log.tail import TAIL_BYTES, Tail, shortened
+from uenvtool.doctor.log.tail import NEAR_BYTES, TAIL_BYTES, Tail, shortened
 from uenvtool.doctor.log.traceback import CHAINED, CUT_OFF, HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.knowledge.finding import BROKEN, STOPPED, Known, LogLine
@@ -150,6 +150,7 @@ class Scanner:
             return
         matches = list(self._matches(block, ()))  # one more search is enough, however many runs begin in the block
         while place is not None:
+            bounds.begin_run()
             first = bisect.bisect_left(matches, place.offset, key=operator.itemgetter(2))
             rest = (matches[at] for at in range(first, len(matches)))
             place = self._read(block, rest, place, log_name, runs, bounds)
@@ -289,7 +290,9 @@ class _Runs:
 
     def begin(self, place: _Place, block: Block, log_name: str) -> _Place:
         """Begin another run at a place in a block. Return the place."""
-        earlier = self.last(Tail.until(log_name, block, place.offset, place.line, self.seen.classifier))
+        since = self._earlier[-1].offset if self._earlier else self.seen.offset
+        most = min(TAIL_BYTES // 4, block.offset + place.offset - since + NEAR_BYTES)
+        earlier = self.last(Tail.until(log_name, block, place.offset, place.line, self.seen.classifier, most))
         self._earlier = [*earlier.earlier, replace(earlier, earlier=[])][-MOST_RUNS:]
         self.seen = Sightings(self.seen.classifier, logs=self.seen.logs, offset=block.offset + place.offset)
         return place
@@ -367,9 +370,11 @@ class _Bounds:
         self.skipped, self.first_line = 0, 0
 
     def begin(self, block: Block) -> None:
-        self._data = block.data
+        self._data, self._first, self._unended = block.data, 0, 0
+        self.begin_run()
+
+    def begin_run(self) -> None:
         self._line, self._end, self._examined = 0, 0, 0
-        self._first, self._unended = 0, 0
 
     def allows(self, start: int, *, is_header: bool) -> bool:
         if start >= self._end:

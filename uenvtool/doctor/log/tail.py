@@ -44,9 +44,7 @@ class Tail:
     is_cut: bool = False
 
     @classmethod
-    def until(
-        cls, log: str, block: Block, end: int, line: int, classifier: LineClassifier, most: int = TAIL_BYTES // 4
-    ) -> Tail:
+    def until(cls, log: str, block: Block, end: int, line: int, classifier: LineClassifier, most: int) -> Tail:
         """Return at most `most` bytes of a block from the start of a line to an offset with a line number."""
         start = max(end - most, 0)
         start = block.data.find(b"\n", start, end) + 1 if start else 0
