@@ -19,12 +19,11 @@ from uenvtool.knowledge.facts import filled
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
 from uenvtool.knowledge.packages import Pin, package_facts
 from uenvtool.knowledge.place import choose
-from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable
+from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable, facts_with_paths
 from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
-from uenvtool.knowledge.unfilled import facts_with_paths
 from uenvtool.knowledge.version import versions
 
 UENV = "uenv"
@@ -46,10 +45,7 @@ def named_environment(recipe_name: str, system: str | None, uarch: str | None) -
 
 
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
-    """Return the environment of a recipe on a node type of a system.
-
-    Raises BadInput if the system does not meet the recipe's needs, such as a GPU architecture or an MPI version.
-    """
+    """Return the environment of a recipe on a node type of a system."""
     if recipe.mount and system.mount:
         system = replace(system, mount=recipe.mount)
     facts = facts_with_mpi(recipe, system, uarch)
@@ -59,7 +55,6 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
-    pinned = _pinned_versions(groups, hard, soft)
     variants = tuple(
         Constraint(filled(value, facts, group.position), group.reason)
         for group in (recipe.variants[name] for name in recipe.global_variants)
@@ -67,6 +62,10 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         for value in group.values
     )
     roots = {root.package: root for group in groups for root in group.roots}
+    constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
+    constraints |= {name: root.version for name, root in roots.items() if root.version}
+    pinned = {name: [str(constraint.single)] for name, constraint in constraints.items() if constraint.single}
     preferred = {
         name: _preferences(package, variants, roots.get(name), hard.get(name))
         for name, package in node_packages.items()
@@ -90,15 +89,6 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         cves=package_facts().about(pinned).cves,
         additions=recipe.additions,
     )
-
-
-def _pinned_versions(
-    groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
-) -> dict[str, list[str]]:
-    constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
-    constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
-    constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
-    return {name: [str(constraint.single)] for name, constraint in constraints.items() if constraint.single}
 
 
 def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
@@ -261,7 +251,6 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
                 value=setting.value,
                 position=setting.position,
                 reason=setting.reason,
-                source=setting.source.name,
             )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -148,10 +148,7 @@ class Contents:
 
 
 def show(images: Sequence[Path]) -> Result:
-    """Return the contents of each image.
-
-    Raises BadInput if a file is not an image, ToolMissing if unsquashfs is not installed.
-    """
+    """Return the contents of each image."""
     all_contents = [read(image) for image in images]
     all_data = [_data(contents) for contents in all_contents]
     pairs = zip(all_contents, all_data, strict=True)
@@ -205,12 +202,12 @@ def _changes(views: Mapping[str, UenvView]) -> Iterator[tuple[str, str, str]]:
             yield name, variable, "unset" if text is None else f"set {text}"
 
 
-def read(image: Path) -> Contents:
-    """Return the contents of an image. Raises BadInput if it is not an image, or its metadata files are too large."""
+def read(image: Path, is_needed: Callable[[str], bool] = lambda name: name.endswith(RECORD)) -> Contents:
+    """Return the contents of an image, with the texts of the metadata files that are needed."""
     head = require_image(image)
     entries = listing(image)
     names = by_name(entries)
-    metadata = [DATABASE, *(name for name in names if name.endswith(RECORD))]
+    metadata = [DATABASE, *filter(is_needed, names)]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:
         metadata.append(ENV)
     texts = read_texts(image, metadata, largest=LARGEST_DATABASE, known=names)
@@ -265,20 +262,11 @@ def _spack_packages(contents: Contents) -> Iterator[InstalledPackage]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the total size of the files below each prefix.
-
-    Files with the same prefix are adjacent, so a file's prefix is computed only if it differs from the previous one.
-    """
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
-    prefix, inside = "", "\0"
     for name, entry in names.items():
-        if entry.kind != FILE:
-            continue
-        if not name.startswith(inside):
-            parts = name.split("/")
-            prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), "")
-            inside = f"{prefix}/" if prefix else "\0"
-        if prefix:
+        parts = name.split("/")
+        prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), None)
+        if prefix is not None and entry.kind == FILE:
             sizes[prefix] += entry.size
     return sizes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,17 +14,20 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
+from uenvtool.knowledge.bind import children
+from uenvtool.knowledge.condition import Condition
 from uenvtool.knowledge.fabric import unusable_packages
+from uenvtool.knowledge.facts import filled
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
+from uenvtool.knowledge.mpi import facts_with_mpi
 from uenvtool.knowledge.place import missing_rdma, unknown_targets
-from uenvtool.knowledge.recipe import read_recipe
-from uenvtool.knowledge.recognise import duplicate_markers
+from uenvtool.knowledge.recipe import Recipe, facts_with_paths, read_recipe
+from uenvtool.knowledge.recognise import concrete_systems, duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
-from uenvtool.knowledge.unfilled import unfilled
 from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -31,6 +36,8 @@ GUESSED = "# guessed:"
 """The beginning of the comments with which `new system` marks the values that it could not detect."""
 FIRST = (RECIPE.title, SYSTEM.title)
 """The kinds that `uenvtool list` shows if no kind is given. All kinds together would fill several screens."""
+COLUMN = 60
+"""The column in which `show` prints the origin of a value, so that values and origins form two columns."""
 
 
 def list_(title: str | None = None) -> Result:
@@ -84,29 +91,20 @@ def catalogue(kind: Kind) -> list[dict[str, str]]:
 def _entry(kind: Kind, location: Location) -> dict[str, str]:
     kind.load(str(location.path))
     tree = load_extended(location, kind).tree
+    values = children(tree.get(kind.column or kind.heading))
     return {
         "name": location.name,
-        "for": listed(_texts(tree.get(kind.column or kind.heading)), MOST_NAMES),
+        "for": listed([name or str(child.value) for name, child in values], MOST_NAMES),
         "description": text(tree, "description"),
         "file": location.shown,
     }
 
 
-def _texts(node: Node | None) -> list[str]:
-    if node is None:
-        return []
-    return list(node.value) if isinstance(node.value, dict) else [str(child.value) for child in node.value]
-
-
-COLUMN = 60
-"""The column in which `show` prints the origin of a value, so that values and origins form two columns."""
-
-
 def show(name: str) -> Result:
-    """Return a file, by name or path, with everything that it inherits. Raises BadInput as `resolved` does."""
-    tree = resolved(name)
+    """Return a file, by name or path, with everything that it inherits, and the FILE:LINE of each value."""
+    tree = _resolved(name)
     origins = {path: _origin(node) for path, node in _leaves(tree, "")}
-    return Result(data={"values": tree.plain(), "from": origins}, file=as_yaml(tree))
+    return Result(data={"values": tree.plain(), "from": origins}, file="\n".join(_lines(tree, 0)))
 
 
 def is_path_of_other(name: str) -> bool:
@@ -125,8 +123,7 @@ def schema(name: str) -> Result:
     return Result(file=schema_text(name))
 
 
-def resolved(name: str) -> Node:
-    """Return a file as one tree with everything that it inherits. Raises BadInput if the file does not exist."""
+def _resolved(name: str) -> Node:
     if "/" in name or name.endswith(SUFFIXES):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
@@ -137,11 +134,6 @@ def resolved(name: str) -> Node:
             raise BadInput([unknown("name", name, known, listed_by="uenvtool list")])
         kind = kinds[0]
     return load_extended(locate(kind, name), kind).tree
-
-
-def as_yaml(tree: Node) -> str:
-    """Return the tree as YAML, with the FILE:LINE of each value in a comment after the value."""
-    return "\n".join(_lines(tree, 0))
 
 
 def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
@@ -156,34 +148,15 @@ def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def _lines(node: Node, depth: int) -> Iterator[str]:
-    space = "  " * depth
-    entries = (
-        [(f"{scalar(name)}:", child) for name, child in node.value.items()]
-        if isinstance(node.value, dict)
-        else [("-", child) for child in node.value]
-    )
-    for lead, child in entries:
+    space, is_list = "  " * depth, isinstance(node.value, list)
+    for name, child in children(node):
+        lead = f"{space}-" if is_list else f"{space}{scalar(name)}:"
         if isinstance(child.value, dict | list) and child.value:
-            nested = list(_lines(child, depth + 1))
-            if lead == "-":
-                yield f"{space}- {nested[0].lstrip()}"
-                yield from nested[1:]
-            else:
-                yield f"{space}{lead}"
-                yield from nested
+            first, *others = _lines(child, depth + 1)
+            yield from (f"{lead} {first.lstrip()}", *others) if is_list else (lead, first, *others)
         else:
-            line = f"{space}{lead} {_value(child)}"
-            yield f"{line.ljust(COLUMN)}  # {_origin(child)}"
-
-
-def _value(node: Node) -> str:
-    if node.value is None:
-        return "null"
-    if isinstance(node.value, bool):
-        return "true" if node.value else "false"
-    if isinstance(node.value, dict | list):
-        return "{}" if isinstance(node.value, dict) else "[]"
-    return str(node.value) if isinstance(node.value, int) else scalar(node.value)
+            value = scalar(child.value) if isinstance(child.value, str) else json.dumps(child.value)
+            yield f"{f'{lead} {value}'.ljust(COLUMN)}  # {_origin(child)}"
 
 
 def _origin(node: Node) -> str:
@@ -195,7 +168,7 @@ def validate(paths: Iterable[Path], more: Callable[[str], Iterable[Problem]] | N
 
     more: A function that returns more problems of the recipe with this path.
     """
-    problems_of = {file: problems_in(file, more) for path in paths for file in _files_of(path)}
+    problems_of = {file: _problems_in(file, more) for path in paths for file in _files_of(path)}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(
         data=[_data(problem) for problem in problems],
@@ -221,8 +194,7 @@ def _guesses(path: Path) -> str:
     return f", with {counted(len(marked), 'guessed value')} (line {listed(marked, MOST_NAMES)})" if marked else ""
 
 
-def problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None = None) -> list[Problem]:
-    """Return all problems in a knowledge file, or in the recipe in a directory. more: As in `validate`."""
+def _problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None) -> list[Problem]:
     file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
@@ -237,10 +209,39 @@ def problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None = No
             locate(SYSTEM, str(home.value), home.position)
         if kind is RECIPE and not is_abstract(tree):
             named = str(location.path)
-            return [*unfilled(read_recipe(named)), *(more(named) if more else ())]
+            return [*_unfilled(read_recipe(named)), *(more(named) if more else ())]
         return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)
+
+
+def _unfilled(recipe: Recipe) -> list[Problem]:
+    """Return a problem for each text with a `${fact}` that has no value in a build on some known system.
+
+    The problem names the first such system.
+    """
+    problems: dict[Position, Problem] = {}
+    for name in concrete_systems():
+        with contextlib.suppress(BadInput):  # uenvtool reports an invalid system when the user names it
+            system = load_system(name)
+            for uarch in filter(recipe.supports, system.nodes):
+                facts = facts_with_paths(recipe, system, facts_with_mpi(recipe, system, uarch))
+                for text, position, when in _texts(recipe):
+                    try:
+                        if when.holds(facts):
+                            filled(text, facts, position)
+                    except BadInput as error:
+                        problems.setdefault(position, error.problems[0])
+    return list(problems.values())
+
+
+def _texts(recipe: Recipe) -> Iterator[tuple[str, Position, Condition]]:
+    for group in (recipe.variants[name] for name in recipe.global_variants):
+        yield from ((value, group.position, group.when) for value in group.values)
+    yield from ((root.spec.text, root.position, root.when) for root in recipe.roots)
+    for pin in (*recipe.require.values(), *([recipe.python] if recipe.python else [])):
+        yield pin.variants, pin.position, pin.when
+    yield from ((variable.value or "", variable.position, variable.when) for variable in recipe.view.env)
 
 
 def _system_problems(location: Location, tree: Node) -> list[Problem]:

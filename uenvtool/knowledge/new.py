@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.runtime import load_runtime
-from uenvtool.knowledge.schema import SCHEMA_DIRECTORY, schema_text
+from uenvtool.knowledge.schema import SCHEMA_DIRECTORY, schema
 from uenvtool.knowledge.stackinator_view import LEFT_OUT
 from uenvtool.knowledge.system import load_system
 
@@ -135,11 +134,11 @@ def _recipe_alone() -> list[str]:
     starter = read_recipe(STARTER)
     spack, repos = lines_of_pin(starter.spack), lines_of_repos(starter.repos)
     values = {"HOME": starter.home, "SPACK": "\n".join(spack), "REPOS": "\n".join(repos)}
-    return filled(_template("recipe.yaml"), **values).splitlines()
+    return filled((TEMPLATES / "recipe.yaml").read_text(encoding="utf-8"), **values).splitlines()
 
 
 def _system_alone(properties: SeenSystem) -> list[str]:
-    *names, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
+    *names, last = schema(SYSTEM.name)["properties"]["fabric"]["enum"]
     gpus = properties.gpus
     vendor = {"nvidia": ["cuda"], "amd": ["rocm"]}.get(gpus.vendor if gpus else "", [])
     fabric = [properties.fabric] if properties.fabric in ("slingshot", "infiniband", "roce") else []
@@ -152,7 +151,7 @@ def _system_alone(properties: SeenSystem) -> list[str]:
     )
     node = {"cores": str(properties.cores or ""), "memory": str(properties.memory or ""), "gpu": gpu}
     lines = filled(
-        _template("system.yaml"),
+        (TEMPLATES / "system.yaml").read_text(encoding="utf-8"),
         FABRICS=f"{', '.join(names)} or {last}",
         FABRIC=properties.fabric,
         RUNTIMES=", ".join(properties.runtimes),
@@ -168,34 +167,28 @@ def _system_alone(properties: SeenSystem) -> list[str]:
         HARDWARE=("" if properties.cores else NO_CORES)
         + "".join(f"    {name}: {value}\n" for name, value in node.items() if value),
     ).splitlines()
-    return [text for line in lines for text in (*_guess(properties, line), line)]
-
-
-def _guess(properties: SeenSystem, line: str) -> list[str]:
-    name = line.strip().partition(":")[0]
-    indent = line[: len(line) - len(line.lstrip())]
-    return [f"{indent}{GUESSED} {properties.guessed[name]}"] if name in properties.guessed else []
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    marked = []
+    for line in lines:
+        name = line.strip().partition(":")[0]
+        indent = line[: len(line) - len(line.lstrip())]
+        marked += [f"{indent}{GUESSED} {properties.guessed[name]}"] if name in properties.guessed else []
+        marked.append(line)
+    return marked
 
 
 def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
-    properties = json.loads(schema_text(kind.name))["properties"]
+    properties = schema(kind.name)["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
-    return ["# Other fields:", *(line for name, field in rest.items() for line in _field(name, field))]
-
-
-def _field(name: str, field: dict[str, str]) -> list[str]:
-    first, *more = comment(f"{name}: {field['description']}")
-    return [first.replace("# ", "#   ", 1), *(line.replace("# ", "#     ", 1) for line in more)]
+    lines = ["# Other fields:"]
+    for name, field in rest.items():
+        first, *more = comment(f"{name}: {field['description']}")
+        lines += [first.replace("# ", "#   ", 1), *(line.replace("# ", "#     ", 1) for line in more)]
+    return lines
 
 
 def _schema_line(kind: Kind, path: Path) -> str:
-    schema = SCHEMA_DIRECTORY / f"{kind.name}.json"
-    is_near = schema.is_relative_to(Path.cwd())
-    named = json.loads(schema_text(kind.name))["$id"]
-    place = os.path.relpath(schema, path.absolute().parent) if is_near else named
+    file = SCHEMA_DIRECTORY / f"{kind.name}.json"
+    is_near = file.is_relative_to(Path.cwd())
+    place = os.path.relpath(file, path.absolute().parent) if is_near else schema(kind.name)["$id"]
     return f"# yaml-language-server: $schema={place}"

@@ -28,8 +28,6 @@ _KINDS = {
     "null": "nothing",
 }
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
-
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -37,6 +35,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def schema_text(name: str) -> str:
     """Return the text of a JSON Schema."""
     return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
+
+
+@cache
+def schema(name: str) -> Any:
+    """Return a JSON Schema as data."""
+    return json.loads(schema_text(name))
 
 
 def check_schema(tree: Node, name: str) -> None:
@@ -55,7 +59,7 @@ def _validator(name: str) -> Any:
     from jsonschema.validators import extend
 
     validator = extend(Draft202012Validator, {"pattern": _whole_pattern, "format": _regular_expression})
-    return validator(json.loads(schema_text(name)))
+    return validator(schema(name))
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
@@ -79,12 +83,10 @@ def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any)
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     node = tree.at(tuple(error.absolute_path))
-    if error.validator in ("anyOf", "oneOf"):
-        branch = _fitting_branch(error)
-        if branch:
-            for inner in branch:
-                yield from _problems(inner, tree, name)
-            return
+    if error.validator in ("anyOf", "oneOf") and (branch := _fitting_branch(error)):
+        for inner in branch:
+            yield from _problems(inner, tree, name)
+        return
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, node)
         return
@@ -101,29 +103,26 @@ def _is_long_enum(error: Any) -> bool:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    branches = grouped((inner.schema_path[0], inner) for inner in error.context)
-    fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
-    return fitting[0] if fitting else []
+    branches = grouped((inner.schema_path[0], inner) for inner in error.context).values()
+    return next((inner for inner in branches if all(each.validator != "type" or each.path for each in inner)), [])
 
 
 def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
     known = sorted(error.schema.get("properties", {}))
-    for name, child in node.value.items():
-        if name in known:
-            continue
+    for name in node.value.keys() - set(known):
         hint = f"{did_you_mean(name, known)} use one of these keys: {', '.join(known)}"
-        yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
+        yield Problem(f"unknown key {_shortened(name)!r}", node.value[name].key, hint.lstrip())
 
 
 def _hint(error: Any) -> str | None:
     if error.validator == "required":
         missing = _missing(error)
-        about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
+        about = _description(error.schema.get("properties", {}).get(missing, {}))
         return f"add `{missing}:`{f', {_lowered(about)}' if about else ''}"
     if error.validator == "pattern" and _has_controls(error):
         return "write the text on one line, without control characters"
     near = f"{did_you_mean(error.instance, error.validator_value)} " if _is_long_enum(error) else ""
-    description = _description(error.schema) or ""
+    description = _description(error.schema)
     if description.startswith("Use "):
         return f"{near}{_lowered(description)}"
     if description and error.validator in ("type", "anyOf", "oneOf"):
@@ -184,5 +183,5 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _description(schema: Any) -> str | None:
-    return schema.get("description") if isinstance(schema, dict) else None
+def _description(schema: Any) -> str:
+    return schema.get("description", "") if isinstance(schema, dict) else ""

@@ -20,7 +20,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.limits import limited
 from uenvtool.core.result import Result
 from uenvtool.venv import howto
-from uenvtool.venv.discovery import UENV, is_loaded, loading_command
+from uenvtool.venv.base import UENV, is_loaded, loading_command
 from uenvtool.venv.info import described
 
 MAX_BYTES = 1_000_000

@@ -16,8 +16,7 @@ from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import sources
-from uenvtool.venv.base import listing
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER, listing
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 
 RECORD = "uenvtool.json"
@@ -73,7 +72,7 @@ class OverlayRecord:
 
     requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
     torch. packages: the data of each PackageRow. made_from: the requirement files of the current directory that the
-    command named, if any (inputs.py). sources: the directories that packages were built from (sources.py). shown: the
+    command named, if any (plan.py). sources: the directories that packages were built from (sources.py). shown: the
     path that messages print.
     """
 
@@ -167,8 +166,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     """Return a record from its text. Raises BadInput if its format is unknown or a value has the wrong type."""
     with limited(shown):
         data = _checked(text, shown)
-        names = ("requests", "overrides", "built_on_base", "packages", "sources")
-        lists = {name: tuple(data.get(name, ())) for name in names}
+        lists = {name: tuple(data.get(name, ())) for name, shape in _SHAPE.items() if isinstance(shape, list)}
         lists["requests"] = storable(lists["requests"])  # older versions recorded logins
         return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 

@@ -36,8 +36,6 @@ _ELSEWHERE = re.compile(r"Building source distributions for `([^`]+)` is disable
 NO_BINARY = "--no-binary"
 UNKNOWN = "0"
 """The version that uv gets for a package whose version only a build can determine."""
-ALL_BUILT = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
-WITHOUT = "leave out this project to see the other packages, or run the command without --dry-run"
 
 
 class NoSolution(AnswerIsNo):
@@ -216,11 +214,13 @@ class Uv:
         named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]
         named += [*request.options.get(NO_BINARY, ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
         if ALL in named or is_on(env, "UV_NO_BINARY"):
-            raise AnswerIsNo(ALL_BUILT, hint="run the command without --dry-run or without --no-binary")
+            message = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
+            raise AnswerIsNo(message, hint="run the command without --dry-run or without --no-binary")
         for requirement in request.requirements:
             if requirement.editable and not (requirement.name or project_name(Path(requirement.editable))):
                 message = f"{requirement.editable}: only a build can determine the name of this project"
-                raise AnswerIsNo(message, requirement.position, WITHOUT)
+                hint = "leave out this project to see the other packages, or run the command without --dry-run"
+                raise AnswerIsNo(message, requirement.position, hint)
         requested = ",".join([*named, *self.settings.built_on_base]).split(",")
         names = {canonical(name) for name in requested if name not in ("", ALL)}
         elsewhere = {requirement.name for requirement in request.requirements if not requirement.is_of_index} & names
