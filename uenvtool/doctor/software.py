@@ -52,8 +52,8 @@ def stack(environ: Mapping[str, str]) -> Result:
 def _rows(environ: Mapping[str, str], python: PythonHere | None) -> Iterator[Sequence[str]]:
     views = [os.path.join(view.root, name) for view in loaded_views(environ) for name in ("lib", "lib64")]
     places = dict.fromkeys(search_path(environ)[0], LIBRARY_PATH)
-    for folder, place in (*((view, "view of the uenv") for view in views), *_defaults()):
-        places.setdefault(folder, place)
+    for place, directories in (("view of the uenv", views), ("default directory of the loader", default_directories())):
+        places |= {directory: place for directory in directories if directory not in places}
     folders = python.folders if python else ()
     used: dict[str, str] = {}
     for name, (pattern, user, wheel) in STACK.items():
@@ -73,10 +73,6 @@ def _rows(environ: Mapping[str, str], python: PythonHere | None) -> Iterator[Seq
                     version = package.version
             reason = (_built(name, folders) or needed, why) if path == winner else ("", "not used")
             yield name, version, _origin(path, folders, environ), *reason, path
-
-
-def _defaults() -> Iterator[tuple[str, str]]:
-    return ((folder, "default directory of the loader") for folder in default_directories())
 
 
 def _winner(
