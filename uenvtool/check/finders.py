@@ -36,6 +36,7 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
+from uenvtool.check.sbatch import conflicts, rejection
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
@@ -165,6 +166,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     The problem is a hint if the program cannot be read, because the program may start more processes itself.
     """
     wrapped = {launch.part.offset for launch in context.launches_of(ALONE)}
+    visible = {part.text for part in context.source.of("variable", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")}
     for launch in context.launches:
         gpus, ranks = launch.shape.gpus or 0, launch.ranks_per_node
         has_known_ranks = launch.starter in (None, SRUN) or launch.program != PYTHON
@@ -175,8 +177,9 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
         if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
             continue
         _, text = context.program(launch)
-        is_certain = ranks == 1 and (launch.program == TORCHRUN or "torch" in text)
         is_only = len(context.launches) == 1
+        sees_one = is_only and len(visible) == 1 and next(iter(visible)).isdecimal()
+        is_certain = ranks == 1 and (launch.program == TORCHRUN or "torch" in text or sees_one)
         if not _USES_ALL_GPUS.search(text) and (is_certain or is_only):
             count = "one process" if ranks == 1 else f"{ranks} processes"
             yield replace(at(launch.part, f"{gpus} GPUs but {count} per node"), is_certain=is_certain)
@@ -266,7 +269,8 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
 def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
     """Yield commands at the end of a step, or of the script (step -1), that hide a failure of the training."""
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
-    launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
+    others = (part for part in commands if part.name in (SRUN, *_CONTAINERS) and context.shape.gpus)
+    launched += (part for part in others if not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
     trained.sort(key=lambda part: part.offset)
     if not trained or _keeps_exit_code(context, commands, trained[0].end):
@@ -311,6 +315,7 @@ def _fork(part: Part, other: Part) -> int:
 
 _KEEPS_EXIT_CODE = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
 """Last commands that return the exit code of training, report its result, or cancel the job."""
+_CONTAINERS = ("apptainer", "singularity")
 _HELPS = re.compile(
     r"[\s/](hostname|ip|[a-z]+-smi|mkdir|rm|cp|mv|tar|unzip|rsync|echo|cat|date|env|printenv|true|lscpu|pip3?|ray|p?kill(all)?)\b"
 )
@@ -446,12 +451,26 @@ def repeated_options(context: Context) -> Iterator[Hit]:
     given: dict[str, str] = {}
     for part in context.source.of("directive"):
         before = given.setdefault(part.name, part.text)
-        if part.text != before:
+        if part.text != before and part.name != "mail-type":  # sbatch adds the events
             yield at(part, f"--{part.name}={part.text} replaces {before}")
             given[part.name] = part.text
 
 
 _HETEROGENEOUS = re.compile(r"hetjob|packjob")
+
+
+def rejected_options(context: Context) -> Iterator[Hit]:
+    """Yield the #SBATCH lines that sbatch rejects, because of an option or together with another line."""
+    lines = context.parts("sbatch")
+    for part in lines:
+        found = rejection(part.text)
+        if found:
+            yield replace(at(part, found.reason, found.fix), is_certain=found.is_certain)
+    if not any(_HETEROGENEOUS.match(part.text) for part in lines):
+        given = {part.name: part for part in context.source.of("directive")}
+        numbers = {name: context.values.number(part.text.rpartition(":")[2]) for name, part in given.items()}
+        for name, found in conflicts(numbers):
+            yield at(given[name], found.reason, found.fix)
 
 
 def no_shebang(context: Context) -> Iterator[Hit]:
@@ -475,16 +494,16 @@ _SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)
 def options_as_comments(context: Context) -> Iterator[Hit]:
     """Yield one problem for all #SBATCH lines that sbatch ignores as comments.
 
-    A line with a space before `#` is a certain problem. `# SBATCH` is only a hint if the file has valid #SBATCH lines,
-    because it may switch an option off.
+    A line with a space before `#`, or with a misspelt SBATCH, is a certain problem. `# SBATCH` is only a hint if the
+    file has valid #SBATCH lines, because it may switch an option off.
     """
     are_all = not any(context.source.of("directive"))
     ignored = list(context.source.of("ignored"))
-    certain = [part for part in ignored if are_all or not part.text.startswith("#")]
+    certain = [part for part in ignored if are_all or not part.text.startswith("# ")]
     lines = certain or ignored
     if lines:
         detail = f"{len(lines)} lines" if len(lines) > 1 else ""
-        edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in certain)
+        edits = tuple((part.offset, part.offset + part.text.index("-"), "#SBATCH ") for part in certain)
         first, is_certain = lines[0], bool(certain)
         yield Hit(offset=first.offset, end=first.end, detail=detail, edits=edits, is_certain=is_certain)
 
@@ -614,7 +633,8 @@ def _of_tuning(search: Finder) -> Finder:
 
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
-    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, dos_line_ends, output_folders,
+    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options,
+    dos_line_ends, output_folders,
     world_size, required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {

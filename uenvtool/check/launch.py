@@ -20,7 +20,8 @@ from uenvtool.check.launchers import (
     programs,
 )
 from uenvtool.check.parts import OUTER, CheckedFile, Part
-from uenvtool.check.script import SHELLS, SHORT_OPTIONS
+from uenvtool.check.sbatch import long_name, srun_flags
+from uenvtool.check.script import SHELLS
 from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED = "accelerate", "deepspeed"
@@ -35,12 +36,8 @@ _NO_LAUNCH = re.compile(
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
 )
 """Commands whose arguments may name a launcher that they do not start on this node."""
-_SRUN_FLAGS = re.compile(
-    r"label|unbuffered|exact|overlap|pty|verbose|quiet|no-kill|overcommit|disable-status|preserve-env|multi-prog|spread-job"
-    r"|oversubscribe|exclusive|kill-on-bad-exit|contiguous|hold|use-min-nodes|het-group-all|container-writable"
-    r"|(no-)?container-(mount-home|entrypoint|remap-root)"
-)
-"""The options of srun and its container plugin that take no value (srun(1), pyxis)."""
+_CONTAINER_FLAGS = re.compile(r"container-writable|(no-)?container-(mount-home|entrypoint|remap-root)|het-group-all")
+"""The options of pyxis, a plugin of srun, that take no value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -98,17 +95,17 @@ def on_several_nodes(launch: Launch) -> bool:
 def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:
     """Return the leading srun options by long name, and the index of the program that srun runs."""
     given_options: dict[str, str] = {}
-    i = 0
+    i, flags = 0, srun_flags()
     while i < len(argv):
         word = argv[i]
         if word.startswith("--"):
             name, has_value, value = word[2:].partition("=")
-            if not has_value and not _SRUN_FLAGS.fullmatch(name) and i + 1 < len(argv):
+            if not has_value and name not in flags and not _CONTAINER_FLAGS.fullmatch(name) and i + 1 < len(argv):
                 i += 1
                 value = argv[i]
             given_options[name] = value
         elif re.match(r"-[A-Za-z]", word):
-            name, value = SHORT_OPTIONS.get(word[1], word[1]), word[2:].removeprefix("=")
+            name, value = long_name(word[1]), word[2:].removeprefix("=")
             if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(argv):
                 i += 1
                 value = argv[i]

@@ -8,34 +8,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
+from uenvtool.check.sbatch import full_name, long_name
 from uenvtool.check.shell import body, commands
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.rule import LINES, Look
 from uenvtool.knowledge.runtime import script_runtimes
 
-SHORT_OPTIONS = {
-    "A": "account",
-    "C": "constraint",
-    "D": "chdir",
-    "G": "gpus",
-    "J": "job-name",
-    "N": "nodes",
-    "a": "array",
-    "c": "cpus-per-task",
-    "d": "dependency",
-    "e": "error",
-    "n": "ntasks",
-    "o": "output",
-    "p": "partition",
-    "q": "qos",
-    "t": "time",
-    "w": "nodelist",
-}
-"""The long name of each short sbatch option (sbatch(1))."""
-_ALIASES = {"tasks-per-node": "ntasks-per-node"}
-"""The documented name of each long option that sbatch also accepts by another name."""
 _DIRECTIVE = re.compile(r"^#SBATCH(?!\w)[ \t]*(.*)", re.MULTILINE)
-_AS_COMMENT = re.compile(r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*", re.MULTILINE)
+_AS_COMMENT = re.compile(
+    r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*|^#(?!sbatch)(?i:S[BATCH]{3,7})(?:[ \t]+--?|-{2})[A-Za-z].*", re.MULTILINE
+)
+"""A line that sbatch ignores, because it has a space next to the `#`, or because SBATCH is misspelt."""
 BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
@@ -130,7 +113,7 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
             end = start + len(option[0].rstrip())
             yield Part(kind=kind, name=name, text=value, offset=offsets[start], end=offsets[end - 1] + 1)
     for line in _AS_COMMENT.finditer(text):
-        if offsets[line.start()] < first_command:
+        if offsets[line.start()] < first_command and not _DIRECTIVE.match(line[0]):
             begin, end = offsets[line.start()], offsets[line.end() - 1] + 1
             yield Part(kind="ignored", name="", text=line[0], offset=begin, end=end)
 
@@ -148,7 +131,8 @@ def options_of(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(option: re.Match[str]) -> tuple[str, str]:
-    name = SHORT_OPTIONS.get(option[2], option[2]) if option[2] else _ALIASES.get(option[1], option[1])
+    name = long_name(option[2]) if option[2] else full_name(option[1])
+    name = "ntasks-per-node" if name == "tasks-per-node" else name  # sbatch accepts both
     return name, option[3].strip("\"'")
 
 
