@@ -36,7 +36,7 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
-from uenvtool.check.sbatch import conflicts, rejection
+from uenvtool.check.sbatch import conflicts, is_of_srun, rejection
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
@@ -289,7 +289,8 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
             if before.path == last.path and _QUIET.fullmatch(before.name):
                 yield at(last, f"$? is the exit code of {before.name}")
         elif not (part.background or waits):
-            yield at(last, "the last command sets the exit code, even if training failed")
+            detail = "the last command sets the exit code, even if training failed"
+            yield replace(at(last, detail), is_certain=False)  # nobody may read the state of the job
 
 
 def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
@@ -444,6 +445,21 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
+def slots(context: Context) -> Iterator[Hit]:
+    """Yield mpirun commands that start more ranks than the job has tasks."""
+    shape = context.shape
+    tasks = (shape.nodes or 0) * (shape.tasks or 0) if any(context.source.of("directive")) else 0
+    for part in context.source.of("command", "mpirun", "mpiexec"):
+        match = _MPI_RANKS.search(part.text)
+        ranks = context.values.number(match[1]) if match else None
+        if ranks and tasks and ranks > tasks and not _OTHER_SLOTS.search(part.text):
+            yield at(part, f"{ranks} ranks, but {counted(tasks, 'task')}")
+
+
+_MPI_RANKS = re.compile(r"\s(?:-np?|--np?)[ =](\S+)")
+_OTHER_SLOTS = re.compile(r"oversubscribe|host|ppr:|-x? ?OMPI_MCA_rmaps")
+
+
 def repeated_options(context: Context) -> Iterator[Hit]:
     """Yield sbatch options that an earlier #SBATCH line sets to another value, except in a heterogeneous job."""
     if any(_HETEROGENEOUS.match(part.text) for part in context.parts("sbatch")):
@@ -471,6 +487,11 @@ def rejected_options(context: Context) -> Iterator[Hit]:
         numbers = {name: context.values.number(part.text.rpartition(":")[2]) for name, part in given.items()}
         for name, found in conflicts(numbers):
             yield at(given[name], found.reason, found.fix)
+    for step in context.source.of("command", SRUN):
+        unknown = [name for name in options(step.argv[1:])[0] if not is_of_srun(name)]
+        if unknown:
+            place = max(context.source.text.find(f"--{unknown[0]}", step.offset, step.end), step.offset)
+            yield Hit(offset=place, end=step.end, detail=f"srun has no option --{unknown[0]}", is_certain=False)
 
 
 def no_shebang(context: Context) -> Iterator[Hit]:
@@ -523,7 +544,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
         return
     names = [name for launch in context.launches if (name := context.program(launch)[0]) and "/" not in name[:1]]
-    is_at_home = not names or any(map(context.read, names))  # otherwise the script may be a copy
+    is_at_home = any(map(context.read, names))  # otherwise the script may be a copy
     comments = "\n".join(re.findall(r"^[ \t]*#.*\bmkdir\b(.*)", context.source.text, re.MULTILINE))
     seen = set()
     for part in context.source.of("directive", "output", "error"):
@@ -633,7 +654,7 @@ def _of_tuning(search: Finder) -> Finder:
 
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
-    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options,
+    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options, slots,
     dos_line_ends, output_folders,
     world_size, required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip

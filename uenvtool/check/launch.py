@@ -21,7 +21,7 @@ from uenvtool.check.launchers import (
 )
 from uenvtool.check.parts import OUTER, CheckedFile, Part
 from uenvtool.check.sbatch import long_name, srun_flags
-from uenvtool.check.script import SHELLS
+from uenvtool.check.script import OPTION_C, SHELLS
 from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED = "accelerate", "deepspeed"
@@ -104,13 +104,13 @@ def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:
                 i += 1
                 value = argv[i]
             given_options[name] = value
-        elif re.match(r"-[A-Za-z]", word):
+        elif word[:1] == "-" and word[1:2].isalpha():
             name, value = long_name(word[1]), word[2:].removeprefix("=")
             if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(argv):
                 i += 1
                 value = argv[i]
             given_options[name] = value
-        elif not re.match(rf"[${OUTER}]", word):
+        elif word[:1] not in ("$", OUTER):
             break
         i += 1
     return given_options, i
@@ -223,7 +223,7 @@ def _inside_shell(argv: Sequence[str]) -> tuple[Sequence[str], bool]:
     """
     for i, word in enumerate(argv):
         if word.endswith("sh") and program_name(word) in SHELLS:
-            option_c = next((j for j in (i + 1, i + 2) if _OPTION_C.fullmatch("".join(argv[j : j + 1]))), None)
+            option_c = next((j for j in (i + 1, i + 2) if OPTION_C.fullmatch("".join(argv[j : j + 1]))), None)
             if option_c is not None:
                 script, words = "".join(argv[option_c + 1 : option_c + 2]), argv[option_c + 2 :]
                 is_prepared = _EVALUATES.search(script) is not None
@@ -232,7 +232,6 @@ def _inside_shell(argv: Sequence[str]) -> tuple[Sequence[str], bool]:
     return argv, False
 
 
-_OPTION_C = re.compile(r"-[a-z]*c")
 _EVALUATES = re.compile(r"\beval\s+\"?\$\{?\w")
 _RUNS_NAME = re.compile(r"\$\{?0\b")
 _RUNS_ARGUMENTS = re.compile(r"\$\{?[@*]")

@@ -49,6 +49,12 @@ def srun_flags() -> frozenset[str]:
     return frozenset((*table()["srun"]["flags"], *(name for name, kind in kinds().items() if kind in _BARE)))
 
 
+def is_of_srun(name: str) -> bool:
+    """Return whether srun, or a plugin of a site, has a long option, also by the beginning of its name."""
+    known = (*kinds(), *table()["srun"]["options"], *table()["srun"]["flags"])
+    return any(option.startswith(name) for option in known) or re.fullmatch(table()["plugins"], name) is not None
+
+
 def long_name(letter: str) -> str:
     """Return the long name of a short option, or the letter if sbatch has no such option."""
     return str(table()["letters"].get(letter, letter))

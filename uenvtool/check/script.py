@@ -33,6 +33,8 @@ _OPTION = re.compile(
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
 SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+OPTION_C = re.compile(r"-[a-z]*c")
+"""The option of a shell before a script, such as `-c` or `-lc`."""
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
 """The maximum nesting depth of shells inside shells that the parser follows."""
@@ -209,9 +211,9 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
     """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
-        if spellings[i].rpartition("/")[2] in SHELLS:
+        if spellings[i][-2:] == "sh" and spellings[i].rpartition("/")[2] in SHELLS:
             for j in range(i + 1, len(spellings) - 1):
-                if re.fullmatch(r"-[a-z]*c", spellings[j]):
+                if OPTION_C.fullmatch(spellings[j]):
                     return j + 1
     return None
 
@@ -220,7 +222,7 @@ def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Fra
     """Yield the parts of a script in a word, as literal if the whole word is in single quotes."""
     script, places = body(text, word)
     inside = frame._replace(literal=frame.literal or [piece.kind for piece in word] == ["single"])
-    moved = [offsets[place] for place in places]
+    moved = offsets[places.start : places.stop] if isinstance(places, range) else [offsets[i] for i in places]
     for command in commands(script):
         yield from _command(script, moved, inside, depth + 1, command)
 
@@ -250,6 +252,8 @@ def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]]
 def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
     """Yield the variables of the options `--env NAME=VALUE`."""
     for i, word in enumerate(spellings):
+        if word[:2] not in ("--", "-e"):
+            continue
         assignment = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):
             assignment = spellings[i + 1]
