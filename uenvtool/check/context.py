@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
+from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, step_shape
 from uenvtool.check.launchers import PYTHON, SRUN, STARTERS, TRAINING, program_name
 from uenvtool.check.parts import CheckedFile, Part
+from uenvtool.check.sbatch import options
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import MANY, Launch, on_several_nodes, options
+from uenvtool.check.launch import MANY, Launch, on_several_nodes
 from uenvtool.check.launchers import (
     ALONE,
     OF_RANK,
@@ -36,7 +36,7 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
-from uenvtool.check.sbatch import conflicts, is_of_srun, rejection
+from uenvtool.check.sbatch import conflicts, options, rejection, unknown_to_srun
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
@@ -488,7 +488,7 @@ def rejected_options(context: Context) -> Iterator[Hit]:
         for name, found in conflicts(numbers):
             yield at(given[name], found.reason, found.fix)
     for step in context.source.of("command", SRUN):
-        unknown = [name for name in options(step.argv[1:])[0] if not is_of_srun(name)]
+        unknown = unknown_to_srun(step.argv[1:])
         if unknown:
             place = max(context.source.text.find(f"--{unknown[0]}", step.offset, step.end), step.offset)
             yield Hit(offset=place, end=step.end, detail=f"srun has no option --{unknown[0]}", is_certain=False)

@@ -19,8 +19,8 @@ from uenvtool.check.launchers import (
     program_name,
     programs,
 )
-from uenvtool.check.parts import OUTER, CheckedFile, Part
-from uenvtool.check.sbatch import long_name, srun_flags
+from uenvtool.check.parts import CheckedFile, Part
+from uenvtool.check.sbatch import options
 from uenvtool.check.script import OPTION_C, SHELLS
 from uenvtool.check.values import Values
 
@@ -36,8 +36,6 @@ _NO_LAUNCH = re.compile(
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
 )
 """Commands whose arguments may name a launcher that they do not start on this node."""
-_CONTAINER_FLAGS = re.compile(r"container-writable|(no-)?container-(mount-home|entrypoint|remap-root)|het-group-all")
-"""The options of pyxis, a plugin of srun, that take no value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -90,30 +88,6 @@ class Launch:
 def on_several_nodes(launch: Launch) -> bool:
     """Return whether a program is started on several nodes."""
     return launch.starter is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
-
-
-def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return the leading srun options by long name, and the index of the program that srun runs."""
-    given_options: dict[str, str] = {}
-    i, flags = 0, srun_flags()
-    while i < len(argv):
-        word = argv[i]
-        if word.startswith("--"):
-            name, has_value, value = word[2:].partition("=")
-            if not has_value and name not in flags and not _CONTAINER_FLAGS.fullmatch(name) and i + 1 < len(argv):
-                i += 1
-                value = argv[i]
-            given_options[name] = value
-        elif word[:1] == "-" and word[1:2].isalpha():
-            name, value = long_name(word[1]), word[2:].removeprefix("=")
-            if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(argv):
-                i += 1
-                value = argv[i]
-            given_options[name] = value
-        elif word[:1] not in ("$", OUTER):
-            break
-        i += 1
-    return given_options, i
 
 
 def job_shape(source: CheckedFile, values: Values) -> Shape:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from uenvtool.check.parts import OUTER
 from uenvtool.core.errors import did_you_mean
 
-_BARE = ("none", "optional", "exclusivity")
+_SRUN, _SRUN_FLAG = "srun", "srun-flag"
+"""The kinds of options that only srun has."""
+_BARE = frozenset(("none", "optional", "exclusivity", _SRUN_FLAG))
 """The kinds of options that can be given without a value."""
 _OF_OTHER_RULES = re.compile(
-    r"[<{$`~\[]|[^\x00-\x7f]|=(\s|$)|^(het|pack)job|array[= ]\S*[A-Za-z]"
-    r"|(?i:x{3,}|[= ]((d+-)?h+:m+\S*|n|num(ber)?|n?(nodes?|gpus?|cpus?|tasks?)|cores?)(_\w+)?(\s|$))"
+    r"[<{$`~\[]|[^\x00-\x7f]|\S=(\s|$)|^(het|pack)job|array[= ]\S*[A-Za-z]"
+    r"|(?i:x{3,}|[= ]((d+-)?h+:m+\S*|n|num(ber)?|n?(nodes?|tasks?)|n[cg]pus?|cores?)(_\w+)?(\s|$))"
 )
 """The options that the rules on placeholders, variables, missing values and typographic characters report."""
 
@@ -24,13 +27,20 @@ class Rejection(NamedTuple):
     """The reason why sbatch rejects an option, and a fix. It is uncertain for an option that a plugin could add."""
 
     reason: str
-    fix: str = ""
+    fix: str
     is_certain: bool = True
 
 
+class _Option(NamedTuple):
+    """An option as it is written. name: the long name, or the word if it is unknown. value: None without a value."""
+
+    word: str
+    name: str
+    value: str | None
+
+
 @functools.cache
-def table() -> dict[str, Any]:
-    """Return the content of sbatch.yaml."""
+def _table() -> dict[str, Any]:
     import yaml
 
     content: dict[str, Any] = yaml.load(Path(__file__).with_suffix(".yaml").read_bytes(), Loader=yaml.CSafeLoader)
@@ -38,26 +48,56 @@ def table() -> dict[str, Any]:
 
 
 @functools.cache
-def kinds() -> Mapping[str, str]:
-    """Return the kind of the value of each option of sbatch."""
-    return {option: kind for kind, value in table()["values"].items() for option in value["options"]}
+def _kinds() -> Mapping[str, str]:
+    """Return the kind of the value of each option."""
+    kinds = {option: kind for kind, value in _table()["values"].items() for option in value["options"]}
+    srun = _table()["srun"]
+    return kinds | dict.fromkeys(srun["options"], _SRUN) | dict.fromkeys(srun["flags"], _SRUN_FLAG)
 
 
-@functools.cache
-def srun_flags() -> frozenset[str]:
-    """Return the options of srun that can be given without a value."""
-    return frozenset((*table()["srun"]["flags"], *(name for name, kind in kinds().items() if kind in _BARE)))
+def _is_of_plugin(name: str) -> bool:
+    return re.fullmatch(_table()["plugins"]["options"], name) is not None
 
 
-def is_of_srun(name: str) -> bool:
-    """Return whether srun, or a plugin of a site, has a long option, also by the beginning of its name."""
-    known = (*kinds(), *table()["srun"]["options"], *table()["srun"]["flags"])
-    return any(option.startswith(name) for option in known) or re.fullmatch(table()["plugins"], name) is not None
+@functools.lru_cache(maxsize=256)
+def long_name(name: str) -> str:
+    """Return the long name of a letter, or of the only option that begins with a name, or else the name."""
+    if len(name) == 1:
+        return str(_table()["letters"].get(name, _table()["srun"]["letters"].get(name, name)))
+    longer = [option for option, kind in _kinds().items() if option.startswith(name) and not kind.startswith(_SRUN)]
+    return name if name in _kinds() or len(longer) != 1 else longer[0]
 
 
-def long_name(letter: str) -> str:
-    """Return the long name of a short option, or the letter if sbatch has no such option."""
-    return str(table()["letters"].get(letter, letter))
+def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:
+    """Return the leading srun options by long name, and the index of the program that srun runs."""
+    words = [*reversed(argv)]
+    given: dict[str, str] = {}
+    while words and words[-1][:1] in ("-", "$", OUTER):
+        if words[-1][0] != "-":  # a variable with options
+            words.pop()
+            continue
+        option = _read(words)
+        given[option.name] = option.value or ""
+    return given, len(argv) - len(words)
+
+
+def unknown_to_srun(argv: Sequence[str]) -> list[str]:
+    """Return the long options of an srun command that neither srun nor a known plugin has."""
+    return [name for name in options(argv)[0] if name not in _kinds() and not _is_of_plugin(name) and len(name) > 1]
+
+
+def _read(words: list[str]) -> _Option:
+    """Return the option at the end of the words, which are reversed, and remove the option and its value."""
+    word = words.pop()
+    name, equals, text = word[2:].partition("=") if word[:2] == "--" else (word[1:2], word[2:], word[2:])
+    name, value = long_name(name), text if equals else None
+    while word[:2] != "--" and value and _kinds().get(name) in _BARE:  # -vN2 is -v -N 2
+        name, value = long_name(value[0]), value[1:] or None
+    kind = _kinds().get(name)
+    takes = kind not in _BARE and not re.fullmatch(_table()["plugins"]["flags"], name)
+    if value is None and takes and words and (kind or words[-1][:1] != "-"):
+        value = words.pop()
+    return _Option(word, name, value)
 
 
 def rejection(text: str) -> Rejection | None:
@@ -66,82 +106,50 @@ def rejection(text: str) -> Rejection | None:
         return None
     words = text.split() if text.count("'") % 2 or text.count('"') % 2 else shlex.split(text)
     words.reverse()
-    found = None
-    while words and not found:
-        found = _rejection(words)
-    return found
+    while words:
+        if words[-1][:1] != "-":
+            fix = "write --name=value without spaces, and quotes around spaces"
+            return Rejection(f"{words[-1]!r} is not an option", fix)
+        found = _rejection(_read(words))
+        if found:
+            return found
+    return None
 
 
-def _rejection(words: list[str]) -> Rejection | None:
-    """Return the reason why sbatch rejects the option at the end of the words, and remove the option and its value."""
-    word = words.pop()
-    if word[:1] != "-":
-        return Rejection(f"{word!r} is not an option", "write --name=value without spaces, and quotes around spaces")
-    name, has_value, value = _long(word) if word[:2] == "--" else _short(word)
-    kind = kinds().get(name)
-    if kind is None and not re.fullmatch(table()["plugins"], name):
-        return _unknown(name, word)
-    if has_value and kind == "none":
+def _rejection(option: _Option) -> Rejection | None:
+    word, name, value = option
+    plain, kind = word.lstrip("-").partition("=")[0], _kinds().get(name)
+    meant = plain if plain in _kinds() else _table()["renamed"].get(plain)
+    if meant and (kind is None or (word[:2] != "--" and len(plain) > 1)):
+        return Rejection(f"sbatch has no option {word.partition('=')[0]}", f"use --{meant}")
+    if kind is None:
+        fix = did_you_mean(name, _kinds()) if word[:2] == "--" else ""
+        found = Rejection(f"sbatch has no option {word.partition('=')[0]}", fix, word[:2] != "--" or bool(fix))
+        return None if _is_of_plugin(name) else found
+    if kind.startswith(_SRUN):
+        return Rejection(f"only srun has the option --{name}", f"give --{name} to srun")
+    wanted = _table()["values"][kind]
+    if value is not None and kind == "none":
         return Rejection(f"--{name} accepts no value", f"#SBATCH --{name}")
-    if not has_value and kind not in _BARE and (kind or (words and words[-1][0] != "-")):
-        if not words:
-            return Rejection(f"--{name} needs a value", f"#SBATCH --{name}=VALUE")
-        value = words.pop()
+    if value is None:
+        return None if kind in _BARE else Rejection(f"--{name} needs a value", f"#SBATCH --{name}=VALUE")
     if value[:1] == "=":
-        fix = f"#SBATCH {word[:2]} {value[1:]}"
-        return Rejection(f"the value of {word[:2]} is {value!r}", fix, name != "job-name")
-    wanted = table()["values"][kind] if kind else {}
+        reason = f"the value of {word[:2]} is {value!r}"
+        return Rejection(reason, f"#SBATCH {word[:2]} {value[1:]}", name != "job-name")
     is_wrong = "pattern" in wanted and not re.fullmatch(wanted["pattern"], value)
     return Rejection(f"--{name}={value} is not {wanted['is']}", f"write {wanted['is']}") if is_wrong else None
 
 
-@functools.lru_cache(maxsize=256)
-def full_name(name: str) -> str:
-    """Return the name of the only option that begins with a name, because sbatch accepts it, or else the name."""
-    longer = [option for option in kinds() if option.startswith(name)]
-    return name if name in kinds() or len(longer) != 1 else longer[0]
-
-
-def _long(word: str) -> tuple[str, bool, str]:
-    """Return the name of a long option, whether it has a value, and the value."""
-    name, has_value, value = word[2:].partition("=")
-    return full_name(name), bool(has_value), value
-
-
-def _short(word: str) -> tuple[str, bool, str]:
-    """Return the last option of a word such as `-vN2`. The name is the word if it has an unknown letter."""
-    name = word.partition("=")[0][1:]
-    if len(name) > 1 and (name in kinds() or name in table()["renamed"]):
-        return word, False, ""
-    for i, letter in enumerate(word[1:], 2):
-        if letter not in table()["letters"]:
-            return word, False, ""
-        if kinds()[long_name(letter)] not in _BARE:
-            return long_name(letter), bool(word[i:]), word[i:]
-    return long_name(word[-1]), False, ""
-
-
-def _unknown(name: str, word: str) -> Rejection:
-    plain = word.lstrip("-").partition("=")[0]
-    known = plain if plain in kinds() else table()["renamed"].get(plain)
-    if known:
-        return Rejection(f"sbatch has no option {word.partition('=')[0]}", f"use --{known}")
-    if name in (*table()["srun"]["options"], *table()["srun"]["flags"]):
-        return Rejection(f"only srun has the option --{name}", f"give --{name} to srun")
-    fix = did_you_mean(name, kinds()) if word[:2] == "--" else ""
-    return Rejection(f"sbatch has no option {word.partition('=')[0]}", fix, word[:2] != "--" or bool(fix))
-
-
 def conflicts(numbers: Mapping[str, int | None]) -> Iterator[tuple[str, Rejection]]:
     """Yield the options with which sbatch rejects a job, and the reason. numbers: the numbers in options of the job."""
-    for names in table()["exclusive"]:
+    for names in _table()["exclusive"]:
         given = [name for name in names if name in numbers]
         if len(given) > 1:
             yield (
                 given[1],
                 Rejection(f"--{given[0]} and --{given[1]} exclude each other", "remove one of the two options"),
             )
-    for name, others in table()["needs"].items():
+    for name, others in _table()["needs"].items():
         if name in numbers and not numbers.keys() & set(others):
             yield name, Rejection(f"--{name} needs --{others[0]} or another option", f"add --{others[0]}")
     nodes, gpus, share, per_node = map(numbers.get, ("nodes", "gpus", "gpus-per-task", "gpus-per-node"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
-from uenvtool.check.sbatch import full_name, long_name
+from uenvtool.check.sbatch import long_name
 from uenvtool.check.shell import body, commands
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.rule import LINES, Look
@@ -133,7 +133,7 @@ def options_of(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(option: re.Match[str]) -> tuple[str, str]:
-    name = long_name(option[2]) if option[2] else full_name(option[1])
+    name = long_name(option[2] or option[1])
     name = "ntasks-per-node" if name == "tasks-per-node" else name  # sbatch accepts both
     return name, option[3].strip("\"'")
 
