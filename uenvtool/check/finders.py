@@ -332,7 +332,7 @@ def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -
     """Return whether a command handles the exit code of the training, which ends at the offset `trained`."""
     return any(
         (part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text))
-        or (part.name == "trap" and re.search(r"EXIT|ERR\b", part.text))
+        or (part.name == "trap" and re.search(r"\bERR\b", part.text))
         or (
             part.name == "exit"
             and part.argv[1:] not in ((), ("0",), ("$?",))
@@ -557,12 +557,12 @@ def output_folders(context: Context) -> Iterator[Hit]:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
-            is_certain = is_at_home or bool(percent)
+            is_certain = (is_at_home or bool(percent)) and path[:1] != "/"  # the job may run on another machine
             yield replace(at(part, fix=", ".join(filter(None, (renamed, made)))), is_certain=is_certain)
 
 
-_UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
-"""The paths that the rule does not check: absolute paths, paths with variables, and placeholders."""
+_UNKNOWN_PATH = re.compile(rf"[~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
+"""The paths that the rule does not check: paths with variables, and placeholders."""
 
 
 def world_size(context: Context) -> Iterator[Hit]:
