@@ -26,10 +26,10 @@ LEFT_OUT = ("slow", "nightly", "build", "solve")
 __all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "tmp_path", "wheels"]
 
 
-settings.register_profile(  # which a busy machine would miss
-    "no time limit", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+settings.register_profile(  # without a deadline, which a busy machine would miss
+    "new examples", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("no time limit")
+settings.register_profile("same examples", settings.get_profile("new examples"), derandomize=True)
 
 for number in (signal.SIGINT, signal.SIGHUP):  # background jobs and nohup make child processes ignore these signals
     if signal.getsignal(number) is signal.SIG_IGN:
@@ -39,6 +39,11 @@ for number in (signal.SIGINT, signal.SIGHUP):  # background jobs and nohup make 
 def pytest_addoption(parser: pytest.Parser) -> None:
     for mark in LEFT_OUT:
         parser.addoption(f"--{mark}", action="store_true", help=f"run the tests that are marked {mark} too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Hypothesis search for new examples only in the nightly run. A change fails only because of its own faults."""
+    settings.load_profile("new examples" if config.getoption("nightly") else "same examples")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

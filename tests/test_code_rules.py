@@ -165,7 +165,7 @@ NOT_FOREIGN = {
     *("kinds._fields", "schema._validator", "new._other_fields", "new._system_alone", "new._schema_line"),
     *("secrets.table", "uv.failure", "compat.rules", "directory._data"),
     # The output of programs that uenvtool starts.
-    *("hang._ranks_in", "runner.answer_of", "resolve.sorted_lock", "discovery.label", "base.marked", "attach.ranks_of"),
+    *("hang._ranks_in", "runner.answer_of", "resolve.sorted_lock", "base.label", "base.marked", "attach.ranks_of"),
     *("sbom._data", "record.data"),
     # Texts whose reader calls the function in a limit, or has parsed the text in a limit before.
     *("record._checked", "store._filtered_database", "description._spack_variables", "install._make_modules"),

@@ -353,6 +353,24 @@ def test_log_of_many_short_runs_is_fast_and_numbered_correctly() -> None:
     assert [finding.place for finding in seen.findings] == [f"log0:{3 * runs}"]
 
 
+QUADRATIC = {
+    "tracebacks without an unindented line": ("[x] Traceback (most recent call last):\n", 2_000_000),
+    "errors that the program caught": ("cxil_map: write error, will be ignored, retrying\n", 2_000_000),
+    "one chain of exceptions": (
+        "Traceback (most recent call last):\nValueError: x\n\n"
+        "During handling of the above exception, another exception occurred:\n\n",
+        200_000,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", QUADRATIC)
+def test_time_grows_with_the_size_of_a_log(case: str) -> None:
+    unit, size = QUADRATIC[case]
+
+    read_within(4, unit * (size // len(unit)))  # 2 s and less without load; more if each match searches the whole block
+
+
 @pytest.mark.parametrize("case", DENSE)
 def test_dense_log_is_fast_and_skipped_parts_are_listed(case: str) -> None:
     log, said = DENSE[case]

@@ -226,7 +226,7 @@ def test_a_scope_of_the_user_counts_before_the_environment_and_spack_has_its_own
     (place / "work").mkdir()
     environment = read_installable(ROOT / "envs/hello/clariden-gh200")
 
-    runner = sandboxed(SPACK, environment, place, place / "work", place, InstallOptions(scope=place / "scope"))
+    runner = sandboxed(SPACK, environment, place, place / "work", InstallOptions(scope=place / "scope"))
 
     words = runner.command("install")
     assert [words[index + 1] for index, word in enumerate(words) if word == "-C"] == [

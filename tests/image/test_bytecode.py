@@ -39,11 +39,7 @@ def tree(tmp_path: Path) -> Path:
 
 def gathered(python: Path, folder: Path, names: dict[bytes, int], scratch: Path) -> dict[bytes, bytes]:
     scratch.mkdir()
-    return {
-        name: bytes(content)
-        for bundle in bytecode.gather([python], folder, names, scratch)
-        for name, content in bundle.contents.items()
-    }
+    return {name: bytes(content) for name, content in bytecode.gather([python], folder, names, scratch).items()}
 
 
 @pytest.mark.parametrize("version", sampled(pythons()))
@@ -90,7 +86,9 @@ def test_two_folders_give_the_same_bytes_and_neither_is_named(tree: Path, tmp_pa
     shutil.copytree(tree, other)
 
     for folder in (tree, other):
-        bytecode.compile_tree(Path(sys.executable), folder, checked=False)
+        bytecode.compile_tree(Path(sys.executable), folder)
+        for path in folder.rglob("*.pyc"):
+            path.write_bytes(path.read_bytes()[16:])  # the header contains the time of the source
 
     ours = {path.relative_to(tree): path.read_bytes() for path in tree.rglob("*.pyc")}
     assert {path.relative_to(other): path.read_bytes() for path in other.rglob("*.pyc")} == ours
@@ -98,10 +96,14 @@ def test_two_folders_give_the_same_bytes_and_neither_is_named(tree: Path, tmp_pa
     assert not any(os.fsencode(tmp_path) in content for content in ours.values())
 
 
-def test_a_changed_source_is_seen_where_bytecode_is_checked_and_not_where_it_is_not(tree: Path) -> None:
+def test_a_changed_source_is_seen_where_bytecode_is_checked_and_not_where_it_is_not(tree: Path, tmp_path: Path) -> None:
     def said(checked: bool) -> str:
         (tree / "m.py").write_text("x = 'old'\n")
-        bytecode.compile_tree(Path(sys.executable), tree, checked=checked)
+        if checked:
+            bytecode.compile_tree(Path(sys.executable), tree)
+        else:
+            for name, content in gathered(Path(sys.executable), tree, {b"m.py": 1}, tmp_path / "scratch").items():
+                (tree / os.fsdecode(name)).write_bytes(content)
         (tree / "m.py").write_text("x = 'new one'\n")
         words = [sys.executable, "-B", "-c", "import m; print(m.x)"]
         return subprocess.run(words, cwd=tree, capture_output=True, text=True, check=True).stdout.strip()
@@ -112,7 +114,7 @@ def test_a_changed_source_is_seen_where_bytecode_is_checked_and_not_where_it_is_
 def test_checked_bytecode_is_turned_into_unchecked_without_compiling_again(tree: Path, tmp_path: Path) -> None:
     names = bytecode.sources(tree, tree)
     fresh = gathered(Path(sys.executable), tree, names, tmp_path / "a")
-    bytecode.compile_tree(Path(sys.executable), tree, checked=True)
+    bytecode.compile_tree(Path(sys.executable), tree)
     path = Path(importlib.util.cache_from_source(str(tree / "sets.py")))
     marked = path.read_bytes() + b"used again"
     path.write_bytes(marked)
@@ -126,7 +128,7 @@ def test_checked_bytecode_is_turned_into_unchecked_without_compiling_again(tree:
 
 def test_stale_and_foreign_bytecode_is_not_used(tree: Path, tmp_path: Path) -> None:
     names = bytecode.sources(tree, tree)
-    bytecode.compile_tree(Path(sys.executable), tree, checked=True)
+    bytecode.compile_tree(Path(sys.executable), tree)
     (tree / "sets.py").write_text("changed = True\n")
     subprocess.run([sys.executable, "-m", "compileall", "-qf", tree / "package"], check=True)
 
@@ -140,11 +142,11 @@ def test_stale_and_foreign_bytecode_is_not_used(tree: Path, tmp_path: Path) -> N
 def test_bytecode_of_the_current_folder_is_not_taken_for_the_trees(tree: Path, place: Path) -> None:
     """That folder may be somebody else's."""
     shutil.copytree(tree, place, dirs_exist_ok=True)
-    bytecode.compile_tree(Path(sys.executable), place, checked=False)
+    bytecode.compile_tree(Path(sys.executable), place)
     for path in place.rglob("*.pyc"):
         path.write_bytes(path.read_bytes() + b"of others")
 
-    bytecode.compile_tree(Path(sys.executable), tree, checked=False)
+    bytecode.compile_tree(Path(sys.executable), tree)
 
     found = [path.read_bytes().endswith(b"of others") for path in tree.rglob("*.pyc")]
     assert found == [False] * len(TRAPS)
@@ -157,25 +159,30 @@ def test_what_is_no_python_is_left_alone(tree: Path) -> None:
     (tree / "odd name \u00e9\n'.py").write_text("x = 1\n")
     (tree / "gone.py").symlink_to("nowhere.py")
 
-    assert bytecode.compile_tree(Path(sys.executable), tree, checked=False) == len(TRAPS) + 1
+    bytecode.compile_tree(Path(sys.executable), tree)
+
+    assert len(list(tree.rglob("*.pyc"))) == len(TRAPS) + 1
 
 
 def test_a_python_that_does_not_run_and_a_folder_that_cannot_be_written_are_told(tree: Path) -> None:
     for said, hint in (("no base here", "load the"), ("Disk quota exceeded", "nothing was changed; your quota on")):
         broken = program(tree / "python", f"echo '{said}' >&2\nexit 127")
         with pytest.raises(ToolFailed, match=f"{said}\nhint: {hint}"):
-            bytecode.compile_tree(broken, tree, checked=False)
+            bytecode.compile_tree(broken, tree)
 
     (tree / "__pycache__").write_text("a file in the way")
     with pytest.raises(ToolFailed, match="cannot compile"):
-        bytecode.compile_tree(Path(sys.executable), tree, checked=False)
+        bytecode.compile_tree(Path(sys.executable), tree)
 
 
-def test_unchecked_bytecode_is_what_python_itself_compiles_with_the_hash_of_its_source(tree: Path) -> None:
-    bytecode.compile_tree(Path(sys.executable), tree, checked=False)
+def test_unchecked_bytecode_is_what_python_itself_compiles_with_the_hash_of_its_source(
+    tree: Path, tmp_path: Path
+) -> None:
+    found = gathered(Path(sys.executable), tree, bytecode.sources(tree, tree), tmp_path / "scratch")
 
     for name, text in TRAPS.items():
-        content = Path(importlib.util.cache_from_source(str(tree / name))).read_bytes()
+        cached = Path(importlib.util.cache_from_source(str(tree / name))).relative_to(tree)
+        content = found[os.fsencode(cached)]
         ours = marshal.loads(content[16:])
         assert content[:4] == importlib.util.MAGIC_NUMBER
         assert content[4:16] == b"\1\0\0\0" + importlib.util.source_hash((tree / name).read_bytes())

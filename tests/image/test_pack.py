@@ -14,14 +14,14 @@ from uenvtool.core.errors import ToolFailed
 from uenvtool.image.pack import pack, read_back
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import MARK
-from uenvtool.image.tree import COPY_BYTES, EPOCH, Entry, Tree, file_content
+from uenvtool.image.tree import COPY_BYTES, EPOCH, Entry, Tree, file_content, walk
 
 
 @pytest.mark.parametrize("size", [1, 5, COPY_BYTES - 1, COPY_BYTES, COPY_BYTES + 1, 2 * COPY_BYTES, 3 * COPY_BYTES + 7])
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_file_that_changed_its_size_gives_another_number_of_bytes(tmp_path: Path, size: int, more: int) -> None:
     (tmp_path / "file").write_bytes(b"x" * (size + more))
-    tree = Tree(folder=tmp_path, known={b"file": Entry(kind="f", mode=0o644, size=size)})
+    tree = Tree(folder=tmp_path, entries={b"file": Entry(kind="f", mode=0o644, size=size)})
 
     read = sum(len(piece) for piece in file_content(tree, b"file", size))
 
@@ -48,7 +48,7 @@ def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "file").write_text("text")
     (folder / "link").symlink_to("file")
-    pack(find_programs(), Tree(folder=folder), image, tmp_path)
+    pack(find_programs(), Tree(folder=folder, entries=walk(folder)), image, tmp_path)
     told = {}
 
     for number, change in enumerate(CHANGES):
@@ -56,7 +56,7 @@ def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
         subprocess.run(["sh", "-ec", change], cwd=changed, check=True)
         told[change] = ""
         try:
-            read_back(find_programs(), image, Tree(folder=changed), EPOCH)
+            read_back(find_programs(), image, Tree(folder=changed, entries=walk(changed)), EPOCH)
         except ToolFailed as error:
             told[change] = error.problems[0].message.removeprefix("the written image differs from the packed files: ")
 
@@ -65,7 +65,7 @@ def test_an_image_that_is_not_its_tree_is_told(tmp_path: Path) -> None:
 
 def test_missing_name_is_reported_as_the_line_that_replaces_it(tmp_path: Path) -> None:
     lines = {"'other'": f"other R {EPOCH} 644 0 0 0 0\n", "'/'": f"/ D {EPOCH} 755 0 0\n"}
-    tree = Tree(folder=tmp_path, known={b"file": Entry(kind="f", mode=0o644)})
+    tree = Tree(folder=tmp_path, entries={b"file": Entry(kind="f", mode=0o644)})
     unsquashfs = tmp_path / "unsquashfs"
     unsquashfs.touch(mode=0o755)
 
@@ -80,4 +80,4 @@ def test_the_reason_of_unsquashfs_is_kept_where_it_cannot_read_the_image(tmp_pat
     (tmp_path / "image").write_bytes(b"no squashfs")
 
     with pytest.raises(ToolFailed, match=r"unsquashfs failed: .*image"):
-        read_back(find_programs(), tmp_path / "image", Tree(folder=tmp_path), EPOCH)
+        read_back(find_programs(), tmp_path / "image", Tree(folder=tmp_path, entries={}), EPOCH)

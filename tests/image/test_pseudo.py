@@ -1,9 +1,8 @@
-"""Test that pseudo files are read back as written, with any names, and within the limits of their size."""
+"""Test that pseudo files are read back as written, with any names."""
 
 from __future__ import annotations
 
 import io
-import mmap
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image import pseudo
-from uenvtool.image.tree import Bundle, Entry, Tree
+from uenvtool.image.tree import Entry, Tree
 
 NAMES = st.lists(
     st.binary(min_size=1, max_size=12).filter(lambda name: not set(name) & set(b"/\0\n")), min_size=1, max_size=3
@@ -27,9 +26,9 @@ def test_what_is_written_is_read_as_it_was_meant(
     files: dict[bytes, tuple[int, bytes]], epoch: int, sparse_field: bool
 ) -> None:
     entries = {name: Entry(kind="f", mode=mode) for name, (mode, _) in files.items()}
-    tree = Tree(folder=Path("/"), known=entries, added={name: content for name, (_, content) in files.items()})
+    tree = Tree(folder=Path("/"), entries=entries, added={name: content for name, (_, content) in files.items()})
 
-    text = b"".join(pseudo.file_definitions(tree, files, epoch, sparse_field=sparse_field))
+    text = b"".join(pseudo.file_definitions(tree, epoch, sparse_field=sparse_field))
 
     start, offset = 0, 0
     for name, (mode, content) in files.items():
@@ -41,7 +40,6 @@ def test_what_is_written_is_read_as_it_was_meant(
         assert text[found.end : found.end + 1] == b"\n"
         start, offset = found.end + 1, offset + len(content)
     assert start == len(text)
-    assert len(text) <= pseudo.header_bytes(files)
 
 
 @given(NAMES)
@@ -55,39 +53,6 @@ def test_a_definition_is_one_line(name: bytes) -> None:
 def test_a_name_that_would_end_its_line_is_refused(name: bytes, quote: object) -> None:
     with pytest.raises(BadInput, match="contains a line break"):
         quote(name)  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("unused", [0, 1, 2, 126, 127, 128, 1000])
-def test_a_header_fills_exactly_what_is_kept_for_it(tmp_path: Path, unused: int) -> None:
-    needed = len(b"/a R 7 644 0 0 3 0\n") + len(pseudo.MARK)
-    bundle = bundle_of(tmp_path / "bundle", needed + unused)
-
-    pseudo.write_bundle_header(tree_of(bundle), bundle, 7, sparse_field=False)
-
-    text = (tmp_path / "bundle").read_bytes()
-    assert text.startswith(b"/a R 7 644 0 0 3 0\n")
-    assert text.endswith(pseudo.MARK + b"abc")
-    assert all(line in b"#" * 127 for line in text[:-3].removesuffix(pseudo.MARK).splitlines()[1:])
-
-
-def test_a_header_that_does_not_fit_is_never_written_over_contents(tmp_path: Path) -> None:
-    bundle = bundle_of(tmp_path / "bundle", 20)
-
-    with pytest.raises(AssertionError, match="too few"):
-        pseudo.write_bundle_header(tree_of(bundle), bundle, 7, sparse_field=False)
-
-    assert (tmp_path / "bundle").read_bytes() == b"\0" * 20 + b"abc"
-
-
-def bundle_of(file: Path, start: int) -> Bundle:
-    file.write_bytes(b"\0" * start + b"abc")
-    with open(file, "rb") as stream:
-        content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
-    return Bundle(file, start, {b"a": content[start:]})
-
-
-def tree_of(bundle: Bundle) -> Tree:
-    return Tree(folder=Path("/"), known={}, bundles=[bundle])
 
 
 def test_a_header_ends_after_its_lines_even_if_a_symlink_points_at_a_mark() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Write
 from tests.support.project import ROOT
-from uenvtool.knowledge.sources import Source, load_sources, source_nodes
+from uenvtool.knowledge.sources import Source, load_sources
 from uenvtool.knowledge.tuning import Value, load_all
 
 _SPEC = importlib.util.spec_from_file_location("sources", ROOT / "tools" / "sources.py")
@@ -38,7 +38,6 @@ variables:
 
 
 def forget() -> None:
-    source_nodes.cache_clear()
     load_sources.cache_clear()
 
 

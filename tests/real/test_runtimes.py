@@ -269,9 +269,10 @@ PACK = """\
 import pathlib, sys
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
-from uenvtool.image.tree import Tree
+from uenvtool.image.tree import Tree, walk
 here = pathlib.Path.cwd()
-print(pack(find_programs(), Tree(folder=here / "files"), here / "packed.squashfs", here).compression)
+tree = Tree(folder=here / "files", entries=walk(here / "files"))
+print(pack(find_programs(), tree, here / "packed.squashfs", here).compression)
 """
 
 

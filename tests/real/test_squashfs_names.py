@@ -69,7 +69,7 @@ def made(folder: Path, roles: dict[bytes, str], target: bytes) -> Tree:
                 stream.write(b"old")
     left_out = {name for name, role in roles.items() if role == LEFT_OUT}
     added = {name: b"new" for name, role in roles.items() if role in (ADDED, REPLACED)}
-    return Tree(folder=folder, added=added, left_out=left_out)
+    return Tree(folder=folder, entries=walk(folder, left_out=left_out), added=added, left_out=left_out)
 
 
 def unpacked(place: Path) -> dict[bytes, tuple[str, bytes]]:

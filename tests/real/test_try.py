@@ -64,11 +64,11 @@ echo "# Avg bus bandwidth    : $speed"
 PYTHON = """\
 for test do :; done
 if [ "$test" = devices ]; then
-  gpu='["NVIDIA GH200 120GB", 101000000000]'
-  gpus="$gpu, $gpu, $gpu, $gpu"
-  [ "$SLURMD_NODENAME" != "$FEWER" ] || gpus="$gpu, $gpu, $gpu"
-  printf '{"seconds": 2.5, "torch": "2.9.1", "from": "/env/torch", "gpus": [%s], ' "$gpus"
-  echo '"node": "'$SLURMD_NODENAME'", "programs": ["nccl-tests"]}'
+  count=4
+  [ "$SLURMD_NODENAME" != "$FEWER" ] || count=3
+  gpus="$count x NVIDIA GH200 120GB, 101 GB"
+  echo "$SLURMD_NODENAME has $gpus and torch 2.9.1 from /env/torch, imported in 2.5 s"
+  echo "$SLURMD_NODENAME has nccl-tests"
 elif [ "$RANK" = 0 ]; then
   for step in $(seq 20); do echo "step $step/20 loss 0.${step}25${LOSS:+$SLURM_STEP_ID}"; done
 fi

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -34,8 +33,8 @@ def losses(values: Sequence[float]) -> str:
 
 def device(node: str, count: int = 4, size: float = 101e9, name: str = "NVIDIA GH200 120GB") -> str:
     """Return the line that a node prints about its GPUs."""
-    facts = {"seconds": 2.5, "torch": "2.9.1", "from": "/env/torch", "gpus": [[name, int(size)]] * count, "node": node}
-    return f"0: {json.dumps(facts)}\n"
+    gpus = f"{count} x {name}, {size / 1e9:.0f} GB"
+    return f"0: {node} has {gpus} and torch 2.9.1 from /env/torch, imported in 2.5 s\n"
 
 
 def written(

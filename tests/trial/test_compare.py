@@ -8,6 +8,9 @@ from pathlib import Path
 
 from tests.conftest import Cli, Write
 from tests.doctor.test_bandwidth import PRINTED, WITH_HOOK
+from tests.knowledge.secret_forms import SECRET
+from tests.knowledge.test_secrets import FORMS, TOKENS
+from uenvtool.knowledge.secrets import storable
 
 RECORD = """\
 system=clariden
@@ -90,6 +93,43 @@ def test_a_job_records_its_facts_without_secrets(cli: Cli, place: Path) -> None:
     assert (facts["NCCL_NET"], facts["NCCL_A"], facts["FI_B"]) == ("Socket", "(hidden)", "https://host/x")
     assert facts["UENV_MOUNT_LIST"] == mounts
     assert not {"HF_TOKEN", "PATH"} & facts.keys()
+
+
+def test_a_record_contains_no_secret_of_any_form(cli: Cli, place: Path) -> None:
+    secrets = [*(text for texts in FORMS.values() for text in texts), *TOKENS, *(text for text, _ in SECRET)]
+    env = {f"NCCL_{number}": text for number, text in enumerate(secrets)}
+
+    recorded(cli, place, "--image", "mine/v1.0:v1", **env)
+
+    text = (place / "run.txt").read_text()
+    assert text == storable(text)
+    assert text.count("(hidden)") > 200
+    assert [secret for line, secret in SECRET if secret in line and f"={secret}" in text] == []
+
+
+VALUES = {
+    "NCCL_NET": "AWS Libfabric", "NCCL_NET_PLUGIN": "/opt/aws-ofi-nccl/1.14.0/lib64/libnccl-net.so",
+    "NCCL_IB_HCA": "=mlx5_0:1,mlx5_1:1", "NCCL_SOCKET_IFNAME": "^lo,docker0", "NCCL_BUFFSIZE": "8388608",
+    "NCCL_ALGO": "NVLSTree,Ring", "UCX_TLS": "rc,cuda_ipc", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+    "HSA_X": "0x7f", "FI_EMPTY": "",
+}  # fmt: skip
+
+
+def test_a_record_contains_the_values_of_the_network(cli: Cli, place: Path) -> None:
+    facts = recorded(cli, place, "--image", "mine/v1.0:v1", **VALUES)
+
+    assert {name: facts.get(name) for name in VALUES} == VALUES
+
+
+def test_local_jobs_and_pods_write_a_record(cli: Cli, place: Path) -> None:
+    assert cli("job", "-s", "local", "--launcher", "none", "-o", "here.sh", "--", "true").code == 0
+
+    assert subprocess.run(["bash", "here.sh"], check=False, cwd=place).returncode == 0
+
+    (path,) = place.glob("logs/here-*/run.txt")
+    assert "command=true\n" in path.read_text()
+    pod = cli("job", "-s", "rcp", "--image", "registry/x:1", "--", "train.py").stdout
+    assert '[ "$NODE_RANK" = 0 ] && { # the facts of this run' in pod
 
 
 def test_the_record_of_a_container_has_the_variables_of_its_edf(cli: Cli, place: Path) -> None:

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from tests.support.image_builds import UENVTOOL
 from tests.support.programs import program
+from tests.trial.samples import written
 
 PYTHON = """\
 shift 2
 case $1 in
   devices)
-    printf '{"seconds": 2.5, "torch": "2.9.1", "from": "/env/torch/__init__.py", '
-    echo '"gpus": [], "node": "'"$(uname -n)"'"}' ;;
+    echo "$(uname -n) has no GPU and torch 2.9.1 from /env/torch, imported in 2.5 s" ;;
   sums) [ "$RANK" != 0 ] || echo "| $(($3 / 1024))KiB | 1.25GBps | 1.25GBps |" ;;
   train) [ "$RANK" != 0 ] || for step in 1 2; do echo "step $step/2 loss 0.5$step$LOSS"; done ;;
 esac
@@ -41,6 +42,31 @@ def test_without_slurm_the_tests_run_on_this_machine(cli: Cli, here: Path) -> No
     assert verdicts["training, same seed twice"] == verdicts["training, one and all ranks"] == "good"
     assert "all_reduce_bench 4 MB, in a node" in verdicts
     assert "tests between nodes need Slurm, so they did not run" in answer.stderr
+
+
+def test_on_an_unknown_machine_the_tests_run_without_the_name_of_a_system(cli: Cli, here: Path) -> None:
+    program(here / "bin" / "sbatch", "exit 1")
+    program(here / "bin" / "python", PYTHON.replace("has no GPU", "has 2 x NVIDIA RTX A6000, 51 GB"))
+
+    answer = cli("try", "--json")
+
+    data = json.loads(answer.stdout)
+    assert (answer.code, data["result"], data["system"]) == (0, "right", "local"), answer.stdout + answer.stderr
+    gpus = next(check for check in data["checks"] if check["test"] == "GPUs")
+    assert (gpus["figure"], gpus["reference"], gpus["verdict"]) == ("2 x NVIDIA RTX A6000, 51 GB", "", "")
+    assert "did not run: sums, all_reduce, sendrecv, pairs of nodes" in answer.stderr
+    assert "name one with --system" in cli("try", "--account", "a").stderr
+
+
+def test_the_last_line_of_all_output_is_the_verdict(place: Path) -> None:
+    folder = written(place / "logs" / "try-1", nodes=("n1", "n2"))
+
+    done = subprocess.run(
+        [*UENVTOOL, "try", folder], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+
+    assert done.stdout.splitlines()[0] == f"logs: {folder}"
+    assert done.stdout.splitlines()[-1] == "right"
 
 
 def test_a_loss_that_is_never_the_same_is_wrong(cli: Cli, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,7 @@ from tests.support.kills import FROM_HERE
 from tests.support.overlays import LAYOUTS, BaseHere, backend, inside, install, run, wheel
 from tests.support.programs import program
 from tests.support.pythons import python_of
-from uenvtool.venv.base import read_base
-from uenvtool.venv.discovery import PLAIN, find, label, this_command
+from uenvtool.venv.base import PLAIN, find, label, read_base, this_command
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from tests.conftest import Cli, Loaded
 from tests.support.overlays import LAYOUTS, BaseHere, base, clean_environment, install, run, seen, wheel
 from tests.support.programs import program
 from tests.support.pythons import newest, pythons
-from uenvtool.venv.base import read_base
-from uenvtool.venv.discovery import find
+from uenvtool.venv.base import find, read_base
 from uenvtool.venv.overlay import create, python_wrapper
 
 LOOK = """

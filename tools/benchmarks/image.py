@@ -29,7 +29,7 @@ from image_store import make_store
 
 from uenvtool.image.pack import options, pack, write
 from uenvtool.image.programs import Programs, find_programs
-from uenvtool.image.tree import EPOCH, Tree
+from uenvtool.image.tree import EPOCH, Tree, walk
 
 BEYOND = {"show": 1.0, "verify": 1.0, "sbom": None}
 """The seconds that a command may take in addition to reading. For `sbom`, the budget is the total time."""
@@ -66,7 +66,7 @@ def packing(programs: Programs, store: Path, folder: Path, rounds: int) -> dict[
 
     def ours(work: Callable[[Programs, Tree, Path, Path, int], object]) -> None:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            work(programs, Tree(folder=store), image, Path(scratch), EPOCH)
+            work(programs, Tree(folder=store, entries=walk(store)), image, Path(scratch), EPOCH)
 
     for _ in range(rounds):
         for label, work in (

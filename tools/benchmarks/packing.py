@@ -59,7 +59,7 @@ class Images:
     def __init__(self, place: Place, venv: Path) -> None:
         self.place, self.venv = place, venv
         self.made, self.plain = (self._copy(name) for name in ("made-venv", "plain-venv"))
-        compile_tree(self.made / "bin" / "python", self.made, checked=True)
+        compile_tree(self.made / "bin" / "python", self.made)
         self.of_guide, self.of_stackinator, self.of_tykky, self.ours = (
             place.folder / f"{name}.squashfs" for name in ("guide", "stackinator", "tykky", "ours")
         )

@@ -20,6 +20,7 @@ from uenvtool.env.manifest import render
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.program import Spack, deviations, find_spack, how_to_get, repository_directories, spack_is_missing
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
+from uenvtool.env.resolve import can_resolve, parse_resolved_lock, resolve
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.fabric import unusable_packages
@@ -151,9 +152,7 @@ class Outcome:
 def build(request: BuildRequest, progress: Progress = silent) -> Result:
     """Write and resolve the environment of a recipe for a system, or only check or print the environment.
 
-    Raises BadInput if the recipe, the system or the target directory is not usable, AnswerIsNo if --check finds
-    differences, ToolMissing if --concretize is given and Spack is not installed, and ToolFailed if Spack or the disk
-    fails. If Spack fails, the old lock stays unchanged.
+    If Spack fails, the old lock stays unchanged.
     """
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)
@@ -192,13 +191,14 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
         raise spack_is_missing(environment.recipe.spack, again)
     unseen: tuple[str, ...] = ()
     with files.locked(directory):
-        env_directory.refuse_foreign(directory, texts, purpose=environment.purpose, force=request.force)
-        env_directory.write_environment(directory, texts, purpose=environment.purpose)
-        resolver = _usable_resolver(spack, environment)
+        env_directory.write_environment(directory, texts, purpose=environment.purpose, force=request.force)
+        resolver = spack if spack and can_resolve(spack, environment) else None
         stale = [
             part
             for part in env_directory.parts_of(texts)
-            if request.concretize or not _has_usable_lock(environment, directory, texts, part, resolver)
+            if request.concretize
+            or env_directory.why_outdated(directory, texts, part)
+            or (resolver and any(_why_unusable(environment, directory, part)))  # without Spack, keep any lock
         ]
         if not stale:
             lock, state = _kept_lock(environment, directory, texts)
@@ -216,22 +216,6 @@ def build_environment(environment: Environment, directory: Path, request: BuildR
         next_step=_next_step(environment, directory, spack=spack, resolved=lock is not None, repos=repos),
         unseen=(*unseen, *(f"{problem.position}: {problem.message}" for problem in unknown)),
     )
-
-
-def _has_usable_lock(
-    environment: Environment, directory: Path, texts: Mapping[str, str], part: str, spack: Spack | None
-) -> bool:
-    if env_directory.why_outdated(directory, texts, part):
-        return False
-    return spack is None or not any(_why_unusable(environment, directory, part))  # without Spack, keep any lock
-
-
-def _usable_resolver(spack: Spack | None, environment: Environment) -> Spack | None:
-    if spack is None:
-        return None
-    from uenvtool.env.resolve import FITTING, is_this_machine
-
-    return spack if FITTING.match(spack.version) or is_this_machine(environment) else None
 
 
 def _kept_lock(environment: Environment, directory: Path, texts: Mapping[str, str]) -> tuple[Lock | None, str]:
@@ -272,8 +256,6 @@ def _new_lock(
     repos: Mapping[str, Path],
     progress: Progress,
 ) -> tuple[Lock, str, tuple[str, ...]]:
-    from uenvtool.env.resolve import parse_resolved_lock, resolve
-
     seen, unseen = deviations(spack, environment.recipe.spack, repos, environment.pins)
     log, made, locks = directory / LOG, {}, {}
     for part in parts:
@@ -282,14 +264,8 @@ def _new_lock(
         locks[part] = parse_resolved_lock(made[part], environment, part, spack)
     log.unlink(missing_ok=True)
     lock = locks[""] if "" in locks else read_lock(directory / LOCK)
-    env_directory.write_locks(
-        directory,
-        made,
-        render_table(environment, lock),
-        contents=texts,
-        spack=spack.version,
-        deviations=seen,
-    )
+    table = render_table(environment, lock)
+    env_directory.write_locks(directory, made, table, contents=texts, spack=spack.version, deviations=seen)
     return lock, f"resolved by Spack {spack.version} ({spack.found_by})", unseen
 
 
@@ -305,8 +281,7 @@ def _stackinator_recipe(environment: Environment, directory: Path, request: Buil
     if not request.dry_run:
         purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
         with files.locked(directory):
-            env_directory.refuse_foreign(directory, texts, purpose=purpose, force=request.force)
-            env_directory.write_environment(directory, texts, purpose=purpose)
+            env_directory.write_environment(directory, texts, purpose=purpose, force=request.force)
     paths = [str(directory / name) for name in texts]
     pin = environment.recipe.spack  # Stackinator 7 writes groups of specs, which Spack 1.1 cannot read
     newer = f"Stackinator 7 needs Spack 1.2, but the recipe pins {pin.revision}; see docs/stackinator.md"

@@ -109,13 +109,13 @@ def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
 
     The digest of a YAML file covers its data, so changed comments do not change the digest.
     """
-    sections = _data(contents[os.path.join(part, MANIFEST)])["spack"]
+    sections = yaml_data(contents[os.path.join(part, MANIFEST)])["spack"]
     values = {}
     for key in DECIDING:
         section, _, name = key.partition(".")
         values[key] = sections.get(section, {}).get(name) if name else sections.get(section)
     values[REPOSITORY] = {
-        name: _data(text) if name.endswith(".yaml") else files.digest(text)
+        name: yaml_data(text) if name.endswith(".yaml") else files.digest(text)
         for name, text in contents.items()
         if is_within(name, REPOSITORY)
     }
@@ -126,26 +126,30 @@ def inputs_of(contents: Mapping[str, str], part: str = "") -> dict[str, str]:
     }
 
 
-def _data(text: str) -> Any:
+def yaml_data(text: str) -> Any:
+    """Return the data in the text of a generated YAML file."""
     import yaml
 
     readable = text.encode("utf-8", "backslashreplace")  # the header may name a path that is not UTF-8
     return yaml.load(readable, Loader=yaml.CSafeLoader)
 
 
-def refuse_foreign(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
-    """Raise BadInput if uenvtool may not replace the files in a directory.
+def write_environment(directory: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
+    """Write an environment's files and the record, and remove files that only an earlier version of the recipe had.
 
-    This is the case for files that uenvtool did not write, that belong to another environment, or that the user edited.
-    With `force`, uenvtool replaces edited files, but no others.
+    A lock that is out of date stays until a new lock replaces it. Raises BadInput for files that uenvtool did not
+    write, that belong to another environment, or that the user edited. With `force`, uenvtool replaces edited files,
+    but no others.
     """
-    recorded = files.read_record(directory).more.get(PURPOSE)
-    if recorded and recorded != purpose:
+    recorded = files.read_record(directory).more
+    if (recorded.get(PURPOSE) or purpose) != purpose:
         raise BadInput(
-            f"{directory} contains {recorded}, not {purpose}",
+            f"{directory} contains {recorded[PURPOSE]}, not {purpose}",
             hint="choose another directory with -o; --force does not replace it either",
         )
-    files.refuse_foreign(directory, contents, reserved=resolved_names(contents), tolerated=TOLERATED, force=force)
+    resolved = resolved_names(contents)
+    files.refuse_foreign(directory, contents, reserved=resolved, tolerated=TOLERATED, force=force)
+    files.write_generated(directory, contents, keep=resolved, more={**recorded, PURPOSE: purpose})
 
 
 def why_outdated(directory: Path, contents: Mapping[str, str], part: str) -> str:
@@ -173,15 +177,6 @@ def deviations_of_locks(directory: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(sentence) for sentences in lists for sentence in sentences))
 
 
-def write_environment(directory: Path, contents: Mapping[str, str], *, purpose: str) -> None:
-    """Write an environment's files and the record, and remove files that only an earlier version of the recipe had.
-
-    A lock that is out of date stays until a new lock replaces it.
-    """
-    more = {**files.read_record(directory).more, PURPOSE: purpose}
-    files.write_generated(directory, contents, keep=resolved_names(contents), more=more)
-
-
 def write_locks(
     directory: Path,
     locks: Mapping[str, str],
@@ -189,7 +184,7 @@ def write_locks(
     *,
     contents: Mapping[str, str],
     spack: str,
-    deviations: Sequence[str] = (),
+    deviations: Sequence[str],
 ) -> None:
     """Write locks, by part, and the table. Record each lock's inputs, Spack version and deviations from pins."""
     record = files.read_record(directory)

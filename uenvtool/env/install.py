@@ -127,9 +127,8 @@ def install(
 ) -> Installed:
     """Install an environment and create its views. Spack sees the directory `store` at the mount point.
 
-    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments
-    of compilers first, and ignores the user's configuration. Raises BadInput if the mount point does not exist, and
-    ToolFailed if Spack cannot build a package. After an error, the installed packages stay in the store.
+    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments of
+    compilers first, and ignores the user's configuration. After an error, the installed packages stay in the store.
     """
     with scratch_folder() if options.shared else contextlib.nullcontext(store / WORK) as work:
         runner = _staged(spack, environment, store, work, options)
@@ -149,16 +148,15 @@ def _staged(spack: Spack, environment: Installable, store: Path, work: Path, opt
     view = False if options.shared else _views(environment)
     for name in environment.views if view else ():
         _remove_unfinished_views(store / "env" / name)
-    directory = _staged_directory(environment, work)
-    write_all(directory, environment.staged_texts(view, options.repos).items())
-    return sandboxed(spack, environment, store, work, directory, options)
+    runner = sandboxed(spack, environment, store, work, options)
+    write_all(runner.directory, environment.staged_texts(view, options.repos).items())
+    return runner
 
 
 def shell(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> NoReturn:
     """Replace this process with the user's shell in the sandbox of a build, in which `spack` uses the environment.
 
-    The shell holds the lock of the store until it ends. Raises BadInput if the mount point does not exist, ToolFailed
-    if another run uses the store.
+    The shell holds the lock of the store until it ends.
     """
     with locked(store):
         runner = _staged(spack, environment, store, store / WORK, options)
@@ -193,22 +191,16 @@ def require_mount(mount: str) -> None:
         raise ToolMissing(f"cannot mount at {mount}: {done.stderr.strip()}", hint=hint)
 
 
-def _staged_directory(environment: Installable, work: Path) -> Path:
-    return work / "environment" / environment.place
-
-
 def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
     """Push the packages of an installed environment to the build cache `url`, and return how many the cache lacked.
 
-    Spack signs the packages with its key, unless `unsigned` is set. Raises ToolFailed if Spack has no key or cannot
-    write to the cache.
+    Spack signs the packages with its key, unless `unsigned` is set.
     """
     work = store / WORK
     directory = directory_of(url)
     if directory is not None:
         directory.mkdir(parents=True, exist_ok=True)
-    staged = _staged_directory(environment, work)
-    runner = sandboxed(spack, environment, store, work, staged, options, [directory] if directory else ())
+    runner = sandboxed(spack, environment, store, work, options, [directory] if directory else ())
     signing = ["--unsigned"] if options.unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
@@ -223,13 +215,7 @@ def directory_of(url: str) -> Path | None:
 
 
 def sandboxed(
-    spack: Spack,
-    environment: Installable,
-    store: Path,
-    work: Path,
-    directory: Path,
-    options: InstallOptions,
-    also: Sequence[Path] = (),
+    spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions, also: Sequence[Path] = ()
 ) -> Runner:
     """Return a runner whose Spack sees the store at the mount point.
 
@@ -242,7 +228,7 @@ def sandboxed(
     arguments = [argument for directory in writable for argument in ("--writable", directory)]
     return Runner(
         spack=spack,
-        directory=directory,
+        directory=work / "environment" / environment.place,
         scope=work / "configuration",
         user_scope=options.scope,
         prefix=(*MOUNTING, *arguments, store, environment.mount),
@@ -321,14 +307,22 @@ def _remove_unfinished_views(view: Path) -> None:
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
     """Let Spack generate module files for the environments that configure modules.
 
-    uenvtool changes only the directory of the module files, since all environments share one. Raises ToolFailed if
-    Spack fails.
+    uenvtool changes only the directory of the module files, since all environments share one.
     """
+    import yaml
+
     if has_modules(environments) and os.path.lexists(store / MODULE_FILES):
         remove_tree(store / MODULE_FILES)  # from an earlier run
-    for environment in environments:
-        if MODULES in environment.texts:
-            _make_modules(spack, environment, store, options)
+    for environment in filter(lambda each: MODULES in each.texts, environments):
+        modules = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]
+        default = modules.pop("default")
+        (kind,) = module_kinds(default)
+        default |= {"enable": [kind], "roots": {kind: f"{environment.mount}/{MODULE_FILES}"}, "arch_folder": False}
+        scope = store / WORK / MODULE_FILES
+        write_scope(scope, {**configuration(environment, options), "modules": {**modules, "default:": default}})
+        runner = replace(sandboxed(spack, environment, store, store / WORK, options), scope=scope)
+        done = runner.run("module", kind, "refresh", "--yes-to-all")
+        _raise_if_failed(done, spack, environment, store)
     for file in (store / MODULE_FILES).rglob("*"):
         if file.is_file():
             write(file, _MADE_ON.sub(rb"\1", file.read_bytes()))  # without the date, for reproducible images
@@ -337,21 +331,6 @@ def make_modules(spack: Spack, environments: Sequence[Installable], store: Path,
 def has_modules(environments: Sequence[Installable]) -> bool:
     """Return whether an image of these environments contains module files."""
     return any(MODULES in environment.texts for environment in environments)
-
-
-def _make_modules(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> None:
-    import yaml
-
-    work, directory = store / WORK, f"{environment.mount}/{MODULE_FILES}"
-    modules = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]
-    default = modules.pop("default")
-    (kind,) = module_kinds(default)
-    default |= {"enable": [kind], "roots": {kind: directory}, "arch_folder": False}
-    sections = {**configuration(environment, options), "modules": {**modules, "default:": default}}
-    write_scope(work / MODULE_FILES, sections)
-    runner = sandboxed(spack, environment, store, work, _staged_directory(environment, work), options)
-    done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
-    _raise_if_failed(done, spack, environment, store)
 
 
 def run_post_install(environment: Installable, store: Path) -> None:

@@ -46,10 +46,7 @@ def named_environment(recipe_name: str, system: str | None, uarch: str | None) -
 
 
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
-    """Return the environment of a recipe on a node type of a system.
-
-    Raises BadInput if the system does not meet the recipe's needs, such as a GPU architecture or an MPI version.
-    """
+    """Return the environment of a recipe on a node type of a system."""
     if recipe.mount and system.mount:
         system = replace(system, mount=recipe.mount)
     facts = facts_with_mpi(recipe, system, uarch)
@@ -261,7 +258,6 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
                 value=setting.value,
                 position=setting.position,
                 reason=setting.reason,
-                source=setting.source.name,
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,8 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
+from uenvtool.env.directory import MANIFEST, parts_of, yaml_data
 from uenvtool.env.environment import Environment
-from uenvtool.env.manifest import render_to_resolve
 from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, index_cache, log_output, write_scope
@@ -51,7 +52,8 @@ def resolve(
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         directory, scope = scratch / "environment", scratch / "configuration"
-        write_all(directory, {**files, **render_to_resolve(environment, repos)}.items())
+        manifests = (os.path.join(each, MANIFEST) for each in parts_of(files))
+        write_all(directory, {**files, **{name: resolvable(files[name], repos) for name in manifests}}.items())
         write_scope(scope, {"config": config_section(environment, scratch)})
         write(scratch / ANSWERS, json.dumps(answers))
         answers_file = [scratch / ANSWERS] if FITTING.match(spack.version) else []  # without a file: this machine
@@ -62,6 +64,16 @@ def resolve(
             return sorted_lock(lock.read_text(encoding="utf-8"))
         output = log_output(completed, log, str(runner.directory), "ENVIRONMENT")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
+
+
+def resolvable(manifest: str, repos: Mapping[str, Path]) -> str:
+    """Return the manifest that Spack resolves: without a view, and excluding all other Spack configuration.
+
+    repos: package repositories to use from disk instead of the pinned repositories with the same names.
+    """
+    sections = yaml_data(manifest)["spack"]
+    named = {name: os.fspath(repos[name]) if name in repos else repo for name, repo in sections["repos"].items()}
+    return json.dumps({"spack": {"include:": [], **sections, "repos": named, "view": False}}, indent=1)
 
 
 def sorted_lock(text: str) -> str:
@@ -105,10 +117,7 @@ def parse_resolved_lock(text: str, environment: Environment, part: str, spack: S
 
 
 def config_section(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Return a configuration that moves Spack's working directories out of Spack's own installation.
-
-    Raises BadInput if the CPU target of the nodes is unknown.
-    """
+    """Return a configuration that moves Spack's working directories out of Spack's own installation."""
     BadInput.raise_any(unknown_targets(environment.system.tree))
     return {
         "install_tree": {"root": str(scratch / "store")},
@@ -143,11 +152,14 @@ def node_answers(environment: Environment) -> dict[str, str]:
     return {"target": node.target, "os": node.os, **libc}
 
 
-def is_this_machine(environment: Environment) -> bool:
-    """Return whether this machine resolves like a node: the CPU and operating system match, and all compilers exist."""
+def can_resolve(spack: Spack, environment: Environment) -> bool:
+    """Return whether SCRIPT supports this Spack, or else whether this machine resolves like a node.
+
+    For the latter, the CPU and operating system must match, and all compilers must exist.
+    """
     node, externals = environment.node, [external for each in environment.packages for external in each.externals]
     compilers = [path for external in externals for path in external.compilers.values()]
-    return (
+    return FITTING.match(spack.version) is not None or (
         bool(compilers)
         and all(Path(path).is_file() for path in compilers)
         and node.os == this_operating_system()

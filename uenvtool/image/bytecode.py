@@ -11,54 +11,47 @@ from pathlib import Path
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, full_disk, scratch_folder
-from uenvtool.image.pseudo import header_bytes
-from uenvtool.image.tree import Bundle
 
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
 FEWEST_FILES = 200
 """The minimum number of modules per worker. For fewer modules, another worker starts too slowly to save time."""
-LONGEST_TAG = b"implementation-version-abi-and-more"
-"""A text at least as long as the bytecode tag of any Python, such as `cpython-312`."""
 
 
-def compile_tree(python: Path, directory: Path, *, checked: bool, done: Collection[bytes] = ()) -> int:
-    """Write the bytecode of every module below `directory` into its __pycache__. Return the number of compiled modules.
+def compile_tree(python: Path, directory: Path, *, done: Collection[bytes] = ()) -> None:
+    """Write the bytecode of every module below `directory` into its __pycache__.
 
-    python: an interpreter of the version that will import the modules. directory: a virtual environment, or a directory
-    inside it. checked: write ordinary bytecode, which Python compares with the time and size of the source at each
-    import. Otherwise write `unchecked-hash` bytecode (PEP 552), which Python never compares, for files that do not
-    change. done: modules that already have bytecode, relative to the virtual environment. Like compileall, skips a file
-    that does not compile. Raises ToolFailed if Python does not run or cannot write.
+    The bytecode is ordinary, so Python compares it with the time and size of the source at each import. python: an
+    interpreter of the version that will import the modules. directory: a virtual environment, or a directory inside it.
+    done: modules that already have bytecode, relative to the virtual environment. Like compileall, skips a file that
+    does not compile. Raises ToolFailed if Python does not run or cannot write.
     """
     root = next((parent for parent in (directory, *directory.parents) if (parent / "pyvenv.cfg").is_file()), directory)
     with scratch_folder() as scratch:
-        kind = "checked" if checked else "unchecked"
         modules = {name: size for name, size in sources(root, directory).items() if name not in done}
-        compiled = _compile([python], root, modules, scratch, kind)
-    return sum(1 for _, lengths in compiled for length in lengths.values() if length)
+        _compile([python], root, modules, scratch)
 
 
-def gather(python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
-    """Compile modules to `unchecked-hash` bytecode, and return it as bundles with their files in `scratch`.
+def gather(
+    python: Sequence[str | Path], directory: Path, modules: Mapping[bytes, int], scratch: Path
+) -> dict[bytes, memoryview]:
+    """Compile modules to `unchecked-hash` bytecode in files in `scratch`, and return it by name, see `cache_name`.
 
-    python: the command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. The file
-    of each bundle starts with bytes reserved for its definitions. Raises ToolFailed if Python does not run.
+    Python never compares this bytecode with its source (PEP 552), so it is for files that do not change. python: the
+    command that starts Python. modules: paths relative to `directory`, with their sizes in bytes.
     """
-    start = header_bytes([cache_name(name, LONGEST_TAG) for name in modules])
-    bundles = []
-    for data, lengths in _compile(python, directory, modules, scratch, "unchecked", start=start):
+    contents = {}
+    for data, lengths in _compile(python, directory, modules, scratch, is_gathered=True):
         if not any(lengths.values()):
             continue  # the data file is empty
         with open(data, "rb") as stream:
             content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
-        contents, offset = {}, start
+        offset = 0
         for name, length in lengths.items():
             if length:
                 contents[name] = content[offset : offset + length]
                 offset += length
-        bundles.append(Bundle(data, start, contents))
-    return bundles
+    return contents
 
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
@@ -82,14 +75,15 @@ def _compile(
     root: Path,
     modules: Mapping[bytes, int],
     scratch: Path,
-    kind: str,
     *,
-    start: int | None = None,
+    is_gathered: bool = False,
 ) -> list[tuple[Path, dict[bytes, int]]]:
     """Return the data file of each worker, with the names and lengths of its bytecode, in order.
 
-    start: the offset of the bytecode in each data file. None writes the bytecode into __pycache__ instead.
+    is_gathered: write `unchecked-hash` bytecode into the data file. Otherwise write ordinary bytecode into __pycache__.
     """
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env["PYTHONHASHSEED"] = "0"  # a fixed order of sets, so that the bytecode is reproducible
     count = min(len(os.sched_getaffinity(0)), MOST_WORKERS, -(-len(modules) // FEWEST_FILES))
     by_size = sorted(modules, key=lambda name: (-modules[name], name))
     shares = [by_size[number::count] for number in range(count)]  # with equal numbers of large modules
@@ -97,23 +91,16 @@ def _compile(
 
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
         data = scratch / f"data-{number}"
-        arguments: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
-        arguments += [] if start is None else [data, str(start)]
-        tag, *lengths = _output(python, root if start is None else scratch, *arguments).split()
+        arguments: list[str | Path] = [WORKER, root, scratch / f"list-{number}"]
+        arguments += [data] if is_gathered else []
+        completed = processes.run([*python, "-S", "-B", *arguments], env=env)
+        if completed.code != 0:
+            hint = "load the overlay's base, and run the command again"
+            failed = ToolFailed(f"{python[-1]} cannot compile the bytecode: {completed.reason}", hint=hint)
+            raise full_disk(scratch if is_gathered else root, completed.stderr) or failed
+        tag, *lengths = completed.stdout.split()
         names = (cache_name(name, os.fsencode(tag)) for name in shares[number])
         return data, dict(zip(names, map(int, lengths), strict=True))
 
     with ThreadPoolExecutor(count or 1) as pool:
         return list(pool.map(compiled, range(count)))
-
-
-def _output(python: Sequence[str | Path], directory: Path, *arguments: str | Path) -> str:
-    """Run Python without the user's PYTHON* variables, and return its output. directory: where it writes files."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    env["PYTHONHASHSEED"] = "0"  # a fixed order of sets, so that the bytecode is reproducible
-    completed = processes.run([*python, "-S", "-B", *arguments], env=env)
-    if completed.code != 0:
-        hint = "load the overlay's base, and run the command again"
-        failed = ToolFailed(f"{python[-1]} cannot compile the bytecode: {completed.reason}", hint=hint)
-        raise full_disk(directory, completed.stderr) or failed
-    return completed.stdout

@@ -39,10 +39,7 @@ class Check:
 
 
 def check_needs(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Check the requirements of a build, without resolving, installing or writing anything.
-
-    Raises AnswerIsNo if a requirement is not met, BadInput if a recipe is invalid.
-    """
+    """Check the requirements of a build, without resolving, installing or writing anything."""
     with progress("checking the requirements of the build"):
         checks = list(_checks(request))
     AnswerIsNo.raise_any(check.problem for check in checks if check.problem)

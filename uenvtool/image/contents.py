@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -148,10 +148,7 @@ class Contents:
 
 
 def show(images: Sequence[Path]) -> Result:
-    """Return the contents of each image.
-
-    Raises BadInput if a file is not an image, ToolMissing if unsquashfs is not installed.
-    """
+    """Return the contents of each image."""
     all_contents = [read(image) for image in images]
     all_data = [_data(contents) for contents in all_contents]
     pairs = zip(all_contents, all_data, strict=True)
@@ -205,12 +202,17 @@ def _changes(views: Mapping[str, UenvView]) -> Iterator[tuple[str, str, str]]:
             yield name, variable, "unset" if text is None else f"set {text}"
 
 
-def read(image: Path) -> Contents:
-    """Return the contents of an image. Raises BadInput if it is not an image, or its metadata files are too large."""
+def is_record(name: str) -> bool:
+    """Return whether a file is the list of the installed files of a Python package."""
+    return name.endswith(RECORD)
+
+
+def read(image: Path, is_needed: Callable[[str], bool] = is_record) -> Contents:
+    """Return the contents of an image, with the texts of the metadata files that are needed."""
     head = require_image(image)
     entries = listing(image)
     names = by_name(entries)
-    metadata = [DATABASE, *(name for name in names if name.endswith(RECORD))]
+    metadata = [DATABASE, *filter(is_needed, names)]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:
         metadata.append(ENV)
     texts = read_texts(image, metadata, largest=LARGEST_DATABASE, known=names)

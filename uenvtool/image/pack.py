@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from typing import BinaryIO
 from uenvtool.core import files, processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
-from uenvtool.image.pseudo import pattern, read_definition, read_header, write_pseudo_files
+from uenvtool.image.pseudo import pattern, read_definition, read_header, write_pseudo_file
 from uenvtool.image.tree import EPOCH, FOLDER, Entry, Tree, file_content
 
 ZSTD_LEVEL, GZIP_LEVEL = "2", "3"
@@ -23,6 +22,8 @@ MEMORY = "512M"
 """The size of mksquashfs's queues. The default, a quarter of the memory, is slower, since each block uses new pages."""
 _QUEUES = ("-da", "32", "-fr", "32")
 """The block caches of unsquashfs in MiB. The default, 256 MiB each, is slower, since each block uses new pages."""
+_KINDS = {"d": b"D", "f": b"R", "l": b"S"}
+"""The letter of a definition for each kind of entry."""
 _HINT = "pack the image again, and check the disk if it fails again; an existing image is unchanged"
 
 
@@ -39,9 +40,7 @@ class Packed:
 def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int | None = None) -> Packed:
     """Write a tree into a new image, and read it back. The same tree and epoch give the same bytes.
 
-    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask. Raises
-    BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or the disk fails, or if the image differs
-    from the tree.
+    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask.
     """
     epoch = EPOCH if epoch is None else epoch
     write(programs, tree, image, scratch, epoch)
@@ -55,22 +54,10 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
 
 
 def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
-    """Write an image, and compute its expected entries in parallel. Raises the same errors as `pack`."""
-    with ThreadPoolExecutor(1) as pool:
-        expected = pool.submit(lambda: tree.expected)
-        try:
-            _write_image(programs, tree, image, scratch, epoch)
-        except ToolFailed:
-            expected.result()  # raises the cause if the tree cannot be read, or contains devices, pipes or sockets
-            raise
-        expected.result()
-
-
-def _write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
+    """Write an image."""
     command: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
     command += _exclusions(tree, scratch)
-    for file in write_pseudo_files(tree, programs, epoch, scratch):
-        command += ["-pf", file]
+    command += ["-pf", write_pseudo_file(tree, programs, epoch, scratch)]
     # mksquashfs rejects SOURCE_DATE_EPOCH with a time option; in the C locale, its patterns match bytes
     env = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     completed = processes.run(command, env={**env, "LC_ALL": "C"})
@@ -98,7 +85,7 @@ def _reason(completed: processes.Completed) -> str:
 
 
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
-    names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if tree.replaced(name))]
+    names = [*sorted(tree.left_out), *sorted(tree.added.keys() & tree.entries.keys())]
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     files.fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
     return ["-wildcards", "-ef", scratch / "excluded"]
@@ -151,41 +138,24 @@ def _compared_names(header: bytes, expected: Mapping[bytes, Entry], epoch: int) 
     seen: set[bytes] = set()
     start = 0
     while start < len(header):
-        name, start = _name(header, start)
-        entry = FOLDER if name == b"/" else expected.get(name)
-        if entry is None or name in seen:
-            raise _differs(name, "is in the image but was not packed, or occurs twice")
-        seen.add(name)
-        line = _line(entry.kind, entry.mode, epoch, entry.size) + entry.target
-        if not header.startswith(line, start):
-            raise _differs(name, "has another kind, mode, time, owner, size or target")
-        end = header.find(b"\n", start + len(line))
-        rest = header[start + len(line) : end]
-        if rest and entry.kind != "f":
-            raise _differs(name, "has another symlink target, or unexpected attributes")
+        found = read_definition(header, start)
+        if found is None:
+            raise _differs(header[start : start + 80], "cannot be parsed")
+        entry = FOLDER if found.name == b"/" else expected.get(found.name)
+        if entry is None or found.name in seen:
+            raise _differs(found.name, "is in the image but was not packed, or occurs twice")
+        seen.add(found.name)
+        attributes = (_KINDS[entry.kind], b"%d" % epoch, b"%o" % entry.mode, b"0", b"0")
+        size = entry.size if entry.kind == "f" else None
+        target = b" " + entry.target if entry.kind == "l" else b""
+        if (found.attributes, found.size) != (attributes, size) or not header.startswith(target, found.end):
+            raise _differs(found.name, "has another kind, mode, time, owner, size or target")
+        end = found.end + len(target)
+        if header[end : end + 1] != b"\n":
+            raise _differs(found.name, "has another symlink target, or unexpected attributes")
         start = end + 1
-        if entry.kind == "f":
-            offset = rest.split(b" ", 1)[0]  # a sparse field may follow
-            if not offset.isdigit():
-                raise _differs(name, "has another size")
-            yield name, int(offset), entry.size
-
-
-def _name(header: bytes, start: int) -> tuple[bytes, int]:
-    end = header.find(b" ", start)
-    name = header[start:end]
-    if b"\\" not in name and end >= 0:
-        return name, end
-    definition = read_definition(header, start)
-    if definition is None:
-        raise _differs(header[start : start + 80], "cannot be parsed")
-    return definition.name, definition.start
-
-
-@functools.cache
-def _line(kind: str, mode: int, epoch: int, size: int) -> bytes:
-    head = b" %b %d %o 0 0" % ({"d": b"D", "f": b"R", "l": b"S"}[kind], epoch, mode)
-    return {"d": head, "f": b"%b %d " % (head, size), "l": head + b" "}[kind]
+        if found.offset is not None:
+            yield found.name, found.offset, entry.size
 
 
 def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:

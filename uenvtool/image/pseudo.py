@@ -9,29 +9,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files import fill_from, fill_start
+from uenvtool.core.files import fill_from
 from uenvtool.image.programs import Programs
-from uenvtool.image.tree import Bundle, Tree
+from uenvtool.image.tree import Tree
 
 MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
-_NUMBERS_BYTES = 100
-"""The maximum number of bytes of a definition without its name: six numbers, spaces, a letter and a line break."""
 _LONGEST_LINE = 1 << 16
 """An upper bound for the bytes of a line. Names and symlink targets have at most 4096 bytes, and names are escaped."""
-_COMMENT = b"#" * 126 + b"\n"
 _ESCAPED = re.compile(rb"[\s\"\\]")
 """Characters that must be escaped in a name: C's isspace, quotes and backslashes (4.5.1, pseudo.c)."""
 _SPECIAL = re.compile(rb"[^\w/]")
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _DEFINITION = re.compile(
-    rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
+    rb"(?! )([^\\ ]*(?:\\.[^\\ ]*)*) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
 )
 """Name, kind, time, mode, owner and group. A file also has a size, an offset and sometimes a sparse field."""
 
@@ -40,15 +37,14 @@ class Definition(NamedTuple):
     """A parsed definition.
 
     name: a relative path, or `/` for the root. attributes: kind, time, mode, owner and group as text. size, offset: the
-    size of a file and the position of its contents after the data marker, in bytes. start: the offset of the
-    attributes in the header. end: the end of the definition, after which a symlink has its unquoted target.
+    size of a file and the position of its contents after the data marker, in bytes. end: the end of the definition,
+    after which a symlink has its unquoted target.
     """
 
     name: bytes
     attributes: tuple[bytes, ...]
     size: int | None
     offset: int | None
-    start: int
     end: int
 
 
@@ -78,43 +74,25 @@ def _one_line(name: bytes) -> bytes:
     return name
 
 
-def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> list[Path]:
-    """Write pseudo files for the added files of a tree, and turn its bundles into pseudo files. Return their paths.
+def write_pseudo_file(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> Path:
+    """Write the pseudo file for the added files of a tree, and return its path.
 
     epoch: the time of each file, in seconds since 1970. Raises BadInput if a name contains a line break.
     """
-    added = scratch / "added"
     directories = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
-    definitions = file_definitions(tree, tree.added, epoch, sparse_field=programs.sparse_field)
-    fill_from(added, [*directories, *definitions, MARK, *tree.added.values()])
-    for bundle in tree.bundles:
-        write_bundle_header(tree, bundle, epoch, sparse_field=programs.sparse_field)
-    return [added, *(bundle.file for bundle in tree.bundles)]
+    definitions = file_definitions(tree, epoch, sparse_field=programs.sparse_field)
+    fill_from(scratch / "added", [*directories, *definitions, MARK, *tree.added.values()])
+    return scratch / "added"
 
 
-def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
-    """Yield a definition for each of these added files. Their contents follow each other without gaps."""
+def file_definitions(tree: Tree, epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
+    """Yield a definition for each added file. Their contents follow each other without gaps."""
     end = b" 0\n" if sparse_field else b"\n"
     offset = 0
-    for name in names:
+    for name in tree.added:
         entry = tree.added_entry(name)
         yield b"%b R %d %o 0 0 %d %d%b" % (quoted(name), epoch, entry.mode, entry.size, offset, end)
         offset += entry.size
-
-
-def header_bytes(names: Sequence[bytes]) -> int:
-    """Return an upper bound in bytes for a header with these names, which must not contain a line break."""
-    return len(quoted(b"/".join(names))) + len(names) * _NUMBERS_BYTES + len(MARK)
-
-
-def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field: bool) -> None:
-    """Write the definitions, comments as padding, and the data marker into the reserved bytes of a bundle."""
-    definitions = b"".join(file_definitions(tree, bundle.contents, epoch, sparse_field=sparse_field))
-    unused = bundle.start - len(definitions) - len(MARK)
-    if unused < 0:
-        raise AssertionError(f"{bundle.file.name} reserves {-unused} bytes too few for its definitions")
-    whole, rest = divmod(unused, len(_COMMENT))
-    fill_start(bundle.file, definitions + _COMMENT * whole + (b"#" * (rest - 1) + b"\n" if rest else b"") + MARK)
 
 
 def read_header(stream: BinaryIO, *, lines: int) -> bytes:
@@ -129,18 +107,13 @@ def read_header(stream: BinaryIO, *, lines: int) -> bytes:
     return b"".join(header)
 
 
-def unescaped(text: bytes) -> bytes:
-    """Return a name from a definition without its escapes."""
-    return _ESCAPE.sub(rb"\1", text)
-
-
 def read_definition(header: bytes, start: int) -> Definition | None:
     """Return the definition that starts at this offset of the header, or None if it is invalid."""
     match = _DEFINITION.match(header, start)
     if match is None:
         return None
-    name = unescaped(match[1]) if b"\\" in match[1] else match[1]
+    name = _ESCAPE.sub(rb"\1", match[1])
     attributes = match.group(2, 3, 4, 5, 6)
     if attributes[0] != b"R" or match[7] is None:
-        return Definition(name, attributes, None, None, match.end(1), match.end(6))
-    return Definition(name, attributes, int(match[7]), int(match[8]), match.end(1), match.end())
+        return Definition(name, attributes, None, None, match.end(6))
+    return Definition(name, attributes, int(match[7]), int(match[8]), match.end())

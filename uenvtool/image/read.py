@@ -9,7 +9,6 @@ import secrets
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,7 +16,7 @@ from uenvtool.core import files, processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.programs import find_program, find_programs
-from uenvtool.image.pseudo import read_definition, read_header, unescaped
+from uenvtool.image.pseudo import read_definition, read_header
 from uenvtool.image.tree import parents
 
 MAGIC = b"hsqs"
@@ -32,8 +31,6 @@ LARGEST_LISTING = 256 << 20
 """The maximum number of bytes of an image's listing. The listing of two million files is smaller."""
 FILE, FOLDER, SYMLINK = "-", "d", "l"
 PIECE_BYTES = 1 << 20
-_LINE = re.compile(rb"([^\\ \n]*(?:\\.[^\\ \n]*)*)(?: R \d+ \d+ \d+ \d+ (\d+) )?[^\n]*\n")
-"""A line with a definition: its escaped name, and the size of a file."""
 _HINT = "name a squashfs image, or copy this one again if it is incomplete"
 
 
@@ -91,14 +88,16 @@ class Listed(NamedTuple):
 def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
     """Return the entries of an image except its root.
 
-    below: if given, return only the entries below these paths and their parent directories. Raises ToolMissing if
-    unsquashfs is not installed, BadInput if the image cannot be read or its listing is larger than LARGEST_LISTING.
+    below: if given, return only the entries below these paths and their parent directories.
     """
     token = secrets.token_hex(16).encode()  # marks the start of each name, since no name contains this random text
     command: list[str | Path] = [find_program("unsquashfs"), *limits(), "-lln", "-d", token.decode(), image, *below]
     env = {**os.environ, "TZ": "UTC0"}  # otherwise unsquashfs reads /etc/localtime for every entry
     with damage_reported(image), processes.reading(command, env=env, memory_bytes=MEMORY_BYTES) as stream:
-        return list(_entries(_pieces(stream, image), token))
+        text = stream.read(LARGEST_LISTING + 1)
+        if len(text) > LARGEST_LISTING:
+            raise BadInput(f"{image} is not opened: its listing is larger than {LARGEST_LISTING >> 20} MiB")
+    return list(_entries(text, b" " + token))
 
 
 @contextlib.contextmanager
@@ -116,25 +115,14 @@ def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
     return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
 
 
-def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
-    read = 0
-    while piece := stream.read(PIECE_BYTES):
-        read += len(piece)
-        if read > LARGEST_LISTING:
-            raise BadInput(f"{image} is not opened: its listing is larger than {LARGEST_LISTING >> 20} MiB")
-        yield piece
-
-
-def _entries(pieces: Iterator[bytes], token: bytes) -> Iterator[Listed]:
-    mark = b" " + token
-    attributes, rest = b"", b"\n"
-    for piece in chain(pieces, [mark]):  # a line has attributes, a mark, a name and a target; the last mark is ours
-        *texts, rest = (rest + piece).split(mark)
-        for text in texts:  # a name, a line break, and the attributes of the next entry, which have no line break
-            end = text.rfind(b"\n")
-            if end > 0 and attributes:  # otherwise this is the root, or text before it
-                yield _entry(attributes, text[1:end])
-            attributes = text[end + 1 :]
+def _entries(text: bytes, mark: bytes) -> Iterator[Listed]:
+    attributes, *parts = text.split(mark)  # a line has attributes, a mark, a name and a target
+    attributes = attributes[attributes.rfind(b"\n") + 1 :]
+    for part in parts:  # a name, a line break, and the attributes of the next entry, which have no line break
+        end = part.rfind(b"\n")
+        if end > 0:  # otherwise this is the root
+            yield _entry(attributes, part[1:end])
+        attributes = part[end + 1 :]
 
 
 def _entry(attributes: bytes, text: bytes) -> Listed:
@@ -215,29 +203,10 @@ def _text(path: Path, largest: int) -> str | None:
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
-class Batch(NamedTuple):
-    """Small files of an image, with their concatenated contents.
+def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
+    """Yield the name, size and content of every file of an image, without extraction. Skips pieces that are not read.
 
-    files: the name of each file, and the start and end of its content.
-    """
-
-    content: bytes
-    files: Sequence[tuple[bytes, int, int]]
-
-
-class LargeFile(NamedTuple):
-    """A file of an image that is larger than PIECE_BYTES. Iterating over `pieces` reads it."""
-
-    name: bytes
-    size: int
-    pieces: Iterator[bytes]
-
-
-def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | LargeFile]:
-    """Yield every file of an image with its content, without extraction. Skips pieces of large files that are not read.
-
-    entries: see `listing`. Raises ToolMissing if unsquashfs 4.5 or newer is not installed, BadInput if the image is
-    damaged.
+    entries: see `listing`.
     """
     programs = find_programs()
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
@@ -245,37 +214,15 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
     line_breaks = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
     with damage_reported(image), processes.reading(command, memory_bytes=MEMORY_BYTES) as stream:
         header = read_header(stream, lines=1 + len(entries) + line_breaks)
-        files = _files_with_line_breaks(header, entries) if line_breaks else _files(header)
-        yield from _contents(stream, files, image)
-
-
-def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | LargeFile]:
-    batch: list[tuple[bytes, int, int]] = []
-    end = 0
-    for name, size in files:
-        if batch and end + size > PIECE_BYTES:
-            yield Batch(_whole(stream, end, batch), batch)
-            batch, end = [], 0
-        if size > PIECE_BYTES:
-            large = LargeFile(name, size, _file_pieces(stream, size, name, image))
-            yield large
-            for _ in large.pieces:
+        for name, size in _files(header, entries):
+            pieces = _file_pieces(stream, size, name, image)
+            yield name, size, pieces
+            for _ in pieces:
                 continue
-        else:
-            batch.append((name, end, end + size))
-            end += size
-    if batch:
-        yield Batch(_whole(stream, end, batch), batch)
 
 
-def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
-    for name, size in _LINE.findall(header):
-        if size:
-            yield (unescaped(name) if b"\\" in name else name), int(size)
-
-
-def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
-    """Yield the name and size of each file. Skips unquoted symlink targets by their length in the listing."""
+def _files(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
+    # A symlink target is not quoted and may contain line breaks, so its length in the listing determines its end.
     targets = {entry.name: entry.target for entry in entries if entry.kind == SYMLINK}
     start = 0
     while start < len(header):
@@ -286,14 +233,6 @@ def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterato
         if definition is not None and definition.attributes[0] == b"S":
             end += 1 + len(targets.get(definition.name, b""))
         start = header.find(b"\n", end) + 1 or len(header)
-
-
-def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]]) -> bytes:
-    content = stream.read(size)
-    if len(content) != size:
-        short = next(name for name, _, end in files if end > len(content))
-        raise ToolFailed(f"{os.fsdecode(short)} is truncated")
-    return content
 
 
 def _file_pieces(stream: BinaryIO, size: int, name: bytes, image: Path) -> Iterator[bytes]:

@@ -44,10 +44,7 @@ class Bill:
 
 
 def sbom(path: Path) -> Result:
-    """Return the bill of materials of an image or a spack.lock as reproducible CycloneDX 1.6 JSON.
-
-    Raises BadInput if the file is neither an image nor a lock, ToolMissing if unsquashfs is not installed.
-    """
+    """Return the bill of materials of an image or a spack.lock as reproducible CycloneDX 1.6 JSON."""
     data = _data(_bill(path))
     return Result(data=data, file=f"{json.dumps(data, indent=2)}\n")
 
@@ -55,8 +52,7 @@ def sbom(path: Path) -> Result:
 def holders(spec: str, paths: Sequence[Path]) -> Result:
     """Return the packages of images and locks that match a spec with versions.
 
-    The exit code is NO if no package matches. A Python package also matches without the prefix `py-`. Raises the errors
-    of `sbom`, and BadInput for a spec with anything but a name and versions.
+    The exit code is NO if no package matches. A Python package also matches without the prefix `py-`.
     """
     try:
         wanted = parse_spec(spec)
@@ -145,8 +141,10 @@ def _data(bill: Bill) -> dict[str, Any]:
         bom.components.add(component)  # sorted, so that the library compares each one only with the last one
     for dependency in _dependencies(whole, components, bill.packages):
         bom.dependencies.add(dependency)
-    for cve, affected in _known_vulnerabilities(bill.packages).items():
-        bom.vulnerabilities.add(_vulnerability(cve, affected))
+    for cve in sorted(package_facts().cves, key=lambda cve: (cve.id, cve.package)):
+        affected = [each for each in bill.packages if cve.package == _names(each)[0] and _is_in(each, cve.versions)]
+        if affected:
+            bom.vulnerabilities.add(_vulnerability(cve, affected))
     data: dict[str, Any] = json.loads(JsonV1Dot6(bom).output_as_string())
     listed = [vulnerability["bom-ref"] for vulnerability in data.get("vulnerabilities", ())]
     data["compositions"] = [{"aggregate": "incomplete", "vulnerabilities": listed}]  # only those that recipes list
@@ -172,16 +170,6 @@ def _dependencies(
     for part in sorted(parts.values(), key=address):
         everything.dependencies.add(part)
     return sorted([everything, *needing], key=address)
-
-
-def _known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
-    by_id = sorted(package_facts().cves, key=lambda cve: (cve.id, cve.package))
-    affected = {cve: [package for package in packages if _is_affected(package, cve)] for cve in by_id}
-    return {cve: affected_packages for cve, affected_packages in affected.items() if affected_packages}
-
-
-def _is_affected(package: InstalledPackage, cve: Vulnerability) -> bool:
-    return cve.package == _names(package)[0] and _is_in(package, cve.versions)
 
 
 def _names(package: InstalledPackage) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from uenvtool.env.installable import Installable
 from uenvtool.image import bytecode
 from uenvtool.image.description import described
 from uenvtool.image.pseudo import is_quotable
-from uenvtool.image.tree import EPOCH, Bundle, Entry, Tree, parents, walk
+from uenvtool.image.tree import EPOCH, Entry, Tree, parents, walk
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK
 
 SBANG = "bin/sbang"
@@ -32,8 +32,7 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     """Return the tree of an image, which is the same for every store that contains the packages in the locks.
 
     Compiles the bytecode again, in a form that Python never compares with its source, since the files in the image have
-    other times than in the store. scratch: the directory for the bytecode. Raises BadInput if the store has no
-    packages, ToolFailed if the environment's Python does not run.
+    other times than in the store. scratch: the directory for the bytecode.
     """
     first = environments[0]
     installs = _filtered_database(environments, store)
@@ -45,8 +44,7 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     kept |= {MODULE_FILES} if has_modules(environments) else set()
     left_out = {*_outermost_except(store, kept), *_build_records(store, prefixes)}
     entries = walk(store, left_out=left_out)
-    bundles = _bytecode(environments, store, installs["installs"], entries, scratch)
-    compiled = {name for bundle in bundles for name in bundle.contents}
+    compiled = _bytecode(environments, store, installs["installs"], entries, scratch)
     stale = {  # bytecode that was not compiled again, such as that of `python -O`
         name
         for name, entry in entries.items()
@@ -57,9 +55,8 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
     return Tree(
         folder=store,
-        known={name: entry for name, entry in entries.items() if name not in stale},
-        added={file.encode(): text.encode() for file, text in texts.items()},
-        bundles=bundles,
+        entries={name: entry for name, entry in entries.items() if name not in stale},
+        added={**{file.encode(): text.encode() for file, text in texts.items()}, **compiled},
         left_out={*left_out, *stale},
     )
 
@@ -128,7 +125,7 @@ def _bytecode(
     installs: Mapping[str, Any],
     entries: Mapping[bytes, Entry],
     scratch: Path,
-) -> list[Bundle]:
+) -> dict[bytes, memoryview]:
     owners = _owners(environments, store, installs)
     modules: dict[str, dict[bytes, int]] = {}
     for name, entry in entries.items():
@@ -137,14 +134,14 @@ def _bytecode(
         if source in entries and entries[source].kind == "f" and is_quotable(source):
             owner = next((owners[part] for part in parents(source) if part in owners), environments[0])
             modules.setdefault(_python(owner, installs), {})[source] = entries[source].size
-    bundles = []
+    compiled: dict[bytes, memoryview] = {}
     for python, sizes in sorted(modules.items()):
         if python:
             directory = scratch / files.digest(python)
             directory.mkdir(parents=True, exist_ok=True)
             at_mount_point = [*MOUNTING, "--writable", scratch, store, environments[0].mount]
-            bundles += bytecode.gather([*at_mount_point, python], store, sizes, directory)
-    return bundles
+            compiled |= bytecode.gather([*at_mount_point, python], store, sizes, directory)
+    return compiled
 
 
 def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[str, Any]) -> dict[bytes, Installable]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -35,98 +34,50 @@ class Entry(NamedTuple):
 FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 
 
-@dataclass(frozen=True, slots=True)
-class Bundle:
-    """A file with the concatenated contents of several files of an image.
-
-    start: the offset of the first content, after the bytes reserved for definitions (`pseudo.header_bytes`). contents:
-    the contents by name, in their order in the file.
-    """
-
-    file: Path
-    start: int
-    contents: Mapping[bytes, memoryview]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     """A directory to pack, and the differences between the directory and the image. Names are relative paths as bytes.
 
-    known: the entries to pack from the directory, if already listed. added: the contents of files to add or replace.
-    bundles: more files to add. left_out: names to leave out. skipped: base names of directories to leave out.
+    entries: the entries to pack from the directory. added: the contents of files to add or replace. left_out: names
+    that `entries` does not contain. skipped: base names that it does not contain.
     """
 
     folder: Path
-    known: Mapping[bytes, Entry] | None = None
-    added: Mapping[bytes, bytes] = field(default_factory=dict)
-    bundles: Sequence[Bundle] = ()
+    entries: Mapping[bytes, Entry]
+    added: Mapping[bytes, bytes | memoryview] = field(default_factory=dict)
     left_out: Collection[bytes] = ()
     skipped: Collection[bytes] = ()
 
     @cached_property
-    def entries(self) -> Mapping[bytes, Entry]:
-        """The entries to pack from the directory. Raises the same errors as `walk`."""
-        return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
-
-    def replaced(self, name: bytes) -> Entry | None:
-        """Return the directory entry that an added file replaces, or None. Does not walk the directory."""
-        if self.known is not None:
-            return self.known.get(name)
-        if any(part in self.left_out or os.path.basename(part) in self.skipped for part in (name, *parents(name))):
-            return None
-        if any(os.path.islink(self.path_of(parent)) for parent in parents(name)):
-            return None
-        try:
-            status = os.lstat(self.path_of(name))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        if stat.S_ISLNK(status.st_mode):
-            return _link(self.path_of(name))
-        return FOLDER if stat.S_ISDIR(status.st_mode) else _file(status)
-
-    @cached_property
-    def contents(self) -> dict[bytes, bytes | memoryview]:
-        """The contents of all added files, in their order in the pseudo files."""
-        contents: dict[bytes, bytes | memoryview] = dict(self.added)
-        for bundle in self.bundles:
-            contents.update(bundle.contents)
-        return contents
-
-    @cached_property
     def expected(self) -> dict[bytes, Entry]:
         """All entries that the image must contain."""
-        entries = {name: entry for name, entry in self.entries.items() if name not in self.contents}
-        entries.update((name, self.added_entry(name)) for name in self.contents)
-        return {**entries, **dict.fromkeys(self.added_folders(), FOLDER)}
+        added = {name: self.added_entry(name) for name in self.added}
+        return {**self.entries, **added, **dict.fromkeys(self.added_folders(), FOLDER)}
 
     def added_entry(self, name: bytes) -> Entry:
         """Return the entry of an added file. It has the mode of the file that it replaces."""
-        old = self.replaced(name)
+        old = self.entries.get(name)
         mode = old.mode if old and old.kind == "f" else FILE_MODE
-        return Entry(kind="f", mode=mode, size=len(self.contents[name]))
-
-    def path_of(self, name: bytes) -> bytes:
-        """Return the path of an entry of the directory."""
-        return os.fsencode(self.folder) + b"/" + name
+        return Entry(kind="f", mode=mode, size=len(self.added[name]))
 
     def added_folders(self) -> list[bytes]:
         """Return the directories that exist only because of added files, outermost first."""
         needed: set[bytes] = set()
-        for name in self.contents:
+        for name in self.added:
             for parent in parents(name):
                 if parent in needed:
                     break  # its parents are already in `needed`
                 needed.add(parent)
-        return sorted(name for name in needed if self.replaced(name) is None)
+        return sorted(name for name in needed if name not in self.entries)
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
     """Yield the expected content of a file in pieces. If the file has grown beyond `size`, yields more bytes."""
-    added = tree.contents.get(name)
+    added = tree.added.get(name)
     if added is not None:
         yield bytes(added)
         return
-    descriptor = os.open(tree.path_of(name), os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = os.open(os.fsencode(tree.folder) + b"/" + name, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         while piece := os.read(descriptor, min(size + 1, COPY_BYTES)):
             yield piece
@@ -145,10 +96,7 @@ def parents(name: bytes) -> Iterator[bytes]:
 
 
 def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
-    """Return the entries below a directory, except names in `left_out` and base names in `skipped`.
-
-    Raises BadInput for a device, pipe or socket, ToolFailed if a directory or file cannot be read.
-    """
+    """Return the entries below a directory, except names in `left_out` and base names in `skipped`."""
     entries: dict[bytes, Entry] = {}
     waiting = [b""]
     root = os.fsencode(directory)
@@ -172,18 +120,11 @@ def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collecti
 
 def _entry(child: os.DirEntry[bytes], name: bytes) -> Entry:
     if child.is_symlink():  # only files need a stat call, since scandir knows symlinks and directories
-        return _link(child.path)
+        return Entry(kind="l", mode=SYMLINK_MODE, target=os.readlink(child.path))
     if child.is_dir(follow_symlinks=False):
         return FOLDER
     if child.is_file(follow_symlinks=False):
-        return _file(child.stat(follow_symlinks=False))
+        status = child.stat(follow_symlinks=False)
+        return Entry(kind="f", mode=PROGRAM_MODE if status.st_mode & 0o111 else FILE_MODE, size=status.st_size)
     hint = "remove it, then pack again"
     raise BadInput(f"{os.fsdecode(name)!r} is not a file, a directory or a symlink", hint=hint)
-
-
-def _link(path: bytes) -> Entry:
-    return Entry(kind="l", mode=SYMLINK_MODE, target=os.readlink(path))
-
-
-def _file(status: os.stat_result) -> Entry:
-    return Entry(kind="f", mode=PROGRAM_MODE if status.st_mode & 0o111 else FILE_MODE, size=status.st_size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -15,20 +15,10 @@ from uenvtool.core import elf
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped, listed
-from uenvtool.image.contents import Contents
-from uenvtool.image.metadata import ENV, RECIPE
-from uenvtool.image.read import (
-    LARGEST_TEXT,
-    SYMLINK,
-    Batch,
-    LargeFile,
-    by_name,
-    listing,
-    read_contents,
-    read_texts,
-    require_image,
-)
-from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, parse_lock
+from uenvtool.image.contents import Contents, read
+from uenvtool.image.metadata import RECIPE
+from uenvtool.image.read import SYMLINK, read_contents
+from uenvtool.knowledge.lock import LOCK, parse_lock
 
 HOST_LIBRARIES = (
     r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|crypt|nsl|anl|gcc_s|stdc\+\+|gomp|mvec))\.so(\.\d+)*",
@@ -44,7 +34,6 @@ ARCHIVE = b"!<arch>\n"
 RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
 """Files that record their origin: Spack's files, pip's files (PEP 610), and bytecode, which names its source file."""
 LARGEST_LIBRARY = 4 << 30
-_ENV = ENV.encode()
 _OVERLAP = 256
 _MOST_NAMES = 3
 
@@ -86,21 +75,19 @@ class _FileFacts(NamedTuple):
     """The facts about one file of an image. A tuple, since an image has many files.
 
     build_folder: a build directory in the file's content, or "". is_archive: whether the file is a static library
-    (ar(5)). text: the content of meta/env.json, b"" for other files.
+    (ar(5)).
     """
 
     sha256: str
     build_folder: str
     needs: elf.Needs | None
     is_archive: bool
-    text: bytes
 
 
 def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     """Check that all view paths and libraries exist, and that no file uses a build directory.
 
-    build_folders: more directories that no file may refer to. The exit code is NO if there is a problem. Raises
-    BadInput if a file is not an image or is damaged, ToolMissing if unsquashfs 4.5 or newer is not installed.
+    build_folders: more directories that no file may refer to. The exit code is NO if there is a problem.
     """
     reports = [(str(image), examined(image, build_folders)) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in reports for problem in report.problems]
@@ -129,94 +116,62 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
                 for image, report in reports
                 if report.is_overlay and report.elsewhere
             ),
-            *(_on_record(image, report) for image, report in reports if report.recording),
+            *(
+                f"{image}: {len(report.recording)} files record a build directory "
+                f"({listed(report.recording, _MOST_NAMES)}) as their origin or debug information; programs do not use "
+                "it at run time"
+                for image, report in reports
+                if report.recording
+            ),
         ),
         exit_code=ExitCode.NO if problems else ExitCode.DONE,
     )
 
 
-def _on_record(image: str, report: Report) -> str:
-    files = f"{len(report.recording)} files record a build directory ({listed(report.recording, _MOST_NAMES)})"
-    return f"{image}: {files} as their origin or debug information; programs do not use it at run time"
-
-
 def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
-    """Return the result of checking an image. Raises the same errors as `verify`."""
+    """Return the result of checking an image."""
     scanner = BuildPathScanner(build_folders)
-    contents, read = _read(image, scanner)
-    needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
+    contents = read(image, _is_lock)
+    files = {name: _facts(pieces, size, scanner) for name, size, pieces in read_contents(image, contents.entries)}
+    needed = {os.fsdecode(name): facts.needs for name, facts in files.items() if facts.needs is not None}
     elsewhere = _libraries_elsewhere(contents, needed)
     missing = [
         f"{name} needs {library}, which is neither in the image nor on every host"
         for library, name in elsewhere.items()
         if not contents.is_overlay  # whose base may provide the library
     ]
-    naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
+    naming = {os.fsdecode(name): files[name] for name in sorted(files) if files[name].build_folder}
     recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
-    using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
+    using = grouped((facts.build_folder, name) for name, facts in naming.items() if name not in set(recording))
+    used = [f"the build directory {folder} is used by {listed(names, _MOST_NAMES)}" for folder, names in using.items()]
     return Report(
-        problems=[*_view_problems(contents), *_package_problems(contents), *_build_folder_problems(using), *missing],
+        problems=[*_view_problems(contents), *_package_problems(contents), *used, *missing],
         recording=recording,
         elsewhere=elsewhere,
-        sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
+        sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in files.items()}),
         libraries=len(needed),
-        files=len(read),
+        files=len(files),
         is_overlay=contents.is_overlay,
     )
 
 
-def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes, _FileFacts]]:
-    head = require_image(image)
-    read: dict[bytes, _FileFacts] = {}
-    entries = listing(image)
-    for part in read_contents(image, entries):
-        if isinstance(part, LargeFile):
-            read[part.name] = _read_large(part, scanner)
-        else:
-            read.update(_read_batch(part, scanner))
-    env = read.get(_ENV)
-    names = by_name(entries)
-    texts = read_texts(image, [DATABASE, *_locks(names)], largest=LARGEST_DATABASE, known=names)
-    if env is not None and env.text:
-        texts[ENV] = env.text.decode("utf-8", "surrogateescape")
-    return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts), read
-
-
-def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes, _FileFacts]]:
-    for name, start, end in batch.files:
-        content = batch.content[start:end]
-        yield (
-            name,
-            _FileFacts(
-                hashlib.sha256(content).hexdigest(),
-                scanner.search(content),
-                elf.needs(content) if content.startswith(elf.MAGIC) else None,
-                content.startswith(ARCHIVE),
-                content if name == _ENV else b"",
-            ),
-        )
-
-
-def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
-    """Return the facts about a large file. Only libraries and meta/env.json are held in memory as a whole."""
-    first = next(file.pieces)
+def _facts(pieces: Iterator[bytes], size: int, scanner: BuildPathScanner) -> _FileFacts:
+    """Return the facts about a file. Only libraries are held in memory as a whole."""
+    first = next(pieces, b"")
     digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
-    is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
-    is_text = file.name == _ENV and file.size <= LARGEST_TEXT
-    kept = [first] if is_library or is_text else []
-    for piece in file.pieces:
+    is_library = first.startswith(elf.MAGIC) and size <= LARGEST_LIBRARY
+    kept = [first]
+    for piece in pieces:
         digest.update(piece)
         build_folder = build_folder or scanner.search(end + piece)  # a path may cross the border of two pieces
         end = piece[-_OVERLAP:]
-        if kept:
+        if is_library:
             kept.append(piece)
-    content = b"".join(kept)
     return _FileFacts(
         sha256=digest.hexdigest(),
         build_folder=build_folder,
-        needs=elf.needs(content) if is_library else None,
+        needs=elf.needs(b"".join(kept)) if is_library else None,
         is_archive=first.startswith(ARCHIVE),
-        text=content if is_text else b"",
     )
 
 
@@ -254,12 +209,12 @@ def _view_problems(contents: Contents) -> Iterator[str]:
                 yield f"view {name}: {path} does not exist in the image"
 
 
-def _locks(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(f"{RECIPE}/") and name.endswith(f"/{LOCK}")]
+def _is_lock(name: str) -> bool:
+    return name.startswith(f"{RECIPE}/") and name.endswith(f"/{LOCK}")
 
 
 def _package_problems(contents: Contents) -> Iterator[str]:
-    locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in _locks(contents.texts)]
+    locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in filter(_is_lock, contents.texts)]
     if not locks:
         return
     locked = {package.hash for lock in locks for package in lock.packages}
@@ -271,11 +226,6 @@ def _package_problems(contents: Contents) -> Iterator[str]:
     for name in contents.by_name:
         if os.path.dirname(name) in parents and name not in directories:
             yield f"{name} is next to the packages, but Spack's database has no such package"
-
-
-def _build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
-    for directory, names in grouped((directory, name) for name, directory in using.items()).items():
-        yield f"the build directory {directory} is used by {listed(names, _MOST_NAMES)}"
 
 
 def _libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:

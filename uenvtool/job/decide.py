@@ -48,7 +48,7 @@ from uenvtool.knowledge.system import NodeType, System, load_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 if TYPE_CHECKING:
-    from uenvtool.venv.environment import Environment
+    from uenvtool.venv.info import Environment
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 """An all-reduce of 8 bytes to 4 GB with one GPU per rank (https://github.com/NVIDIA/nccl-tests)."""

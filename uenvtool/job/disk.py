@@ -15,7 +15,7 @@ from uenvtool.core.words import is_within
 from uenvtool.job.request import JobRequest
 
 if TYPE_CHECKING:
-    from uenvtool.venv.environment import Environment
+    from uenvtool.venv.info import Environment
 
 MAX_PROGRAM = 1_000_000
 """The largest size of a script or training program, in bytes."""
@@ -115,7 +115,7 @@ def read_disk(request: JobRequest) -> Disk:
     """Return the facts about the files of a request. Raises BadInput if --venv names no environment."""
     environment = None
     if request.venv and os.path.lexists(request.venv):
-        from uenvtool.venv.environment import read_environment  # imports most of venv
+        from uenvtool.venv.info import read_environment  # imports most of venv
 
         environment = read_environment(Path(request.venv))
     is_edf = request.image.endswith(EDF) and os.path.isfile(request.image)

@@ -16,7 +16,7 @@ from uenvtool.job.plan import ARCHIVES, CONTAINER, ENVIRONMENT, HERE, UENV, JobP
 from uenvtool.knowledge.system import NodeType
 
 if TYPE_CHECKING:
-    from uenvtool.venv.environment import Environment
+    from uenvtool.venv.info import Environment
 
 TORCH = "torch"
 IN_BASE = "`python -m venv --system-site-packages NEW` or `uenvtool venv NEW PACKAGE...`"

@@ -6,6 +6,7 @@ from uenvtool.check.launchers import launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
+from uenvtool.job.record import record
 from uenvtool.job.shell import bash_words, exports, overlay_lines, template, tests_of_machine
 
 
@@ -19,6 +20,8 @@ def local_files(plan: JobPlan) -> dict[str, str]:
         RANKS=str(plan.ranks),
         COMMAND=bash_words(plan.command.words),
         AGAIN=quoting.comment(plan.again),
+        NAME=plan.name,
+        RECORD=record(plan, "$(uname -n)"),
         INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)) + exports(plan),
         RUN=_tests(plan) if plan.request.tests else f'{program}"${{command[@]}}"',
     )

@@ -10,6 +10,7 @@ from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.job.plan import JobPlan
+from uenvtool.job.record import record
 from uenvtool.job.shell import bash_words, launcher_line, overlay_lines, sibling, template
 
 SUBMIT = ".submit.sh"
@@ -34,6 +35,7 @@ def pod_files(plan: JobPlan) -> dict[str, str]:
         ACTIVATION=PurePath(activate).name,
         NO_DEVICE=quoting.sh(_no_device(plan)),
         INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)),
+        RECORD=record(plan, "$NNODES pods"),
         PROGRAM=_pod_program(plan),
     )
     line = filled(

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,8 +10,11 @@ from typer import Argument, Option
 
 from uenvtool.knowledge import complete
 
-WHAT, WHERE, IMAGE, SLURM, PODS, ADVANCED = "What runs", "Where it runs", "The image", "Slurm", "Pods", "Advanced"
-"""The panels of `--help`. Options without a panel are the most common ones and come first."""
+what_option, where_option, image_option, slurm_option, pod_option, advanced_option = (
+    partial(Option, rich_help_panel=panel)
+    for panel in ("What runs", "Where it runs", "The image", "Slurm", "Pods", "Advanced")
+)
+"""Options in the panels of `--help`. Options without a panel are the most common ones and come first."""
 ON_SLURM, ON_PODS, ON_BOTH = "Slurm", "pods", "Slurm and pods"
 IN_CONTAINERS, IN_EDFS, IN_UENVS = "containers on a node", "an EDF", "a uenv"
 """The kinds of jobs that have an option, as messages name them; `options.py` knows the runtimes of each kind."""
@@ -34,29 +38,51 @@ class For:
     example: str = ""
 
 
+Account = Annotated[
+    str,
+    Option("--account", "-A", metavar="NAME", help="Your project in Slurm."),
+    For(jobs=ON_SLURM, form=_WORD, example="g123"),
+]
+Partition = Annotated[
+    str,
+    slurm_option("--partition", "-p", metavar="NAME", help="The partition."),
+    For(jobs=ON_SLURM, form=_WORD, example="normal"),
+]
+Time = Annotated[
+    str,
+    Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00."),
+    For(jobs=ON_SLURM, form=r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}", example="01:00:00"),
+]
+FurtherOptions = Annotated[
+    tuple[str, ...],
+    slurm_option("--option", metavar="OPTION", help="An additional sbatch option."),
+    For(jobs=ON_SLURM, form=r"(#SBATCH )?-[^\n\r]+", example="'--mem=0'"),
+]
+Force = Annotated[bool, advanced_option("--force", help="Replace generated files that were changed by hand."), For()]
+DryRun = Annotated[bool, advanced_option("--dry-run", help="Print the job; write and submit nothing."), For()]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedOptions:
     """The options of `job` and `try` for the place, the image and the nodes. The system provides the other values."""
 
     system: Annotated[
         str | None,
-        Option(
+        where_option(
             "--system",
             "-s",
             metavar="SYSTEM",
             help="The system; default: the one you are on.",
             autocompletion=complete.systems,
-            rich_help_panel=WHERE,
         ),
         For(example="clariden"),
     ] = None
     runtime: Annotated[
         str,
-        Option(
+        where_option(
             "--runtime",
             metavar="NAME",
             help="A runtime of the system, such as uenv, ce or apptainer; local: this machine.",
-            rich_help_panel=WHERE,
         ),
         For(example="uenv"),
     ] = ""
@@ -67,22 +93,15 @@ class SharedOptions:
     ] = None
     image: Annotated[
         str,
-        Option(
-            "--image",
-            metavar="IMAGE",
-            help="A uenv (image name and tag), a registry image, or a file.",
-            rich_help_panel=IMAGE,
-        ),
+        image_option("--image", metavar="IMAGE", help="A uenv (image name and tag), a registry image, or a file."),
         For(form=r"[^\n\r\0]+", example="pytorch/v2.6.0:v1"),
     ] = ""
     view: Annotated[
-        str,
-        Option("--view", metavar="VIEW", help="The view of the uenv.", rich_help_panel=IMAGE),
-        For(jobs=IN_UENVS, example="develop"),
+        str, image_option("--view", metavar="VIEW", help="The view of the uenv."), For(jobs=IN_UENVS, example="develop")
     ] = "default"
     venv: Annotated[
         str | None,
-        Option("--venv", metavar="PATH", help="A Python overlay, packed or unpacked.", rich_help_panel=IMAGE),
+        image_option("--venv", metavar="PATH", help="A Python overlay, packed or unpacked."),
         For(example=".venv"),
     ] = None
     nodes: Annotated[
@@ -102,206 +121,146 @@ class JobRequest(SharedOptions):
     tests: int = 0
     gpus: Annotated[
         int | None,
-        Option("--gpus", metavar="N", help="GPUs per node; default: all; 0: a job without GPUs.", rich_help_panel=WHAT),
+        what_option("--gpus", metavar="N", help="GPUs per node; default: all; 0: a job without GPUs."),
         For(form=r"\d+", example="2"),
     ] = None
     launcher: Annotated[
         Literal["srun", "torchrun", "none"] | None,
-        Option(
+        what_option(
             "--launcher",
             metavar="NAME",
             help="srun or torchrun: start the ranks with it; none: run your command once per node.",
-            rich_help_panel=WHAT,
         ),
         For(batch=True, example="srun"),
     ] = None
     gpu_per_rank: Annotated[
         bool,
-        Option(
-            "--gpu-per-rank",
-            help="Each rank sees only its own GPU, as device 0; default: all GPUs of the node.",
-            rich_help_panel=WHAT,
+        what_option(
+            "--gpu-per-rank", help="Each rank sees only its own GPU, as device 0; default: all GPUs of the node."
         ),
         For(),
     ] = False
-    time: Annotated[
-        str,
-        Option("--time", "-t", metavar="TIME", help="The time limit, as in 01:00:00."),
-        For(jobs=ON_SLURM, form=r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}", example="01:00:00"),
-    ] = ""
-    account: Annotated[
-        str,
-        Option("--account", "-A", metavar="NAME", help="Your project in Slurm."),
-        For(jobs=ON_SLURM, form=_WORD, example="g123"),
-    ] = ""
-    partition: Annotated[
-        str,
-        Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM),
-        For(jobs=ON_SLURM, form=_WORD, example="normal"),
-    ] = ""
+    time: Time = ""
+    account: Account = ""
+    partition: Partition = ""
     name: Annotated[
         str,
-        Option(
-            "--name",
-            "-J",
-            metavar="NAME",
-            help="The name of the job; default: from -o, or else from the program.",
-            rich_help_panel=SLURM,
+        slurm_option(
+            "--name", "-J", metavar="NAME", help="The name of the job; default: from -o, or else from the program."
         ),
         For(jobs=ON_BOTH, form=r"[^/\n\r\0]+", example="train"),
     ] = ""
     array: Annotated[
         str,
-        Option(
+        slurm_option(
             "--array",
             "-a",
             metavar="NUMBERS",
             help="Run one job for each number, as in 0-99%8; {array} in the command is the number.",
-            rich_help_panel=SLURM,
         ),
         For(jobs=ON_SLURM, batch=True, form=_ARRAY, example="0-99"),
     ] = ""
     workaround: Annotated[
         tuple[str, ...],
-        Option(
+        advanced_option(
             "--workaround",
             metavar="NAME",
             help="Also apply this named workaround.",
             autocompletion=complete.workarounds,
-            rich_help_panel=ADVANCED,
         ),
         For(jobs=ON_BOTH, example="flight-recorder"),
     ] = ()
-    option: Annotated[
-        tuple[str, ...],
-        Option("--option", metavar="OPTION", help="An additional sbatch option.", rich_help_panel=SLURM),
-        For(jobs=ON_SLURM, form=r"(#SBATCH )?-[^\n\r]+", example="'--mem=0'"),
-    ] = ()
+    option: FurtherOptions = ()
     mount: Annotated[
         tuple[str, ...],
-        Option("--mount", metavar="PATH[:PATH]", help="A directory to mount in the container.", rich_help_panel=IMAGE),
+        image_option("--mount", metavar="PATH[:PATH]", help="A directory to mount in the container."),
         For(jobs=IN_CONTAINERS, form=r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?", example="/capstor/store/g123:/data"),
     ] = ()
     annotation: Annotated[
         tuple[str, ...],
-        Option(
+        image_option(
             "--annotation",
             metavar="NAME=VALUE",
             help="An annotation of the container's EDF, such as com.hooks.ssh.enabled=true.",
-            rich_help_panel=IMAGE,
         ),
         For(jobs=IN_EDFS, form=r"[\w-]+(\.[\w-]+)+=[\s\S]*", example="com.hooks.ssh.enabled=true"),
     ] = ()
     env: Annotated[
         tuple[str, ...],
-        Option(
+        what_option(
             "--env",
             metavar="NAME[=VALUE]",
             help="A variable of the ranks; NAME alone: take its value from the environment when the job starts "
             "(for secrets).",
-            rich_help_panel=WHAT,
         ),
         For(form=r"[A-Za-z_]\w*(=[\s\S]*)?", example="HF_HOME=/data/hf"),
     ] = ()
     workdir: Annotated[
         str,
-        Option(
-            "--workdir",
-            metavar="PATH",
-            help="The working directory; default: where sbatch is called.",
-            rich_help_panel=WHAT,
-        ),
+        what_option("--workdir", metavar="PATH", help="The working directory; default: where sbatch is called."),
         For(jobs=ON_BOTH, form=r"/[^\n\r\0]*", example="/capstor/scratch/cscs/me"),
     ] = ""
     stage: Annotated[
         bool,
-        Option("--stage", help="First copy the images to each node (local disk or memory).", rich_help_panel=IMAGE),
+        image_option("--stage", help="First copy the images to each node (local disk or memory)."),
         For(jobs=ON_SLURM, batch=True),
     ] = False
     requeue: Annotated[
         bool,
-        Option(
-            "--requeue", help="Before the time limit, send SIGUSR1 to the ranks and requeue.", rich_help_panel=SLURM
-        ),
+        slurm_option("--requeue", help="Before the time limit, send SIGUSR1 to the ranks and requeue."),
         For(jobs=ON_SLURM, batch=True),
     ] = False
     vet: Annotated[
-        bool,
-        Option("--vet", help="Test each node first; exclude bad ones.", rich_help_panel=ADVANCED),
-        For(jobs=ON_SLURM, batch=True),
+        bool, advanced_option("--vet", help="Test each node first; exclude bad ones."), For(jobs=ON_SLURM, batch=True)
     ] = False
     spare: Annotated[
         int | None,
-        Option(
-            "--spare",
-            metavar="N",
-            help="Request N more nodes, so that --vet can exclude bad ones.",
-            rich_help_panel=ADVANCED,
-        ),
+        advanced_option("--spare", metavar="N", help="Request N more nodes, so that --vet can exclude bad ones."),
         For(jobs=ON_SLURM, batch=True, form=_COUNT, example="2"),
     ] = None
     large: Annotated[
         bool,
-        Option(
-            "--large",
-            help="Add the system's sbatch constraint for large runs, such as GPU boost.",
-            rich_help_panel=ADVANCED,
-        ),
+        advanced_option("--large", help="Add the system's sbatch constraint for large runs, such as GPU boost."),
         For(jobs=ON_SLURM),
     ] = False
     nccl_test: Annotated[
-        bool,
-        Option("--nccl-test", help="Run the NCCL all-reduce test of the image.", rich_help_panel=WHAT),
-        For(batch=True),
+        bool, what_option("--nccl-test", help="Run the NCCL all-reduce test of the image."), For(batch=True)
     ] = False
     pvc: Annotated[
         tuple[str, ...],
-        Option(
-            "--pvc",
-            metavar="CLAIM:PATH",
-            help="A PVC (persistent volume claim) and its mount point in the pods.",
-            rich_help_panel=PODS,
+        pod_option(
+            "--pvc", metavar="CLAIM:PATH", help="A PVC (persistent volume claim) and its mount point in the pods."
         ),
         For(jobs=ON_PODS, form=r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*", example="scratch:/mnt/scratch"),
     ] = ()
     project: Annotated[
         str,
-        Option("--project", metavar="NAME", help="Your project in Run:ai.", rich_help_panel=PODS),
+        pod_option("--project", metavar="NAME", help="Your project in Run:ai."),
         For(jobs=ON_PODS, form=_WORD, example="course-cs-433-user"),
     ] = ""
     node_type: Annotated[
         str,
-        Option("--node-type", metavar="POOL", help="The node pool, such as h100.", rich_help_panel=PODS),
+        pod_option("--node-type", metavar="POOL", help="The node pool, such as h100."),
         For(jobs=ON_PODS, example="h100"),
     ] = ""
     uid: Annotated[
         str,
-        Option("--uid", metavar="UID[:GID]", help="The user and group ID of the pods.", rich_help_panel=PODS),
+        pod_option("--uid", metavar="UID[:GID]", help="The user and group ID of the pods."),
         For(jobs=ON_PODS, form=r"\d+(:\d+)?", example="1234:5678"),
     ] = ""
     interactive: Annotated[
         bool,
-        Option(
-            "--interactive", help="Open a shell on a node, or start a pod that waits for you.", rich_help_panel=WHAT
-        ),
+        what_option("--interactive", help="Open a shell on a node, or start a pod that waits for you."),
         For(jobs=ON_BOTH),
     ] = False
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write the job to this file."), For(example="job.sh")
     ] = None
-    force: Annotated[
-        bool,
-        Option("--force", help="Replace generated files that were changed by hand.", rich_help_panel=ADVANCED),
-        For(),
-    ] = False
+    force: Force = False
     submit: Annotated[
-        bool,
-        Option("--submit", help="Submit the job and print its ID.", rich_help_panel=SLURM),
-        For(jobs=ON_BOTH, batch=True),
+        bool, slurm_option("--submit", help="Submit the job and print its ID."), For(jobs=ON_BOTH, batch=True)
     ] = False
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED), For()
-    ] = False
+    dry_run: DryRun = False
     words: Annotated[
         tuple[str, ...],
         Argument(metavar="-- COMMAND...", help="The command to run, with its arguments.", show_default=False),

@@ -17,6 +17,8 @@ from uenvtool.knowledge.settings import ConditionalSetting, settings_of_overlay
 from uenvtool.knowledge.sources import legend
 from uenvtool.knowledge.tuning import AT_MOST, PREPEND, REQUIRED, TEMPORARY, Setting
 
+PYTHON = ("bash", "-c", 'python=$(command -v python || command -v python3) || exit 3; exec "$python" -c "$@"', "python")
+"""Starts the Python of the job's environment, whose name can be python3 only. The tests exit with 3 without torch."""
 TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_LINE = 118
 NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # a directory on each node, which the job names

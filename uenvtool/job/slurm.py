@@ -14,7 +14,9 @@ from uenvtool.job.disk import EDF
 from uenvtool.job.edf import exports_with_named_edf, job_edf
 from uenvtool.job.limits import CORES, TASKS
 from uenvtool.job.plan import ENVIRONMENT, PATH_STARTS, JobPlan
+from uenvtool.job.record import record
 from uenvtool.job.shell import (
+    PYTHON,
     aligned,
     bash_words,
     command_words,
@@ -30,7 +32,6 @@ from uenvtool.job.shell import (
     with_target,
 )
 from uenvtool.knowledge.jobs import Explained
-from uenvtool.knowledge.secrets import storable
 
 VET = ".vet.sh"
 """The suffix of the script that tests the nodes."""
@@ -98,16 +99,20 @@ def _step(plan: JobPlan, nodes: str) -> str:
 
 
 def _tests(plan: JobPlan) -> str:
-    function = filled(
-        template("try-step.sh"),
+    function = filled(template("try-step.sh"), TEST_ON=_test_on(plan), RANKS=str(plan.ranks))
+    return tests_of_machine(plan, function)
+
+
+def _test_on(plan: JobPlan) -> str:
+    """Return the function that runs one test on nodes of the job."""
+    return filled(
+        template("test-on.sh"),
         **_in_step(plan),
         GPUS=_all_gpus(plan),
         CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
         RANK=rendezvous.RANK_OF_TASK,
         PORT=rendezvous.PORT_OF_STEP,
-        RANKS=str(plan.ranks),
     )
-    return tests_of_machine(plan, function)
 
 
 def _all_gpus(plan: JobPlan) -> str:
@@ -127,30 +132,12 @@ def _common(plan: JobPlan) -> dict[str, str]:
         "VARIABLES": filled(
             template("variables.sh"),
             NUMBER="${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID" if plan.array else "$SLURM_JOB_ID",
-            FACTS=bash_words([storable(f"{name}={value}") for name, value in _facts(plan).items() if value]),
-            FILES=f"  stat -c 'file %n=%s bytes, %y' {bash_words(files)}\n" if (files := _files(plan)) else "",
-            NAMES=f"{rendezvous.SHARED}|CUDA|GLOO|OMP|PYTORCH|RCCL",
+            RECORD=record(plan, "$SLURM_JOB_NODELIST"),
             IN_LOGS=exports_in_logs(plan),
             ADDRESS=_address(plan),
             PORT=rendezvous.PORT_OF_JOB,
         ),
     }
-
-
-def _facts(plan: JobPlan) -> dict[str, str]:
-    """Return the facts of a job that its script knows, by the names that `uenvtool diff` prints."""
-    overlay, command = plan.overlay.path if plan.overlay else "", shlex.join(plan.command.words)
-    image = {"image": plan.image, "overlay": overlay, "command": command}
-    inside = plan.settings if plan.use.variables == "edf" else ()
-    variables = {setting.name: setting.value or "" for setting in inside}
-    return {"system": plan.system, "runtime": plan.runtime.name, **image, **variables}
-
-
-def _files(plan: JobPlan) -> list[str]:
-    """Return the files whose size and date show whether the image or the overlay of a job has changed."""
-    overlay = plan.overlay
-    locks = [overlay.image if overlay.mount else f"{overlay.path}/pylock.toml"] if overlay else []
-    return [*(image for image in plan.images[:1] if image.startswith(PATH_STARTS)), *locks]
 
 
 def _interactive_script(plan: JobPlan) -> str:
@@ -187,11 +174,9 @@ def _vetting(plan: JobPlan) -> str:
         NODES=str(plan.nodes),
         GPUS=f" {gpus}" if (gpus := _all_gpus(plan)) else "",
         ADDRESS=quoting.sh_inside(_address(plan)),
-        CORES=f" -c {plan.cores_of_rank}" if plan.cores_of_rank else "",
-        **_in_step(plan),
-        RANK=rendezvous.RANK_OF_TASK,
-        PORT=rendezvous.PORT_OF_STEP,
-        NUMBERS=template("all-reduce.python"),
+        TEST_ON=_test_on(plan),
+        TESTS=template("try.python"),
+        PYTHON=bash_words(PYTHON),
     )
 
 

@@ -10,7 +10,7 @@ dataclass describes only what the schema does not contain. The type of the field
 
 A field without a default is required in the file. If a class has a `shorthand`, the file may contain only the value of
 that field instead of a mapping. `position` is then the position of this value, or of its name if the class sets
-`at_its_name`. `unread` lists the keys that other code reads.
+`at_its_name`. `unread` lists the keys that other code reads. The keys in FOR_READERS need no field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, Field, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -42,6 +42,8 @@ Verbatim = Annotated[str, "verbatim"]
 """A text that is kept as written, except for a final newline. Other texts are folded into one line."""
 SpecText = Annotated[str, "spec"]
 """A text that must be a valid spec."""
+FOR_READERS = ("description", "reason", "source")
+"""The keys that explain a file to its readers. A class has a field for such a key only if uenvtool prints the text."""
 
 
 @dataclass(eq=False, repr=False)
@@ -98,24 +100,24 @@ class Binder:
         fields = _fields(hashable)
         is_mapping = isinstance(node.value, dict)
         entries = node.value if is_mapping else {getattr(kind, "shorthand", "").rstrip("_"): node}
-        if unknown_keys := entries.keys() - fields.keys() - {*getattr(kind, "unread", ()), *NOT_INHERITED}:
+        read_elsewhere = {*getattr(kind, "unread", ()), *NOT_INHERITED, *FOR_READERS}
+        if unknown_keys := entries.keys() - fields.keys() - read_elsewhere:
             raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown_keys))}")
         is_named = is_mapping or getattr(kind, "at_its_name", False)
-        place = (is_named and node.key) or node.position
-        values = dict(known)
-        for name, bound in fields.items():
+        values, is_complete = dict(known), True
+        for name, (bound, hint) in fields.items():
             if bound.name in known:
                 continue
-            if bound.is_key:
+            if hint is Key:
                 values[bound.name] = key
-            elif bound.is_place:
-                values[bound.name] = place
+            elif hint is Position:
+                values[bound.name] = (is_named and node.key) or node.position
             elif name in entries:
-                values[bound.name] = self.read(bound.hint, entries[name], name)
-        missing = [name for name, bound in fields.items() if bound.is_required and bound.name not in values]
-        for name in missing:
-            self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that contains it")
-        if missing:
+                values[bound.name] = self.read(hint, entries[name], name)
+            elif bound.default is MISSING and bound.default_factory is MISSING:
+                self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that contains it")
+                is_complete = False
+        if not is_complete:
             self.finish()
         return kind(**values)
 
@@ -152,11 +154,30 @@ class Binder:
 
     def condition(self, node: Node) -> Condition:
         """Return the condition in a node. If the text is not a condition, record a problem and return ALWAYS."""
-        return _condition(self, node)
+        try:
+            condition = parse_condition(node.value)
+        except ConditionSyntaxError as error:
+            self.problem(str(error), node.position, "write the condition as in `fabric == slingshot and not gpu`")
+            return ALWAYS
+        if self.facts:
+            unknown_facts = [term.fact for term in condition.terms if term.fact not in self.facts]
+            self.problems += [unknown("fact", fact, self.facts, node.position) for fact in unknown_facts]
+        return condition
 
     def directory_of(self, node: Node) -> Path:
         """Return the directory of the file that contains a value, which can be an extended file."""
         return next(location.path.parent for location in self.chain if location.shown == node.position.file)
+
+
+def bound(kind: type[T], location: Location, file_kind: Kind, /, *, facts: Sequence[str] = (), **known: Any) -> T:
+    """Return the value of a file. Raises BadInput with all problems.
+
+    known: The fields that are not read from the file.
+    """
+    binder = Binder.of(location, file_kind, facts=facts)
+    value = binder.whole(kind, **known)
+    binder.finish()
+    return value
 
 
 def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
@@ -171,29 +192,12 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
     return iter(node.value.items() if isinstance(node.value, dict) else [("", child) for child in node.value])
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    name: str
-    hint: Any
-    is_key: bool
-    is_place: bool
-    is_required: bool
-
-
 @cache
-def _fields(kind: Any) -> dict[str, _Field]:
+def _fields(kind: Any) -> dict[str, tuple[Field[Any], Any]]:
+    """Return the fields of a dataclass with their types, by their YAML keys."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    return {
-        known.name.rstrip("_"): _Field(
-            name=known.name,
-            hint=hints[known.name],
-            is_key=hints[known.name] == Key,
-            is_place=hints[known.name] is Position,
-            is_required=known.default is MISSING and known.default_factory is MISSING,
-        )
-        for known in dataclasses.fields(kind)
-        if known.init
-    }
+    init_fields = (known for known in dataclasses.fields(kind) if known.init)
+    return {known.name.rstrip("_"): (known, hints[known.name]) for known in init_fields}
 
 
 def _verbatim_if_text(hint: Any) -> Any:
@@ -225,18 +229,6 @@ def _spec(binder: Binder, node: Node) -> Spec:
         return Spec(text=node.value, package="")
 
 
-def _condition(binder: Binder, node: Node) -> Condition:
-    try:
-        condition = parse_condition(node.value)
-    except ConditionSyntaxError as error:
-        binder.problem(str(error), node.position, "write the condition as in `fabric == slingshot and not gpu`")
-        return ALWAYS
-    if binder.facts:
-        unknown_facts = [term.fact for term in condition.terms if term.fact not in binder.facts]
-        binder.problems += [unknown("fact", fact, binder.facts, node.position) for fact in unknown_facts]
-    return condition
-
-
 def _versions(binder: Binder, node: Node) -> Versions:
     try:
         return versions(str(node.value))
@@ -253,7 +245,7 @@ _READERS: dict[Any, Callable[[Binder, Node], Any]] = {
     float: lambda _, node: float(node.value),
     bool: lambda _, node: _boolean(node),
     Node: lambda _, node: node,
-    Condition: _condition,
+    Condition: Binder.condition,
     Spec: _spec,
     Version: lambda _, node: Version(str(node.value)),
     Versions: _versions,

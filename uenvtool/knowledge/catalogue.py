@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,6 +13,7 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem, require_
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
+from uenvtool.knowledge.bind import children
 from uenvtool.knowledge.fabric import unusable_packages
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, load_extended
@@ -31,6 +33,8 @@ GUESSED = "# guessed:"
 """The beginning of the comments with which `new system` marks the values that it could not detect."""
 FIRST = (RECIPE.title, SYSTEM.title)
 """The kinds that `uenvtool list` shows if no kind is given. All kinds together would fill several screens."""
+COLUMN = 60
+"""The column in which `show` prints the origin of a value, so that values and origins form two columns."""
 
 
 def list_(title: str | None = None) -> Result:
@@ -84,29 +88,20 @@ def catalogue(kind: Kind) -> list[dict[str, str]]:
 def _entry(kind: Kind, location: Location) -> dict[str, str]:
     kind.load(str(location.path))
     tree = load_extended(location, kind).tree
+    values = children(tree.get(kind.column or kind.heading))
     return {
         "name": location.name,
-        "for": listed(_texts(tree.get(kind.column or kind.heading)), MOST_NAMES),
+        "for": listed([name or str(child.value) for name, child in values], MOST_NAMES),
         "description": text(tree, "description"),
         "file": location.shown,
     }
 
 
-def _texts(node: Node | None) -> list[str]:
-    if node is None:
-        return []
-    return list(node.value) if isinstance(node.value, dict) else [str(child.value) for child in node.value]
-
-
-COLUMN = 60
-"""The column in which `show` prints the origin of a value, so that values and origins form two columns."""
-
-
 def show(name: str) -> Result:
-    """Return a file, by name or path, with everything that it inherits. Raises BadInput as `resolved` does."""
-    tree = resolved(name)
+    """Return a file, by name or path, with everything that it inherits, and the FILE:LINE of each value."""
+    tree = _resolved(name)
     origins = {path: _origin(node) for path, node in _leaves(tree, "")}
-    return Result(data={"values": tree.plain(), "from": origins}, file=as_yaml(tree))
+    return Result(data={"values": tree.plain(), "from": origins}, file="\n".join(_lines(tree, 0)))
 
 
 def is_path_of_other(name: str) -> bool:
@@ -125,8 +120,7 @@ def schema(name: str) -> Result:
     return Result(file=schema_text(name))
 
 
-def resolved(name: str) -> Node:
-    """Return a file as one tree with everything that it inherits. Raises BadInput if the file does not exist."""
+def _resolved(name: str) -> Node:
     if "/" in name or name.endswith(SUFFIXES):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
@@ -137,11 +131,6 @@ def resolved(name: str) -> Node:
             raise BadInput([unknown("name", name, known, listed_by="uenvtool list")])
         kind = kinds[0]
     return load_extended(locate(kind, name), kind).tree
-
-
-def as_yaml(tree: Node) -> str:
-    """Return the tree as YAML, with the FILE:LINE of each value in a comment after the value."""
-    return "\n".join(_lines(tree, 0))
 
 
 def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
@@ -156,34 +145,15 @@ def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def _lines(node: Node, depth: int) -> Iterator[str]:
-    space = "  " * depth
-    entries = (
-        [(f"{scalar(name)}:", child) for name, child in node.value.items()]
-        if isinstance(node.value, dict)
-        else [("-", child) for child in node.value]
-    )
-    for lead, child in entries:
+    space, is_list = "  " * depth, isinstance(node.value, list)
+    for name, child in children(node):
+        lead = f"{space}-" if is_list else f"{space}{scalar(name)}:"
         if isinstance(child.value, dict | list) and child.value:
-            nested = list(_lines(child, depth + 1))
-            if lead == "-":
-                yield f"{space}- {nested[0].lstrip()}"
-                yield from nested[1:]
-            else:
-                yield f"{space}{lead}"
-                yield from nested
+            first, *others = _lines(child, depth + 1)
+            yield from (f"{lead} {first.lstrip()}", *others) if is_list else (lead, first, *others)
         else:
-            line = f"{space}{lead} {_value(child)}"
-            yield f"{line.ljust(COLUMN)}  # {_origin(child)}"
-
-
-def _value(node: Node) -> str:
-    if node.value is None:
-        return "null"
-    if isinstance(node.value, bool):
-        return "true" if node.value else "false"
-    if isinstance(node.value, dict | list):
-        return "{}" if isinstance(node.value, dict) else "[]"
-    return str(node.value) if isinstance(node.value, int) else scalar(node.value)
+            value = scalar(child.value) if isinstance(child.value, str) else json.dumps(child.value)
+            yield f"{f'{lead} {value}'.ljust(COLUMN)}  # {_origin(child)}"
 
 
 def _origin(node: Node) -> str:
@@ -195,7 +165,7 @@ def validate(paths: Iterable[Path], more: Callable[[str], Iterable[Problem]] | N
 
     more: A function that returns more problems of the recipe with this path.
     """
-    problems_of = {file: problems_in(file, more) for path in paths for file in _files_of(path)}
+    problems_of = {file: _problems_in(file, more) for path in paths for file in _files_of(path)}
     problems = tuple(problem for file_problems in problems_of.values() for problem in file_problems)
     return Result(
         data=[_data(problem) for problem in problems],
@@ -221,8 +191,7 @@ def _guesses(path: Path) -> str:
     return f", with {counted(len(marked), 'guessed value')} (line {listed(marked, MOST_NAMES)})" if marked else ""
 
 
-def problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None = None) -> list[Problem]:
-    """Return all problems in a knowledge file, or in the recipe in a directory. more: As in `validate`."""
+def _problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None) -> list[Problem]:
     file = recipe_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)

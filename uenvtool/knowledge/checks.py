@@ -18,7 +18,6 @@ from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
 from uenvtool.knowledge.packages import Coupling, Pin, package_facts
 from uenvtool.knowledge.recipe import Recipe, read_recipe
-from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.tuning import (
     VALUELESS,
     Setting,
@@ -31,7 +30,7 @@ from uenvtool.knowledge.tuning import (
 from uenvtool.knowledge.version import Versions
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class VersionRequest:
     """A version that a recipe requests under a condition. hard: Whether Spack must use this version."""
 
@@ -44,17 +43,14 @@ class VersionRequest:
 
 def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
     """Yield every version that the recipe requests in its root specs, compiler, Python, MPI and pins."""
-    for root in recipe.roots:
-        yield from _of_spec(root.spec, root.position, root.when)
-    if recipe.compiler:
-        yield from _of_spec(recipe.compiler.spec, recipe.compiler.position)
+    for root in (*recipe.roots, *([recipe.compiler] if recipe.compiler else [])):
+        if versions := root.spec.versions:
+            yield VersionRequest(root.spec.package, versions, root.position, when=root.when)
     hard = [*recipe.require.values(), *recipe.compilers.values(), *(recipe.mpi or {}).values()]
     hard += [recipe.python] if recipe.python else []
     for pin, is_hard in (*((pin, True) for pin in hard), *((pin, False) for pin in recipe.prefer.values())):
         if pin.version:
-            yield VersionRequest(
-                package=pin.package, versions=pin.version, position=pin.position, hard=is_hard, when=pin.when
-            )
+            yield VersionRequest(pin.package, pin.version, pin.position, hard=is_hard, when=pin.when)
 
 
 def hard_requests(recipe: Recipe, facts: Facts) -> list[VersionRequest]:
@@ -120,11 +116,6 @@ def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
     BadInput.raise_any(problem for check in checks for problem in check(recipe))
     return recipe
-
-
-def _of_spec(spec: Spec, position: Position, when: Condition = ALWAYS) -> Iterator[VersionRequest]:
-    if spec.versions:
-        yield VersionRequest(package=spec.package, versions=spec.versions, position=position, when=when)
 
 
 def _applies(rule: Coupling, request: VersionRequest) -> bool:

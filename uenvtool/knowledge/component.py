@@ -11,7 +11,7 @@ from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import COMPONENT
-from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.yamltree import Node
 
 OPTIONS = "@options@"
@@ -50,7 +50,6 @@ class Release:
 
     @property
     def address(self) -> str:
-        """Return the address of the sources."""
         return self.url or self.git
 
     @property
@@ -117,16 +116,13 @@ class Component:
     libraries: tuple[str, ...] = ()
     sets: Mapping[str, ConditionalValue] = field(default_factory=dict)
     check: tuple[tuple[str, ...], ...] = ()
-    position: Position
-    chain: tuple[Location, ...] = field(compare=False)
 
 
 def load_component(name: str, origin: Position | None = None) -> Component:
     """Return the component with this name or path. Raises BadInput, at `origin` if the file does not exist."""
-    location = locate(COMPONENT, name, origin)
-    binder = Binder.of(location, COMPONENT)
+    binder = Binder.of(locate(COMPONENT, name, origin), COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}
-    component = binder.whole(Component, name=location.name, chain=binder.chain)
+    component = binder.whole(Component, name=binder.chain[0].name)
     binder.problems += _unknown_values(binder.tree)
     if component.options and not any(OPTIONS in step.run for step in component.build):
         place = binder.tree.value["options"].key
@@ -160,14 +156,11 @@ def _unknown_values(tree: Node) -> Iterator[Problem]:
     arguments: list[tuple[Node, Collection[str]]]
     arguments = [(child, ("version",)) for kind in ("url", "git") if (child := tree.get(kind))]
     for key in ("env", "options", "build", "sets", "check"):
-        arguments += [(argument, VALUES) for _, entry in children(tree, key) for argument in _arguments(entry)]
+        for _, entry in children(tree, key):
+            is_mapping = isinstance(entry.value, dict)
+            value = (entry.get("run") or entry.value["value"]) if is_mapping else entry
+            arguments += [(argument, VALUES) for argument in value.each()]
     for argument, known in arguments:
         for name in _VALUE.findall(str(argument.value)):
             if name not in known:
                 yield unknown("value", name, known, argument.position)
-
-
-def _arguments(entry: Node) -> list[Node]:
-    if isinstance(entry.value, dict):
-        entry = next(entry.value[key] for key in ("run", "value") if key in entry.value)
-    return entry.each()

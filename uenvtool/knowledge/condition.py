@@ -21,7 +21,7 @@ from uenvtool.knowledge.version import Version
 _COMPARE = re.compile(r"([A-Za-z][\w.-]*)\s*(==|!=|<=|>=|<|>)\s*([\w.:/^-]+)\Z")
 _MEMBER = re.compile(r"([A-Za-z][\w.-]*)\s+in\s+([\w.-]+(?:\s*\|\s*[\w.-]+)*)\Z")
 _PRESENT = re.compile(r"(not\s+)?([A-Za-z][\w.-]*)\Z")
-_ORDER: dict[str, Callable[[Version, Version], bool]] = {
+ORDER: dict[str, Callable[[Version, Version], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -61,8 +61,8 @@ class Term:
             return self.operator == "!="
         if value == "":
             return None
-        if self.operator in _ORDER:
-            return _ORDER[self.operator](Version(value), Version(self.values[0]))
+        if self.operator in ORDER:
+            return ORDER[self.operator](Version(value), Version(self.values[0]))
         return (value in self.values) != (self.operator == "!=")
 
 
@@ -87,7 +87,6 @@ class Condition:
         return None if any(answer is None for answer in answers) else True
 
     def left(self, facts: Facts) -> tuple[Term, ...]:
-        """Return the terms whose facts are unknown."""
         return tuple(term for term in self.terms if term.holds(facts) is None)
 
 

@@ -26,7 +26,6 @@ class BaseImage:
     digest: str = ""
     unpinned: str = ""
     hooks: str = ""
-    source: str = ""
     position: Position
 
     @property
@@ -89,8 +88,6 @@ class Container:
     pip: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
     tests: tuple[NodeTest, ...] = ()
-    position: Position
-    chain: tuple[Location, ...] = field(compare=False)
 
 
 def load_container(name: str, origin: Position | None = None) -> Container:
@@ -112,7 +109,7 @@ def _bound(binder: Binder) -> Container:
     tree, recipe = binder.tree, binder.chain[0].name
     image = text(tree, "name") or recipe.lower()
     requirements = tuple(_requirements(binder))
-    container = binder.whole(Container, recipe=recipe, name=image, pip=requirements, chain=binder.chain)
+    container = binder.whole(Container, recipe=recipe, name=image, pip=requirements)
     base, below = tree.get("base"), tree.get("from")
     if (base is None) == (below is None):
         binder.problem(

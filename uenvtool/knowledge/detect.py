@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Any
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Problem, unknown
@@ -136,9 +136,10 @@ def fabric_of(providers: str, devices: str) -> str:
 
 
 def _row(model: str) -> tuple[str, dict[str, str]]:
+    """Return the longest name in the table that `model` contains, and its values. They are empty without a match."""
     table = read(GPUS, GPUS.name).value
     folded = re.sub(r"[^a-z0-9]", "", model.lower())
-    name = next((name for name in sorted(table, key=len, reverse=True) if name and name in folded), "")
+    name = max((name for name in table if name in folded), key=len, default="")
     return name, {key: str(node.value) for key, node in table[name].value.items()} if name else {}
 
 
@@ -150,18 +151,16 @@ def node_type(gpus: Gpu | None) -> str:
     return entry.get("node") or name or re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-")
 
 
-def known_gpus(model: str, count: int) -> Gpu | None:
-    """Return the GPUs of the table's model with the longest name that `model` contains, or None without a match."""
+def _known_gpus(model: str, count: int) -> Gpu | None:
     name, entry = _row(model)
     if not name:
         return None
-    memory = int(entry.get("memory", 0))
-    vendor = cast("Literal['nvidia', 'amd']", entry["vendor"])
-    return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=memory)
+    vendor: Any = entry["vendor"]
+    return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=int(entry.get("memory", 0)))
 
 
 def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
-    known = known_gpus(model, count)
+    known = _known_gpus(model, count)
     if known:
         return known, "architecture and memory of the model that sinfo shows"
     which = f"of an unknown model, {model!r}" if model else "without a model"
@@ -176,30 +175,27 @@ def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str,
     """
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
-    gpus_here = gpus_of(ask)
+    gpus = gpus_of(ask)
     fabric = fabric_of(ask("fi_info", "-l"), ask("ibv_devinfo"))
     runtimes = [name for name in RUNTIMES if shutil.which(name)]
     runtimes += ["modules"] if environ.get("MODULESHOME") or environ.get("LMOD_CMD") else []
     runtimes += ["conda"] if listed else []  # a conda environment works without any support by the site
     first = listed[0] if listed else None
-    glibc, gcc = (
-        re.match(r"ldd .* ([\d.]+)\n", ask("ldd", "--version")),
-        ask("/usr/bin/gcc", "-dumpfullversion").strip(),
-    )
+    glibc = re.match(r"ldd .* ([\d.]+)\n", ask("ldd", "--version"))
+    gcc = ask("/usr/bin/gcc", "-dumpfullversion").strip()
     versions = {"glibc": glibc[1], "gcc": gcc} if glibc and re.fullmatch(r"[\d.]+", gcc) else {}
     slurm = re.match(r"slurm ([\d.]+)", ask("sinfo", "--version"))
     guessed = {**OF_UBUNTU, **dict.fromkeys(("target", "os", *(["packages"] if versions else [])), OF_THIS_NODE)}
     if not fabric:
         guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here; run them on a node with GPUs"
-    gpus = gpus_here
-    if first and first.gpus and not gpus_here:
-        gpus, guessed["gpu"] = _gpus_of_slurm(*first.gpus)
     seen = {
         "sinfo": listed,
-        "nvidia-smi or rocminfo": gpus_here,
+        "nvidia-smi or rocminfo": gpus,
         "fi_info or ibv_devinfo": fabric,
         "programs": runtimes,
     }
+    if first and first.gpus and not gpus:
+        gpus, guessed["gpu"] = _gpus_of_slurm(*first.gpus)
     return SeenSystem(
         fabric=fabric or "ethernet",
         runtimes=tuple(runtimes) or ("none",),
@@ -228,7 +224,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     model, _, count = gpu.partition(":")
     if model and not count and properties.gpus:
         count = str(properties.gpus.count)
-    gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
+    gpus = _known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
     known = available(RUNTIME)
     problems = [unknown("runtime", name, known) for name in runtimes if name not in known]
     if fabric and fabric not in FABRICS:

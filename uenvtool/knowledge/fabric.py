@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from uenvtool.core.errors import BadInput, Position, Problem
-from uenvtool.knowledge.bind import Binder
+from uenvtool.knowledge.bind import bound
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS, filled
 from uenvtool.knowledge.kinds import FABRIC
@@ -20,7 +20,6 @@ from uenvtool.knowledge.system import External, System, SystemPackage
 class Fabric:
     """The requirements of every environment on one kind of network."""
 
-    description: str = ""
     packages: dict[str, SystemPackage] = field(default_factory=dict)
     mpi: dict[str, SystemPackage] = field(default_factory=dict)
     roots: dict[str, SystemPackage] = field(default_factory=dict)
@@ -34,10 +33,7 @@ def load_fabric(name: str) -> Fabric:
     """
     if "/" not in name and name not in available(FABRIC):
         return Fabric()
-    binder = Binder.of(locate(FABRIC, name), FABRIC, facts=SYSTEM_FACTS)
-    fabric = binder.whole(Fabric)
-    binder.finish()
-    return fabric
+    return bound(Fabric, locate(FABRIC, name), FABRIC, facts=SYSTEM_FACTS)
 
 
 def network_needs(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.yamltree import Node, read, text
+from uenvtool.knowledge.yamltree import read
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
@@ -44,14 +44,8 @@ class Software:
     title: str = ""
 
 
-def _software() -> dict[str, Software]:
-    path = Path(__file__).parent / "software.yaml"
-    rows: dict[str, Node] = read(path, path.name).value
-    fields = ("package", "library", "variable", "title")
-    return {fact: Software(*(text(row, field) for field in fields)) for fact, row in rows.items()}
-
-
-SOFTWARE = _software()
+_ROWS = read(Path(__file__).with_name("software.yaml"), "software.yaml").plain()
+SOFTWARE = {fact: Software(**row) for fact, row in _ROWS.items()}
 FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "hook", "overlay", "nodes", *SOFTWARE)
 """All facts, which the conditions of settings can test.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
@@ -73,7 +73,6 @@ class KnownFinding:
 
     @property
     def page(self) -> str:
-        """The address of the finding's page in the published documentation."""
         return page_of(self.id, self.position.file)
 
 
@@ -92,7 +91,6 @@ class FindingFile:
     """The contents of one file: findings by ID, facts by name, and word lists by meaning (for example, error words)."""
 
     name: str = ""
-    description: str
     findings: dict[str, KnownFinding] = field(default_factory=dict)
     facts: dict[str, LogFact] = field(default_factory=dict)
     words: dict[str, tuple[Verbatim, ...]] = field(default_factory=dict)
@@ -108,13 +106,15 @@ class Known:
 
 
 def load_finding_file(name: str) -> FindingFile:
-    """Return the findings in one file, given by name or path. Raises BadInput with all problems.
+    """Return the findings in one file, given by name or path.
 
     Ids that another file also defines and references to unknown findings are problems.
     """
     file = _load(locate(FINDINGS, name))
     others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)
-    unknown_ids = _unknown_ids(file.findings.values(), {*file.findings, *others})
+    known = {*file.findings, *others}
+    hidden_by = [(other, finding) for finding in file.findings.values() for other in finding.hidden_by]
+    unknown_ids = [unknown("finding", other, known, each.position) for other, each in hidden_by if other not in known]
     BadInput.raise_any([*duplicate_id_problems(file.findings, others), *unknown_ids])
     return file
 
@@ -130,22 +130,10 @@ def load_findings() -> Known:
         for name, patterns in file.words.items():
             words[name] += patterns
         for name, finding in file.findings.items():
-            findings[name] = finding if location.may_act else _without_commands(finding)
+            log = tuple(replace(line, command="") for line in finding.log)
+            findings[name] = finding if location.may_act else replace(finding, command="", log=log)
     lists = {name: any_of(patterns) for name, patterns in words.items()}
     return Known(findings, facts, defaultdict(lambda: any_of(()), lists))
-
-
-def _without_commands(finding: KnownFinding) -> KnownFinding:
-    return replace(finding, command="", log=tuple(replace(line, command="") for line in finding.log))
-
-
-def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:
-    return [
-        unknown("finding", other, known, finding.position)
-        for finding in findings
-        for other in finding.hidden_by
-        if other not in known
-    ]
 
 
 @once_if_shipped

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
+from uenvtool.core.words import counted
 from uenvtool.knowledge.bind import Key
 from uenvtool.knowledge.pattern import Pattern
 
@@ -39,7 +40,6 @@ class Large:
 
     constraint: str
     reason: str
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +59,6 @@ class Mpi:
 
     srun: tuple[str, ...] = ()
     env: tuple[Explained, ...] = ()
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,13 +101,12 @@ class Partition:
 
     @property
     def limits(self) -> str:
-        """Return the limits as a text, which is empty if no limit is known."""
-        of_bins = [f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins]
         parts = [
             "nodes without GPUs" if self.gpus == 0 else f"{self.gpus} GPUs" if self.gpus else "",
-            f"{self.nodes} node{'s' if self.nodes > 1 else ''}" if self.nodes else "",
+            counted(self.nodes, "node") if self.nodes else "",
             f"{self.node_minutes} node-minutes" if self.node_minutes else "",
-            ", ".join(filter(None, (self.time, *of_bins))),
+            self.time,
+            *(f"{limit.time} on at most {limit.nodes} nodes" for limit in self.bins),
         ]
         return ", ".join(filter(None, parts))
 
@@ -122,18 +120,14 @@ class Cpu:
     target: str = ""
     partition: str = ""
     options: tuple[Explained, ...] = ()
-    reason: str = ""
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """A pool of nodes on which pods run."""
 
-    name: Key
     uarch: str = ""
     interactive: tuple[str, ...] = ()
-    source: str
     position: Position
 
 
@@ -144,14 +138,12 @@ class Local:
     folder: str
     constraint: str = ""
     reason: str
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
     """A launcher that does not work in jobs on this system, and the reason."""
 
-    name: Key
     reason: str
     source: str
 
@@ -161,7 +153,6 @@ class Adds:
     """The options that the options of a runtime add to its command."""
 
     options: tuple[str, ...]
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +160,6 @@ class SiteFs:
     """The paths of the host that a runtime mounts by itself, because the site configured it so."""
 
     paths: tuple[str, ...]
-    source: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,17 +6,14 @@ To add a kind, add a row here, a schema of the same name and a reader. The comma
 
 from __future__ import annotations
 
-import importlib
 import json
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.yamltree import Node
-
-Reader = Callable[[str], object]
-"""A function that reads a file by its name or path. Raises BadInput with all problems of the file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,7 +22,8 @@ class Kind:
 
     directory: The directory that contains a user's files of this kind.
     pattern: The glob for the files in that directory. Its `*` matches the name.
-    reader: MODULE:FUNCTION, which is imported on use because readers import this table.
+    reader: MODULE:FUNCTION, which is imported on use because readers import this table. The function reads a file by
+        its name or path, and raises BadInput with all problems in the file.
     heading: The heading of the column between name and description in `list`. If it is empty, `list` omits the kind.
     column: The field in this column, if its name differs from the heading.
     listed_as: The name of the kind in `list`. The default is the directory.
@@ -55,9 +53,7 @@ class Kind:
         return self.directory if self.directory == "recipes" else f"knowledge/{self.directory}"
 
     def load(self, name: str) -> object:
-        """Load the file with this name or path. Raises BadInput with all problems in the file."""
-        module, function = self.reader.split(":")
-        reader: Reader = getattr(importlib.import_module(module), function)
+        reader: Callable[[str], object] = pkgutil.resolve_name(self.reader)
         return reader(name)
 
     def file(self, name: str) -> str:
@@ -65,11 +61,9 @@ class Kind:
         return f"{self.directory}/{self.pattern.replace('*', name)}"
 
     def name_of(self, path: PurePath) -> str:
-        """Return the name of a file of this kind."""
         return path.parent.name if "/" in self.pattern else path.stem
 
     def holds(self, path: PurePath) -> bool:
-        """Return whether a path is that of a file of this kind."""
         return path.match(f"{self.directory}/{self.pattern}")
 
 
@@ -80,11 +74,7 @@ RECIPE = Kind(
     reader="uenvtool.knowledge.checks:load_recipe",
     heading="for",
     column="uarchs",
-    joined={
-        "specs": (),
-        "couplings": ("when",),
-        "absent": ("reason",),
-    },
+    joined={"specs": (), "couplings": ("when",), "absent": ("reason",)},
     pins=("require", "prefer"),
 )
 SYSTEM = Kind(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from uenvtool.knowledge.bind import Binder, Verbatim
+from uenvtool.knowledge.bind import Verbatim, bound
 from uenvtool.knowledge.kinds import LAUNCHER
 from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import locate
@@ -35,7 +35,6 @@ class Launcher:
     """A program that starts the ranks of a node. The values of `options` and `variables` are in bash syntax."""
 
     name: str
-    description: str
     commands: tuple[str, ...]
     modules: tuple[str, ...] = ()
     options: dict[str, Verbatim] = field(default_factory=dict)
@@ -48,11 +47,9 @@ class Launcher:
     one_node: Verbatim = ""
     imports: tuple[str, ...] = ()
     server: bool = False
-    source: str
 
     @property
     def command(self) -> str:
-        """Return the command that starts the launcher, as a user writes it."""
         return self.commands[0]
 
     @property
@@ -64,10 +61,7 @@ class Launcher:
 def load_launcher(name: str) -> Launcher:
     """Return the launcher with this name or path. Raises BadInput with all problems."""
     location = locate(LAUNCHER, name)
-    binder = Binder.of(location, LAUNCHER)
-    launcher = binder.whole(Launcher, name=location.name)
-    binder.finish()
-    return launcher
+    return bound(Launcher, location, LAUNCHER, name=location.name)
 
 
 def all_launchers() -> dict[str, Launcher]:

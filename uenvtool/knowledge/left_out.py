@@ -9,28 +9,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from uenvtool.core.words import grouped
-from uenvtool.knowledge.condition import Term
+from uenvtool.knowledge.condition import ORDER, Term
 from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import LOCK, read_versions
 from uenvtool.knowledge.settings import ENVIRONMENTS, Settings
 from uenvtool.knowledge.tuning import EXPECTED, UNSET, Setting
 
-_COMPARED = {
+_PHRASES = {
     ">=": "with {} or newer",
     ">": "with a version newer than {}",
     "<": "with a version older than {}",
     "<=": "with {} or older",
     "==": "with {}",
-}
-"""The phrases for comparisons with a version, by operator."""
-_PHRASES = {
-    **_COMPARED,
     "!=": "with a version other than {}",
     "in": "with {}",
     "present": "with {}",
     "absent": "without {}",
 }
+"""The phrases for terms over the version of software, by operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,8 @@ class LeftOut:
     @property
     def needs_version(self) -> bool:
         """Return whether the setting does not apply only because of the known version of some software."""
-        return bool(self.failing) and not self.open and all(map(_compares, self.failing))
+        compared = (term.fact in SOFTWARE and term.operator in ("==", *ORDER) for term in self.failing)
+        return bool(self.failing) and not self.open and all(compared)
 
 
 def left_out(place: Settings, settings: Sequence[Setting], *, inside: bool | None = None) -> list[LeftOut]:
@@ -105,7 +103,8 @@ def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
         ]
         return f"only where {' and '.join(texts)}"
     required = " and ".join(
-        _PHRASES[term.operator].format(" ".join([_title(term), "|".join(term.values)]).strip()) for term in versions
+        _PHRASES[term.operator].format(f"{SOFTWARE[term.fact].title or term.fact} {'|'.join(term.values)}".strip())
+        for term in versions
     )
     if omitted.open:
         return f"only {required}"
@@ -117,14 +116,6 @@ def why(omitted: LeftOut, place: Settings, owner: str | None = None) -> str:
 def _as_text(term: Term) -> str:
     """Return a term over a variable as a phrase, and another term as the file has it."""
     return f"{term.fact} is {'' if term.operator == 'present' else 'not '}set" if term.fact.isupper() else str(term)
-
-
-def _compares(term: Term) -> bool:
-    return term.fact in SOFTWARE and term.operator in _COMPARED
-
-
-def _title(term: Term) -> str:
-    return SOFTWARE[term.fact].title or term.fact
 
 
 def in_recipes(omitted: LeftOut, place: Settings) -> Iterator[str]:

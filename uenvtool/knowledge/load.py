@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -41,10 +41,7 @@ class ExtendedTree:
 
 
 def load_extended(location: Location, kind: Kind) -> ExtendedTree:
-    """Return a file and everything that it extends as one tree. Files of the user are checked against their schema.
-
-    Raises BadInput if any of the files has an error or if `extends` has a cycle.
-    """
+    """Return a file and everything that it extends as one tree. Files of the user are checked against their schema."""
     return _load(location, kind, {os.path.realpath(location.path): location}, {})
 
 
@@ -151,8 +148,7 @@ def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) ->
 def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
     """Merge each spec with the inherited specs of the same package, variant by variant.
 
-    An entry with `replace: true` replaces all inherited specs of its package. An entry with a condition is merged with
-    the inherited spec that has the same condition, and an entry without a condition with every inherited spec.
+    `replace: true` replaces them instead. An entry with a condition is only merged with a spec under this condition.
     """
     joined = [(package_of(entry), entry) for entry in below]
     for entry in above:
@@ -172,31 +168,26 @@ def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
 
 
 def _spec_over(entry: Node, below: Node) -> Node:
-    node = _spec_node(entry)
+    upper, lower = _fields(entry), _fields(below)
     try:
-        spec = parse_spec(node.value).over(parse_spec(_spec_node(below).value))
+        spec = parse_spec(upper["spec"].value).over(parse_spec(lower["spec"].value))
     except SpecSyntaxError:
         return entry  # reported with its column when the recipe is read
-    fields = {**_fields(below), **_fields(entry), "spec": replace(node, value=spec.text)}
+    fields = {**lower, **upper, "spec": replace(upper["spec"], value=spec.text)}
     return Node(fields, entry.position, entry.key)
 
 
 def package_of(entry: Node) -> str:
     """Return the package of an entry in a list of specs."""
-    node = _spec_node(entry)
+    spec = _fields(entry)["spec"].value
     try:
-        return parse_spec(node.value).package or node.value
+        return parse_spec(spec).package or spec
     except SpecSyntaxError:
-        return str(node.value)  # reported with its column when the recipe is read
-
-
-def _spec_node(entry: Node) -> Node:
-    node: Node = entry.value["spec"] if isinstance(entry.value, dict) else entry
-    return node
+        return str(spec)  # reported with its column when the recipe is read
 
 
 def _fields(entry: Node) -> dict[str, Node]:
-    return entry.value if isinstance(entry.value, dict) else {}
+    return entry.value if isinstance(entry.value, dict) else {"spec": entry}
 
 
 def _field(entry: Node, name: str) -> object:
@@ -254,10 +245,7 @@ def check_file(kind: Kind, location: Location) -> None:
 
 
 def usable_files(kind: Kind) -> dict[str, Location]:
-    """Return the files of a kind by name, without the user's broken files, so that they do not affect other commands.
-
-    If a broken file hides a built-in file, the built-in file is used.
-    """
+    """Return the files of a kind by name, without the user's broken files, which must not affect other commands."""
     return usable_and_skipped(kind)[0]
 
 
@@ -267,9 +255,18 @@ def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
 
 
 def usable_and_skipped(kind: Kind) -> tuple[dict[str, Location], tuple[str, ...]]:
-    """Return the usable files of a kind and the notes about the others, both from the same reading of the files."""
+    """Return the usable files of a kind and a note for each broken user's file, from the same reading of the files.
+
+    If a broken file hides a built-in file, the built-in file is used.
+    """
     files = available(kind)
-    broken = dict(_broken_files(kind, files.values()))
+    broken: dict[str, Problem] = {}
+    for name, location in files.items():
+        if not location.is_built_in:
+            try:
+                check_file(kind, location)
+            except BadInput as error:
+                broken[name] = error.problems[0]
     notes = (
         f"ignored: {problem.position or files[name].shown}: {problem.message}; "
         f"run `uenvtool validate {files[name].shown}` for all problems"
@@ -278,15 +275,6 @@ def usable_and_skipped(kind: Kind) -> tuple[dict[str, Location], tuple[str, ...]
     built_in = available(kind, user_files=False) if broken else {}
     usable = {name: location for name, location in files.items() if name not in broken}
     return dict(sorted({**built_in, **usable}.items())), tuple(notes)
-
-
-def _broken_files(kind: Kind, locations: Iterable[Location]) -> Iterator[tuple[str, Problem]]:
-    for location in locations:
-        if not location.is_built_in:
-            try:
-                check_file(kind, location)
-            except BadInput as error:
-                yield location.name, error.problems[0]
 
 
 def entries_of_other_files(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, T]]) -> dict[str, T]:

@@ -21,6 +21,8 @@ WRAPPER = "compiler-wrapper"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 LONGEST_TEXT = 4096
 """The most characters of a path on Linux."""
+MAX_BYTES = 100_000_000
+"""The largest lock that is read. The lock of a thousand packages has 2 MB."""
 DATABASE = ".spack-db/index.json"
 """The file in which Spack lists the packages that are installed in a store."""
 LARGEST_DATABASE = 48 << 20
@@ -34,8 +36,7 @@ class Package:
     """One resolved package.
 
     external: The package's directory if the system provides the package, or else an empty string.
-    dependencies: The hashes of all dependencies. build_only: The hashes of dependencies that are needed only at build
-        time.
+    dependencies: The hashes of all dependencies.
     compiled: Whether a compiler builds the package.
     wrapped: Whether the compiler is called through Spack's compiler-wrapper.
     variants: The values of each variant. Boolean variants have the value "True" or "False".
@@ -48,7 +49,6 @@ class Package:
     os: str
     external: str
     dependencies: tuple[str, ...] = ()
-    build_only: tuple[str, ...] = ()
     compiled: bool = False
     wrapped: bool = False
     variants: Mapping[str, frozenset[str]] = field(default_factory=dict, compare=False)
@@ -63,12 +63,7 @@ class Lock:
     spack: str
 
     def versions(self) -> dict[str, list[str]]:
-        """Return the versions of each package, without duplicates and sorted by package name."""
         return grouped(sorted({(package.name, package.version) for package in self.packages}))
-
-
-MAX_BYTES = 100_000_000
-"""The largest lock that is read. The lock of a thousand packages has 2 MB."""
 
 
 def read_lock(path: Path, shown: str = "") -> Lock:
@@ -78,10 +73,7 @@ def read_lock(path: Path, shown: str = "") -> Lock:
 
 
 def read_versions(path: Path, packages: Collection[str]) -> dict[str, list[str]]:
-    """Return the versions of some packages in a lock file, as `Lock.versions` does. Raises BadInput as `read_lock`.
-
-    Nothing else in the lock is read, so this takes less than half the time of `read_lock`.
-    """
+    """Return the versions of some packages in a lock file, as `Lock.versions` does, in half the time of `read_lock`."""
     text = _text(path, str(path))
     with _refusing_others(str(path)):
         specs = json.loads(text)["concrete_specs"].values()
@@ -174,7 +166,6 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
     target = arch.get("target", "")
     external = spec.get("external") or {}
     needed = spec.get("dependencies") or []
-    edges = [(name_of_spack(edge["hash"]), is_build_only(edge)) for edge in needed]
     virtuals = {virtual for edge in needed for virtual in edge.get("parameters", {}).get("virtuals", ())}
     return Package(
         name=name_of_spack(spec["name"]),
@@ -183,8 +174,7 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
         target=text_of_spack(target.get("name", "") if isinstance(target, dict) else target, empty=True),
         os=text_of_spack(arch.get("platform_os", ""), empty=True),
         external=text_of_spack(external.get("path") or "", empty=True),
-        dependencies=tuple(hash for hash, _ in edges),
-        build_only=tuple(hash for hash, only in edges if only),
+        dependencies=tuple(name_of_spack(edge["hash"]) for edge in needed),
         compiled=not external and bool(virtuals & LANGUAGES),
         wrapped=any(edge["name"] == WRAPPER for edge in needed),
         variants={str(name): _values(value) for name, value in (spec.get("parameters") or {}).items()},

@@ -29,15 +29,14 @@ class ChosenMpi:
 
     @property
     def text(self) -> str:
-        """Return the MPI as a spec."""
         version = f"@{self.version}" if self.version else ""
         return f"{self.package}{version} {self.variants}".strip()
 
 
 def facts_with_mpi(recipe: Recipe, system: System, uarch: str) -> Facts:
     """Return the facts of a node type, with the recipe's MPI on this system as the fact `mpi`."""
-    package = _provider_of(recipe, system)
-    return {**system.facts(uarch), **({"mpi": package} if package else {})}
+    facts = system.facts(uarch)
+    return {**facts, "mpi": _provider_of(recipe, system) or facts["mpi"]}
 
 
 def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None:
@@ -60,27 +59,25 @@ def choose_mpi(recipe: Recipe, system: System, facts: Facts) -> ChosenMpi | None
             f"write `mpi: {{{provider}: VERSION}}` instead of this requirement",
         )
     offered = next((mpi for mpi in system.mpi if mpi.package == package), None)
-    variants, reason = (pin.variants, pin.reason) if pin else ("", "")
-    if offered is None or not offered.versions:
-        bound = pin.version if pin else None
-        place = offered.position if offered else pin.position if pin else system.tree.position
-    else:
-        bound, place = versions(f"={_version(recipe, system, offered, facts)}"), offered.position
+    version = pin.version if pin else None
+    if offered and offered.versions:
+        version = versions(f"={_version(recipe, system, offered, facts)}")
+    named = offered or pin
     return ChosenMpi(
         package=package,
-        version=bound,
-        variants=variants,
-        reason=(offered.reason if offered else "") or reason,
-        position=place,
+        version=version,
+        variants=pin.variants if pin else "",
+        reason=(offered.reason if offered else "") or (pin.reason if pin else ""),
+        position=named.position if named else system.tree.position,
         is_own=offered is None,
     )
 
 
 def _provider_of(recipe: Recipe, system: System) -> str | None:
-    offered = [mpi.package for mpi in system.mpi]
     if recipe.mpi is None:
         return None
-    named = recipe.mpi or dict.fromkeys(offered)
+    offered = [mpi.package for mpi in system.mpi]
+    named = recipe.mpi or offered
     return next((package for package in (*offered, *named) if package in named), None)
 
 

@@ -135,7 +135,7 @@ def _recipe_alone() -> list[str]:
     starter = read_recipe(STARTER)
     spack, repos = lines_of_pin(starter.spack), lines_of_repos(starter.repos)
     values = {"HOME": starter.home, "SPACK": "\n".join(spack), "REPOS": "\n".join(repos)}
-    return filled(_template("recipe.yaml"), **values).splitlines()
+    return filled((TEMPLATES / "recipe.yaml").read_text(encoding="utf-8"), **values).splitlines()
 
 
 def _system_alone(properties: SeenSystem) -> list[str]:
@@ -152,7 +152,7 @@ def _system_alone(properties: SeenSystem) -> list[str]:
     )
     node = {"cores": str(properties.cores or ""), "memory": str(properties.memory or ""), "gpu": gpu}
     lines = filled(
-        _template("system.yaml"),
+        (TEMPLATES / "system.yaml").read_text(encoding="utf-8"),
         FABRICS=f"{', '.join(names)} or {last}",
         FABRIC=properties.fabric,
         RUNTIMES=", ".join(properties.runtimes),
@@ -168,29 +168,24 @@ def _system_alone(properties: SeenSystem) -> list[str]:
         HARDWARE=("" if properties.cores else NO_CORES)
         + "".join(f"    {name}: {value}\n" for name, value in node.items() if value),
     ).splitlines()
-    return [text for line in lines for text in (*_guess(properties, line), line)]
-
-
-def _guess(properties: SeenSystem, line: str) -> list[str]:
-    name = line.strip().partition(":")[0]
-    indent = line[: len(line) - len(line.lstrip())]
-    return [f"{indent}{GUESSED} {properties.guessed[name]}"] if name in properties.guessed else []
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")
+    marked = []
+    for line in lines:
+        name = line.strip().partition(":")[0]
+        indent = line[: len(line) - len(line.lstrip())]
+        marked += [f"{indent}{GUESSED} {properties.guessed[name]}"] if name in properties.guessed else []
+        marked.append(line)
+    return marked
 
 
 def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
     properties = json.loads(schema_text(kind.name))["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
-    return ["# Other fields:", *(line for name, field in rest.items() for line in _field(name, field))]
-
-
-def _field(name: str, field: dict[str, str]) -> list[str]:
-    first, *more = comment(f"{name}: {field['description']}")
-    return [first.replace("# ", "#   ", 1), *(line.replace("# ", "#     ", 1) for line in more)]
+    lines = ["# Other fields:"]
+    for name, field in rest.items():
+        first, *more = comment(f"{name}: {field['description']}")
+        lines += [first.replace("# ", "#   ", 1), *(line.replace("# ", "#     ", 1) for line in more)]
+    return lines
 
 
 def _schema_line(kind: Kind, path: Path) -> str:

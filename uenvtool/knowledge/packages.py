@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
-from uenvtool.knowledge.bind import Binder, Key, SpecText
+from uenvtool.knowledge.bind import Key, SpecText, bound
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import PACKAGES
 from uenvtool.knowledge.load import once_if_shipped, usable_files
@@ -29,7 +29,6 @@ class Pin:
     variants: SpecText = ""
     position: Position
     reason: str = ""
-    source: str = ""
     when: Condition = ALWAYS
     provider: SpecText = ""
 
@@ -43,7 +42,6 @@ class Coupling:
     lacks: dict[str, str] = field(default_factory=dict)
     position: Position
     reason: str
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,7 +52,6 @@ class Vulnerability:
     package: str
     versions: Versions
     fixed: str = ""
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,14 +61,12 @@ class Yanked:
     package: str
     versions: Versions
     reason: str
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageFacts:
     """The facts of one file, or of all files."""
 
-    description: str = ""
     couplings: tuple[Coupling, ...] = ()
     cves: tuple[Vulnerability, ...] = ()
     yanked: tuple[Yanked, ...] = ()
@@ -93,10 +88,7 @@ def load_package_facts(name: str) -> PackageFacts:
 
 @once_if_shipped
 def _load(location: Location) -> PackageFacts:
-    binder = Binder.of(location, PACKAGES)
-    facts = binder.whole(PackageFacts)
-    binder.finish()
-    return facts
+    return bound(PackageFacts, location, PACKAGES)
 
 
 def package_facts() -> PackageFacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,9 @@ class Pattern:
     text: str
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in a text."""
         return self._matched("search", text)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
-        """Return the match of the whole text."""
         return self._matched("fullmatch", text)
 
     def may_match_line(self, text: str) -> bool:
@@ -34,12 +32,10 @@ class Pattern:
         return self._by_line.search(text.encode("utf-8", "replace").decode()) is not None
 
     def finditer(self, text: str) -> list[re.Match[str]]:
-        """Return all matches in a text."""
         return list(self.compiled.finditer(_readable(text)))
 
     @property
     def groups(self) -> frozenset[str]:
-        """Return the names of the groups."""
         return frozenset(self.compiled.groupindex)
 
     @functools.cached_property
@@ -55,12 +51,11 @@ class Pattern:
         return _compiled(f"(?m){self.text}")
 
     def _matched(self, method: str, text: str) -> re.Match[str] | None:
-        compiled = getattr(self.compiled, method)
+        compiled: Callable[[str], re.Match[str] | None] = getattr(self.compiled, method)
         try:
-            match: re.Match[str] | None = compiled(text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS])
+            return compiled(text[:MOST_CHARACTERS])
         except UnicodeEncodeError:
-            match = compiled(_readable(text))
-        return match
+            return compiled(_readable(text))
 
 
 def _compiled(text: str) -> Any:

@@ -17,7 +17,7 @@ from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.recognise import concrete_systems, recognised
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.spec import parse_spec
-from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage, load_system
+from uenvtool.knowledge.system import HOST, External, System, SystemPackage, load_system
 from uenvtool.knowledge.yamltree import Node
 
 
@@ -47,14 +47,10 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> ChosenSyste
     requested = uarch or ", ".join(chosen.nodes)
     fitting = [name for name in concrete_systems() if any(map(recipe.supports, load_system(name).nodes))]
     raise BadInput(
-        [
-            Problem(
-                f"{recipe.name} does not support {requested} (system {chosen.name})",
-                recipe.tree.at(("uarchs",)).position,
-                f"add {requested} to `uarchs` in a recipe that extends {recipe.name}, which supports "
-                f"{', '.join(recipe.uarchs)}" + (f"; or use another system ({', '.join(fitting)})" if fitting else ""),
-            )
-        ]
+        f"{recipe.name} does not support {requested} (system {chosen.name})",
+        recipe.tree.at(("uarchs",)).position,
+        f"add {requested} to `uarchs` in a recipe that extends {recipe.name}, which supports "
+        f"{', '.join(recipe.uarchs)}" + (f"; or use another system ({', '.join(fitting)})" if fitting else ""),
     )
 
 
@@ -109,7 +105,11 @@ def on_this_machine(system: System) -> System:
     """Return the system with each `host` replaced by this machine's value. Other systems are returned unchanged."""
     if all(HOST not in (node.target, node.os) for node in system.nodes.values()):
         return system
-    nodes = {uarch: _with_host_values(node) for uarch, node in system.nodes.items()}
+    nodes = {}
+    for uarch, node in system.nodes.items():
+        target = this_target() if node.target == HOST else node.target
+        os_name = this_operating_system() if node.os == HOST else node.os
+        nodes[uarch] = dataclasses.replace(node, target=target, os=os_name)
     return dataclasses.replace(
         system, nodes=nodes, packages={**_compilers(), **_libraries_and_tools(), **system.packages}
     )
@@ -123,10 +123,9 @@ def this_target() -> str:
 
 
 def this_operating_system() -> str:
-    """Return this machine's operating system as Spack names it.
+    """Return this machine's operating system as Spack names it, by its id and its major version, for example sles15.
 
-    Spack joins the id of the distribution and its major version. For Ubuntu, it also adds the minor version. Source:
-    Spack v1.1.0, lib/spack/spack/operating_systems/linux_distro.py.
+    For Ubuntu, it has the minor version too. Source: Spack v1.1.0, spack/operating_systems/linux_distro.py.
     """
     import platform
 
@@ -177,11 +176,6 @@ def missing_rdma(tree: Node) -> list[Problem]:
             what = f"pods may get no RoCE device: {' and '.join(lacking)} {are} missing"
             problems.append(Problem(what, node.position, hint=hint))
     return problems
-
-
-def _with_host_values(node: NodeType) -> NodeType:
-    target = this_target() if node.target == HOST else node.target
-    return dataclasses.replace(node, target=target, os=this_operating_system() if node.os == HOST else node.os)
 
 
 def _libraries_and_tools() -> dict[str, SystemPackage]:

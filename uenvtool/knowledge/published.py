@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.facts import SYSTEM_FACTS
@@ -45,12 +46,8 @@ class PublishedTable:
 
     def by_package(self) -> dict[str, list[Row]]:
         """Return the rows of each Spack package, with one row per version."""
-        rows: dict[str, list[Row]] = {}
-        for row in self.rows:
-            rows_of_package = rows.setdefault(row.package, [])
-            if row.spack_version not in [other.spack_version for other in rows_of_package]:
-                rows_of_package.append(row)
-        return rows
+        first = {(row.package, row.spack_version): row for row in reversed(self.rows)}
+        return grouped((row.package, row) for row in self.rows if first[row.package, row.spack_version] is row)
 
     def versions_of(self) -> dict[str, list[str]]:
         """Return the published Spack versions of each Spack package, in the order of the table."""
@@ -74,7 +71,6 @@ class Absence:
     packages: tuple[str, ...]
     reason: str
     when: Condition = ALWAYS
-    position: Position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -55,7 +55,6 @@ class Group:
 class VariantGroup:
     """A named group of variants, which packages prefer if the recipe selects the group."""
 
-    name: Key
     values: tuple[str, ...]
     position: Position
     reason: str = ""
@@ -71,7 +70,6 @@ class Variable:
     value: str | None = None
     position: Position
     reason: str = ""
-    source: str = ""
     when: Condition = ALWAYS
 
 
@@ -157,7 +155,6 @@ class Deployment:
     reframe: ReFrame = field(default_factory=ReFrame)
     post_install: str = ""
     files: tuple[Addition, ...] = ()
-    source: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,7 +194,6 @@ class Recipe:
 
     @property
     def roots(self) -> tuple[RootSpec, ...]:
-        """Return all root specs, in order."""
         return tuple(root for group in self.groups for root in group.specs)
 
     @property
@@ -206,7 +202,6 @@ class Recipe:
         return (self.view.name, *self.views, SPACK_VIEW, MODULES_VIEW)
 
     def supports(self, uarch: str) -> bool:
-        """Return whether the recipe supports a node type."""
         return ANY_UARCH in self.uarchs or uarch in self.uarchs
 
 
@@ -214,8 +209,6 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     """Return the recipe with this name or path, including inherited values. `load_recipe` also checks versions.
 
     unwritten: The content to use instead of the file, which may not exist yet.
-
-    Raises BadInput with all problems.
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
@@ -223,7 +216,10 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
         PublishedTable: lambda node, _: load_published(str(_inside(binder, node))),
         Addition: lambda node, _: Addition(str(node.value), _inside(binder, node)),
     }
-    pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}
+    pins = {
+        key: {name: binder.fill(Pin, node, name) for name, node in children(tree, key) if node.value is not None}
+        for key in ("require", "prefer", "compilers")
+    }
     recipe = binder.whole(
         Recipe, name=binder.chain[0].name, **pins, additions=_additions(binder), chain=binder.chain, tree=tree
     )
@@ -240,14 +236,8 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     return replace(recipe, deployment=_deployment(binder, recipe.deployment), modules=_modules(binder))
 
 
-def _pins(binder: Binder, key: str) -> dict[str, Pin]:
-    entries = children(binder.tree, key)
-    return {package: binder.fill(Pin, node, package) for package, node in entries if node.value is not None}
-
-
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
-    node = binder.tree.get("deployment")
-    fields = dict(children(node))
+    fields = dict(children(binder.tree, "deployment"))
 
     def text(name: str) -> str:
         is_path = name in fields and isinstance(fields[name].value, str)

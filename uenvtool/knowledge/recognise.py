@@ -36,7 +36,6 @@ class Marker:
         return f"{self.file} contains {self.value}" if text == self.value else None
 
     def is_shared(self, other: Marker) -> bool:
-        """Return whether one machine can match both markers."""
         has_same_source = (self.env, self.file) == (other.env, other.file)
         return has_same_source and (self.value == other.value or (bool(self.env) and "" in (self.value, other.value)))
 
@@ -66,34 +65,28 @@ def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | Non
     However, if the same marker also belongs to a built-in system, the machine is recognised as the built-in system.
     """
     files = available(SYSTEM).values()
+    built_in = [marker for location in files if location.is_built_in for marker in _markers_of(location)]
     for location in sorted(files, key=lambda file: file.is_built_in):
         for marker in _markers_of(location):
             seen = marker.matches(environ)
-            if seen and (location.is_built_in or not _is_built_in_marker(marker, environ)):
+            claims = () if location.is_built_in else built_in
+            if seen and not any(claim.is_shared(marker) and claim.matches(environ) for claim in claims):
                 return location.name, seen
     return None
-
-
-def _is_built_in_marker(marker: Marker, environ: Mapping[str, str]) -> bool:
-    shipped = (location for location in available(SYSTEM).values() if location.is_built_in)
-    claims = (claim for location in shipped for claim in _markers_of(location))
-    return any(claim.is_shared(marker) and claim.matches(environ) for claim in claims)
 
 
 def duplicate_markers(name: str, tree: Node) -> Iterator[Problem]:
     """Yield a problem for each marker of a user's system that also belongs to a system with precedence."""
     others = sorted(available(SYSTEM).values(), key=lambda file: not file.is_built_in)
-    before = [other for other in others if other.is_built_in or other.name < name]
+    before = [other for other in others if (other.is_built_in or other.name < name) and other.name != name]
     for marker, (_, node) in zip(markers(tree), children(tree, "recognise"), strict=True):
-        for other in before:
-            if other.name != name and any(marker.is_shared(claim) for claim in _markers_of(other)):
-                yield Problem(
-                    f"{marker} is also a marker of {other.name}, and {other.name} takes precedence",
-                    node.position,
-                    f"remove the marker and use --system {name}, or rename the file to {other.name}.yaml to replace "
-                    f"{other.name}",
-                )
-                break
+        sharing = (other.name for other in before if any(map(marker.is_shared, _markers_of(other))))
+        if other := next(sharing, ""):
+            yield Problem(
+                f"{marker} is also a marker of {other}, and {other} takes precedence",
+                node.position,
+                f"remove the marker and use --system {name}, or rename the file to {other}.yaml to replace {other}",
+            )
 
 
 def _markers_of(location: Location) -> list[Marker]:
@@ -105,6 +98,5 @@ def _markers_of(location: Location) -> list[Marker]:
 
 def markers(tree: Node) -> Iterator[Marker]:
     """Yield the markers in a file."""
-    node = tree.get("recognise")
-    for child in node.value if node else ():
+    for _, child in children(tree, "recognise"):
         yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from uenvtool.core.errors import Position
-from uenvtool.knowledge.bind import Binder
+from uenvtool.knowledge.bind import bound
 from uenvtool.knowledge.kinds import REFERENCE
 from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import locate
@@ -26,14 +25,12 @@ class Reference:
     runtime: str = ""
     tolerance: float = 0.05
     source: str
-    position: Position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class References:
     """The figures of one kind of node. An empty or zero field of the scope matches any node."""
 
-    description: str
     systems: tuple[str, ...] = ()
     gpu: str = ""
     gpus: int = 0
@@ -50,10 +47,7 @@ class References:
 
 def load_references(name: str) -> References:
     """Return the references with this name or path. Raises BadInput with all problems in the file."""
-    binder = Binder.of(locate(REFERENCE, name), REFERENCE)
-    references = binder.whole(References)
-    binder.finish()
-    return references
+    return bound(References, locate(REFERENCE, name), REFERENCE)
 
 
 def figures_of(system: System, uarch: str = "", runtime: str = "") -> tuple[Reference, ...]:

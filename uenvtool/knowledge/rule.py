@@ -113,7 +113,6 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """The address of the rule's page in the published documentation."""
         return page_of(self.id, self.position.file)
 
 
@@ -122,15 +121,11 @@ class RuleFile:
     """The rules of one file, by id."""
 
     name: str = ""
-    description: str
     rules: dict[str, Rule]
 
 
 def load_rule_file(name: str) -> RuleFile:
-    """Return the rules of one file, by its name or path. Raises BadInput with all problems.
-
-    Ids that another file also defines are problems.
-    """
+    """Return the rules of one file, by its name or path. An id that another file also defines is a problem."""
     file = _load(locate(RULES, name))
     others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)
     BadInput.raise_any(duplicate_id_problems(file.rules, others, "the rule "))

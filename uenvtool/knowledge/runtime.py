@@ -6,10 +6,10 @@ import functools
 from dataclasses import dataclass, field
 from typing import Literal
 
-from uenvtool.knowledge.bind import Binder, Verbatim
+from uenvtool.knowledge.bind import Verbatim, bound
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.load import usable_files
-from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.rule import Look
 
@@ -83,7 +83,6 @@ class Runtime:
     limits: tuple[str, ...] = ()
     common: bool = False
     job: JobUse = field(default_factory=lambda: JobUse(scheduler=""))
-    chain: tuple[Location, ...]
 
     @property
     def extended_kind(self) -> str | None:
@@ -94,10 +93,7 @@ class Runtime:
 def load_runtime(name: str) -> Runtime:
     """Return the runtime with this name or path. Raises BadInput with all problems."""
     location = locate(RUNTIME, name)
-    binder = Binder.of(location, RUNTIME)
-    runtime = binder.whole(Runtime, name=location.name, chain=binder.chain)
-    binder.finish()
-    return runtime
+    return bound(Runtime, location, RUNTIME, name=location.name)
 
 
 def known_images() -> list[str]:
@@ -112,10 +108,9 @@ def all_runtimes() -> list[Runtime]:
 
 @functools.cache
 def script_runtimes() -> tuple[Runtime, ...]:
-    """Return the runtimes that can be recognised in a batch script, in order of priority.
+    """Return the runtimes that can be recognised in a batch script, the more specific ones of some sites first.
 
-    Runtimes that only some sites have come first, because they are more specific. Containers come before the others,
-    because a uenv can be loaded in addition to a container.
+    Containers come before the others, because a uenv can be loaded in addition to a container.
     """
     recognisable = (runtime for runtime in all_runtimes() if runtime.in_script)
     return tuple(sorted(recognisable, key=lambda runtime: (runtime.common, not runtime.container, runtime.name)))

@@ -28,8 +28,6 @@ _KINDS = {
     "null": "nothing",
 }
 _TYPES = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
-
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -79,12 +77,10 @@ def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any)
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     node = tree.at(tuple(error.absolute_path))
-    if error.validator in ("anyOf", "oneOf"):
-        branch = _fitting_branch(error)
-        if branch:
-            for inner in branch:
-                yield from _problems(inner, tree, name)
-            return
+    if error.validator in ("anyOf", "oneOf") and (branch := _fitting_branch(error)):
+        for inner in branch:
+            yield from _problems(inner, tree, name)
+        return
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, node)
         return
@@ -118,12 +114,12 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
 def _hint(error: Any) -> str | None:
     if error.validator == "required":
         missing = _missing(error)
-        about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
+        about = _description(error.schema.get("properties", {}).get(missing, {}))
         return f"add `{missing}:`{f', {_lowered(about)}' if about else ''}"
     if error.validator == "pattern" and _has_controls(error):
         return "write the text on one line, without control characters"
     near = f"{did_you_mean(error.instance, error.validator_value)} " if _is_long_enum(error) else ""
-    description = _description(error.schema) or ""
+    description = _description(error.schema)
     if description.startswith("Use "):
         return f"{near}{_lowered(description)}"
     if description and error.validator in ("type", "anyOf", "oneOf"):
@@ -184,5 +180,5 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _description(schema: Any) -> str | None:
-    return schema.get("description") if isinstance(schema, dict) else None
+def _description(schema: Any) -> str:
+    return schema.get("description", "") if isinstance(schema, dict) else ""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem, require_known, unknown
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.checks import coupled_pins, load_tuning
 from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.facts import FACTS, SOFTWARE
@@ -85,14 +86,12 @@ class Settings:
 
     @property
     def system(self) -> System:
-        """The system, or the first one if there are several."""
         return self.systems[0]
 
     def held(self, *, inside: bool | None = None, image_sets: bool = False) -> tuple[Setting, ...]:
         """Return the settings that apply in the preferred runtime if no software version can be determined.
 
-        inside: Whether the settings are for a shell inside the runtime's container. The default is true for a container
-            runtime.
+        inside: Whether the settings are for a shell inside the container of a container runtime (the default).
         image_sets: Whether the image already sets its variables. If so, only workarounds and unset variables remain,
             because an image cannot unset a variable.
         """
@@ -136,12 +135,10 @@ class Settings:
 
     @property
     def facts_to_find(self) -> frozenset[str]:
-        """The facts that a script must determine."""
         return frozenset(term.fact for conditional in self.scripted for term in conditional.guard)
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """The guards against dangers that exist in this place."""
         return tuple(holding(self.tuning.guards, self.known))
 
 
@@ -160,14 +157,10 @@ def settings_for(
 
     form: The file format that the runtime must read.
     """
-    given: Facts = {}
-    if not recipe:
-        chosen = load_system(system or this_system())
-    else:
-        loaded = read_recipe(recipe)
-        chosen = load_system(system_name(loaded, system, uarch)[0])
-        node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
-        given = facts_of(loaded, chosen, node)
+    loaded = read_recipe(recipe) if recipe else None
+    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or this_system())
+    node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
+    given = facts_of(loaded, chosen, node) if loaded else {}
     return settings_of(
         [chosen],
         runtimes_of(chosen, runtime, form),
@@ -243,11 +236,8 @@ def hook_sentence(settings: Sequence[Setting]) -> str:
     """Return a sentence about the settings from `Settings.by_hook`, or an empty string if there are none."""
     values = " ".join(f"{setting.name}={setting.value}" for setting in settings)
     needs = "".join(f"; {setting.name} needs {setting.needs.hint}" for setting in settings if setting.needs)
-    return (
-        f"The container hook sets these variables itself [{settings[0].source.name}]: {values}{needs}"
-        if settings
-        else ""
-    )
+    source = settings[0].source.name if settings else ""
+    return f"The container hook sets these variables itself [{source}]: {values}{needs}" if settings else ""
 
 
 def hook_facts(system: System, runtime: str, netstack: str = "") -> Facts:
@@ -260,10 +250,10 @@ def hook_facts(system: System, runtime: str, netstack: str = "") -> Facts:
 
 
 def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
-    """Return the versions of a recipe's software on a node type.
+    """Return the resolved versions of a recipe's software on a node type, or else the requested versions.
 
-    These are the resolved versions if they are known, or else the requested versions. The resolved versions come from
-    the lock of `uenvtool build` in the current directory, or else from the committed lock of a built-in recipe.
+    The resolved versions come from the lock of `uenvtool build` in the current directory, or else from the committed
+    lock of a built-in recipe.
     """
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
@@ -300,13 +290,13 @@ def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, 
     }
     named = {fact: software.package for fact, software in SOFTWARE.items()}
     requests = [(name, requested[name]) for name in named.values() if name in requested]
-    if lock is None or not all(_is_met(constraint, lock.get(name, ())) for name, constraint in requests):
+    is_current = lock is not None and all(
+        any(constraint is None or constraint.contains(Version(text)) for text in lock.get(name, ()))
+        for name, constraint in requests
+    )
+    if lock is None or not is_current:
         lock = {name: [str(constraint.lowest or "") if constraint else ""] for name, constraint in requests}
     return {**own_mpi, **{fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}}
-
-
-def _is_met(constraint: Versions | None, locked: Sequence[str]) -> bool:
-    return any(constraint is None or constraint.contains(Version(text)) for text in locked)
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:
@@ -407,18 +397,17 @@ def chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround
     """Return the named workarounds. Raises BadInput if one is unknown or if two set a variable to different values."""
     requested = list(dict.fromkeys(names))
     require_known("workaround", requested, tuning.workarounds, listed_by=f"uenvtool list {WORKAROUNDS}")
-    problems: list[Problem] = []
     chosen = tuple(tuning.workarounds[name] for name in requested)
-    first: dict[str, Setting] = {}
-    for setting in (setting for workaround in chosen for setting in workaround.settings):
-        previous = first.setdefault(setting.name, setting)
-        if previous.value != setting.value:
-            problems.append(
-                Problem(
-                    f"--workaround {previous.workaround} sets {setting.name}={previous.value}, "
-                    f"but --workaround {setting.workaround} sets {setting.name}={setting.value}",
-                    hint=f"use only one of the two; known workarounds: {', '.join(sorted(tuning.workarounds))}",
-                )
-            )
-    BadInput.raise_any(problems)
+    by_name = grouped((setting.name, setting) for workaround in chosen for setting in workaround.settings)
+    hint = f"use only one of the two; known workarounds: {', '.join(sorted(tuning.workarounds))}"
+    BadInput.raise_any(
+        Problem(
+            f"--workaround {first.workaround} sets {name}={first.value}, "
+            f"but --workaround {other.workaround} sets {name}={other.value}",
+            hint=hint,
+        )
+        for name, (first, *others) in by_name.items()
+        for other in others
+        if other.value != first.value
+    )
     return chosen

@@ -12,7 +12,6 @@ from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.load import load_extended
 from uenvtool.knowledge.locate import available, locate
-from uenvtool.knowledge.yamltree import Node
 
 SOURCES = "sources"
 """The name of the tuning file that defines the sources, and the key with which any tuning file can add sources."""
@@ -38,19 +37,13 @@ class Source:
         return f"{self.title}, {self.date}"
 
 
-@functools.cache
-def source_nodes() -> dict[str, Node]:
-    """Return the node of each source, by its short name. A user's file can add sources."""
+@functools.cache  # each tuning file, each explained variable and each search of `check` uses them
+def load_sources() -> dict[str, Source]:
+    """Return the sources by their short names, the oldest first. A user's file can add sources."""
     nodes = dict(children(load_extended(available(TUNING, user_files=False)[SOURCES], TUNING).tree, SOURCES))
     with contextlib.suppress(BadInput):  # commands that name a user's broken file report its problems
         nodes |= children(load_extended(locate(TUNING, SOURCES), TUNING).tree, SOURCES)
-    return nodes
-
-
-@functools.cache  # each explained variable and each search of `check` uses them
-def load_sources() -> dict[str, Source]:
-    """Return the sources by their short names, the oldest first."""
-    sources = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
+    sources = {name: Binder(node).fill(Source, node, name) for name, node in nodes.items()}
     return dict(sorted(sources.items(), key=lambda item: item[1].date))
 
 

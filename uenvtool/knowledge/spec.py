@@ -50,7 +50,7 @@ class SpecSyntaxError(ValueError):
         self.column = index + 1
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Edge:
     """A dependency that a spec constrains. text: The dependency with its prefix, such as `^` or `%`."""
 
@@ -108,15 +108,13 @@ def parse_spec(text: str) -> Spec:
         raise SpecSyntaxError("the spec is empty", 0)
     parts = list(_parts(text))
     starts = [index for index, part in enumerate(parts) if part.lastgroup == "edge"]
-    package_parts = parts[: starts[0]] if starts else parts
-    package, constraint, tokens = _node(package_parts)
+    package, constraint, tokens = _node(parts[: starts[0]] if starts else parts)
     edges = []
     for start, end in itertools.pairwise([*starts, len(parts)]):
         needed, last = parts[start + 1 : end], parts[end - 1]
         if not needed:
             raise SpecSyntaxError("a package name is missing", parts[start].end())
-        name, _, _ = _node(needed)
-        edges.append(Edge(package=name, text=_SPACE.sub(" ", text[parts[start].start() : last.end()])))
+        edges.append(Edge(_node(needed)[0], _SPACE.sub(" ", text[parts[start].start() : last.end()])))
     return Spec(
         text=_SPACE.sub(" ", text.strip()), package=package, versions=constraint, words=tokens, edges=tuple(edges)
     )

@@ -11,7 +11,7 @@ from uenvtool.core.session import KUBERNETES, SLURM
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
-from uenvtool.knowledge.jobs import Jobs, Partition, Pool, RuntimeJob, Scheduler, minutes
+from uenvtool.knowledge.jobs import Cpu, Jobs, Partition, Pool, RuntimeJob, Scheduler, minutes
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.recognise import Marker
@@ -21,8 +21,6 @@ from uenvtool.knowledge.yamltree import Node
 
 HOST = "host"
 """The value that the system `local` uses for the target, OS and compilers of this machine."""
-
-
 _OF_GPU_JOBS = ("partition", "mem", "gpus-per-node", "ntasks-per-node", "cpus-per-task")
 """The default options that describe a job with GPUs."""
 
@@ -59,11 +57,9 @@ class NodeType:
     memory: int = 0
     gpu: Gpu | None = None
     binding: dict[str, Binding] = field(default_factory=dict)
-    reason: str = ""
 
     @property
     def gpu_count(self) -> int:
-        """The number of GPUs."""
         return self.gpu.count if self.gpu else 0
 
     @property
@@ -118,11 +114,9 @@ class SystemPackage:
     variants: str = ""
     defaults: tuple[Default, ...] | None = None
     reason: str = ""
-    source: str = ""
 
     @property
     def required(self) -> tuple[str, ...]:
-        """Return all constraints, including the defaults."""
         return (*self.require, *(default.spec for default in self.defaults or ()))
 
     @property
@@ -167,7 +161,6 @@ class SystemPackage:
                 yield requirement
 
     def allows(self, version: str) -> bool:
-        """Return whether a version meets the system's requirements."""
         required = [parse_spec(requirement).versions for requirement in self.require]
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
@@ -188,7 +181,6 @@ class Mpi:
     package: str
     versions: tuple[Version, ...] = ()
     reason: str = ""
-    source: str = ""
     position: Position
 
 
@@ -243,10 +235,9 @@ class System:
         return known.get(name) if name else next((each for each in known.values() if each.default), None)
 
     def under(self, runtime: str, scheduler: str) -> System:
-        """Return the system with only the scheduler that starts a runtime's jobs.
+        """Return the system with only the scheduler that starts a runtime's jobs, or else the system's scheduler.
 
-        scheduler: The kind of scheduler that the runtime needs. Without its own scheduler in the file, the runtime has
-        the system's scheduler. Pods on a system with Slurm do not have the limits and options of Slurm.
+        scheduler: The kind of scheduler that the runtime needs. Pods do not have the limits and options of Slurm.
         """
         own = self.jobs.of(runtime).scheduler
         if own is None and (scheduler != KUBERNETES or self.scheduler.name != SLURM):
@@ -260,25 +251,21 @@ class System:
     def without_gpus(self, uarch: str, partition: str) -> System:
         """Return the system with only its nodes without GPUs, for a job in a partition of such nodes.
 
-        partition: the name of the partition, or "" if the system has none. Modules and images for another CPU
-        architecture are left out.
+        partition: the name, or "" if the system has none. Modules and images for another CPU are left out.
         """
-        node, cpu = self.nodes[uarch], self.jobs.cpu
-        bare = replace(node, gpu=None, binding={}, cores=cpu.cores if cpu else 0, memory=cpu.memory if cpu else 0)
-        bare = replace(bare, target=cpu.target) if cpu and cpu.target else bare
+        node, cpu = self.nodes[uarch], self.jobs.cpu or Cpu(cores=0)
+        target = cpu.target or node.target
+        bare = replace(node, gpu=None, binding={}, cores=cpu.cores, memory=cpu.memory, target=target)
         partitions = {name: each for name, each in self.jobs.partitions.items() if each.gpus == 0}
         defaults = {name: value for name, value in self.scheduler.defaults.items() if name not in _OF_GPU_JOBS}
         if partition:
             defaults["partition"] = partition
+        is_same_cpu = bare.machine == node.machine
         runtimes = {
-            name: replace(job, options=(), monitor="")
-            if bare.machine == node.machine
-            else RuntimeJob(mounts=job.mounts)
+            name: replace(job, options=(), monitor="") if is_same_cpu else RuntimeJob(mounts=job.mounts)
             for name, job in self.jobs.runtimes.items()
         }
-        jobs = replace(
-            self.jobs, options=cpu.options if cpu else (), partitions=partitions, runtimes=runtimes, large=None
-        )
+        jobs = replace(self.jobs, options=cpu.options, partitions=partitions, runtimes=runtimes, large=None)
         scheduler = replace(self.scheduler, defaults={**defaults, "nodes": "1"})
         return replace(self, nodes={uarch: bare}, jobs=jobs, scheduler=scheduler)
 
@@ -301,26 +288,16 @@ class System:
         }
 
 
-def _is_of_cpus(jobs: Jobs, name: str) -> bool:
-    return name in jobs.partitions and jobs.partitions[name].gpus == 0
-
-
 def load_system(name: str, unwritten: bytes | None = None) -> System:
-    """Return the system with this name or path, including inherited values. Raises BadInput with all problems.
+    """Return the system with this name or path, including inherited values.
 
     unwritten: The content to use instead of the file, which may not exist yet.
     """
     binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     one_or_more: type = tuple[Mpi, ...]
     binder.special = {one_or_more: lambda node, _: tuple(binder.fill(Mpi, item) for item in node.each())}
-    system = binder.whole(
-        System,
-        name=binder.chain[0].name,
-        chain=binder.chain,
-        tree=binder.tree,
-    )
-    time = dict(children(binder.tree, "scheduler", "defaults")).get("time")
-    if time is not None:
+    system = binder.whole(System, name=binder.chain[0].name, chain=binder.chain, tree=binder.tree)
+    if time := dict(children(binder.tree, "scheduler", "defaults")).get("time"):
         try:
             minutes(str(time.value))
         except ValueError as error:
@@ -329,11 +306,11 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
         for external in package.externals:
             missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]
             binder.problems += [unknown("fact", fact, SYSTEM_FACTS, external.position) for fact in missing]
-    cpu = system.jobs.cpu
-    if cpu and cpu.partition and not _is_of_cpus(system.jobs, cpu.partition):
+    cpu, partitions = system.jobs.cpu, system.jobs.partitions
+    if cpu and cpu.partition and cpu.partition not in (name for name, each in partitions.items() if each.gpus == 0):
         position = dict(children(binder.tree, "jobs", "cpu"))["partition"].position
         binder.problem(f"partition {cpu.partition!r} has GPUs or is not known", position, "name one with `gpus: 0`")
-    places: list[Partition | Pool] = [*system.jobs.partitions.values()]
+    places: list[Partition | Pool] = [*partitions.values()]
     places += [pool for runtime in system.jobs.runtimes.values() for pool in runtime.pools.values()]
     for place in places:
         if place.uarch and place.uarch not in system.nodes:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
@@ -18,7 +17,7 @@ from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.load import once_if_shipped, usable_files
 from uenvtool.knowledge.locate import Location, available, locate, page_of
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.sources import SOURCES, Source, source_nodes
+from uenvtool.knowledge.sources import SOURCES, Source, load_sources
 from uenvtool.knowledge.yamltree import Node
 
 Policy = Literal["default", "at-most", "prepend", "required", "unset", "expected"]
@@ -79,17 +78,14 @@ class Setting:
 
     @property
     def is_choice(self) -> bool:
-        """Return whether the user's value takes precedence over the setting."""
         return self.policy == DEFAULT
 
     @property
     def removes(self) -> bool:
-        """Return whether the variable must not be set."""
         return self.policy == UNSET
 
     @property
     def is_expected(self) -> bool:
-        """Return whether something other than uenvtool sets the variable."""
         return self.policy == EXPECTED
 
     def accepts(self, value: str) -> bool:
@@ -116,7 +112,6 @@ class TunedVariable:
 
     @property
     def page(self) -> str:
-        """The address of the variable's page in the published documentation."""
         return page_of(self.name, self.position.file)
 
 
@@ -146,7 +141,6 @@ class WayOut:
         return " ".join(f"{name}={value}" for name, value in self.set.items())
 
     def holds(self, environ: Mapping[str, str]) -> bool:
-        """Return whether an environment contains these values."""
         given = (
             environ.get(name) == value
             or (name in self.or_ and self.or_[name].fullmatch(environ.get(name, "")) is not None)
@@ -175,12 +169,10 @@ class Guard:
 
     @property
     def variables(self) -> frozenset[str]:
-        """Return the variables that the ways set."""
         return frozenset(name for way in self.one_of for name in way.set)
 
     @property
     def choice(self) -> str:
-        """Return the ways as a text for the user."""
         return ", or ".join(map(str, self.one_of))
 
 
@@ -193,7 +185,6 @@ class TuningSet:
     """Settings that belong together, and the reason. set_by: The program that applies them, if it is not uenvtool."""
 
     unread: ClassVar[tuple[str, ...]] = ("when", "unseen", "source", "values")
-    name: Key
     reason: str
     settings: tuple[Setting, ...]
     set_by: str = ""
@@ -300,18 +291,14 @@ def load_all() -> Tuning:
 @once_if_shipped
 def _load(location: Location) -> Tuning:
     binder = Binder.of(location, TUNING)
-    sources = {**source_nodes(), **dict(children(binder.tree, SOURCES))}
-
-    @functools.cache
-    def filled(name: str) -> Source:
-        return binder.fill(Source, sources[name], name)
+    own_sources = {name: binder.fill(Source, node, name) for name, node in children(binder.tree, SOURCES)}
+    sources = {**load_sources(), **own_sources}
 
     def source(node: Node, _: str) -> Source:
         name = str(node.value)
-        if name in sources:
-            return filled(name)
-        binder.problems.append(unknown("source", name, sources, node.position))
-        return Source(name=name, title=name, date="")
+        if name not in sources:
+            binder.problems.append(unknown("source", name, sources, node.position))
+        return sources.get(name, Source(name=name, title=name, date=""))
 
     binder.special = {
         Source: source,
@@ -319,7 +306,7 @@ def _load(location: Location) -> Tuning:
         Setting: lambda node, name: _setting(binder, node, name),
         TuningSet: lambda node, name: _set(binder, node, name),
         Workaround: lambda node, name: _workaround(binder, node, name),
-        Guard: lambda node, name: _guard(binder, node, name),
+        Guard: lambda node, name: binder.fill(Guard, node, name, **_condition(binder, node)),
     }
     tuning = binder.whole(Tuning, name=location.name, chain=binder.chain)
     for variable in tuning.variables:
@@ -344,8 +331,7 @@ def _variable(binder: Binder, node: Node, name: str, file: str) -> TunedVariable
 
 
 def _setting(binder: Binder, node: Node, name: str) -> Setting:
-    when = _condition(binder, node)
-    setting = binder.fill(Setting, node, name, when=when, unseen=_unseen(node, when))
+    setting = binder.fill(Setting, node, name, **_condition(binder, node))
     is_valueless = setting.policy in VALUELESS
     if (setting.value is not None) + bool(setting.from_) != (0 if is_valueless else 1):
         rule = "takes no value" if is_valueless else "needs either `value` or `from`"
@@ -355,19 +341,13 @@ def _setting(binder: Binder, node: Node, name: str) -> Setting:
 
 
 def _set(binder: Binder, node: Node, name: str) -> TuningSet:
-    when = _condition(binder, node)
     source = binder.special[Source](node.value["source"], "")
-    shared = {"when": when, "unseen": _unseen(node, when), "source": source, "together": name}
+    shared = {**_condition(binder, node), "source": source, "together": name}
     settings = tuple(
         binder.fill(Setting, child, variable, policy=UNSET if child.value["value"].value is None else DEFAULT, **shared)
         for variable, child in children(node, "values")
     )
     return binder.fill(TuningSet, node, name, settings=settings)
-
-
-def _guard(binder: Binder, node: Node, name: str) -> Guard:
-    when = _condition(binder, node)
-    return binder.fill(Guard, node, name, when=when, unseen=_unseen(node, when))
 
 
 def _workaround(binder: Binder, node: Node, name: str) -> Workaround:
@@ -387,18 +367,11 @@ def _workaround(binder: Binder, node: Node, name: str) -> Workaround:
     return replace(workaround, settings=settings)
 
 
-def _unseen(node: Node, when: Condition) -> frozenset[str]:
-    facts = node.get("unseen")
-    if facts is None or facts.value == "skip":
-        return frozenset()
-    named = {child.value for _, child in children(facts)} if isinstance(facts.value, list) else None
-    return frozenset(term.fact for term in when.terms if named is None or term.fact in named)
-
-
-def _condition(binder: Binder, node: Node) -> Condition:
-    child = node.get("when")
+def _condition(binder: Binder, node: Node) -> dict[str, Any]:
+    """Return the fields `when` and `unseen` of a setting, set or guard."""
+    child, unseen = node.get("when"), node.get("unseen")
     if child is None:
-        return ALWAYS
+        return {"when": ALWAYS, "unseen": frozenset()}
     condition = binder.condition(child)
     for term in condition.terms:
         if term.fact not in FACTS and not term.fact.isupper():
@@ -406,4 +379,6 @@ def _condition(binder: Binder, node: Node) -> Condition:
         if term.fact in SOFTWARE and term.values and not _MAJOR_MINOR.fullmatch(term.values[0]):
             why = f"scripts can only compare MAJOR.MINOR, not {term.fact} {term.operator} {term.values[0]}"
             binder.problem(why, child.position, "write the version with two numbers, for example nccl >= 2.27")
-    return condition
+    named = {fact.value for fact in unseen.each()} if unseen else set()
+    facts = (term.fact for term in condition.terms if term.fact in named or "apply" in named)
+    return {"when": condition, "unseen": frozenset(facts)}

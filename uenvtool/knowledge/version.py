@@ -53,7 +53,6 @@ class Range:
     exact: bool = False
 
     def contains(self, version: Version) -> bool:
-        """Return whether a version is in the range."""
         if self.exact:
             return version == self.low
         above = self.low is None or version >= self.low
@@ -61,7 +60,6 @@ class Range:
         return above and below
 
     def intersects(self, other: Range) -> bool:
-        """Return whether any version is in both ranges."""
         if self.exact and self.low is not None:
             return other.contains(self.low)
         if other.exact and other.low is not None:
@@ -80,11 +78,9 @@ class Versions:
         return self.text
 
     def contains(self, version: Version) -> bool:
-        """Return whether a version meets the constraint."""
         return any(allowed.contains(version) for allowed in self.ranges)
 
     def intersects(self, other: Versions) -> bool:
-        """Return whether any version meets both constraints."""
         return any(first.intersects(second) for first in self.ranges for second in other.ranges)
 
     @property
@@ -122,12 +118,8 @@ def _range(text: str) -> Range:
     if not match or not (match[2] or match[3]) or (match[1] and match[3]):
         raise ValueError(f"{text!r} is not a valid version")
     low = Version(match[2]) if match[2] else None
-    if match[1]:
-        return Range(low, low, exact=True)
-    if not match[3]:
-        return Range(low, low)
-    high = Version(match[4]) if match[4] else None
-    return Range(low, high)
+    high = low if not match[3] else Version(match[4]) if match[4] else None
+    return Range(low, high, exact=bool(match[1]))
 
 
 @functools.lru_cache(maxsize=1 << 12)  # a version is compared with many others

@@ -41,7 +41,6 @@ class Node:
     key: Position | None = None
 
     def get(self, name: str) -> Node | None:
-        """Return the value under a name of a mapping, or None."""
         node: Node | None = self.value.get(name)
         return node
 
@@ -50,14 +49,12 @@ class Node:
         return self.value if isinstance(self.value, list) else [self]
 
     def at(self, path: tuple[str | int, ...]) -> Node:
-        """Return the node at a path of names and indexes."""
         node = self
         for step in path:
             node = node.value[step]
         return node
 
     def plain(self) -> Any:
-        """Return the values of the tree without positions."""
         if isinstance(self.value, dict):
             return {name: child.plain() for name, child in self.value.items()}
         if isinstance(self.value, list):
@@ -133,14 +130,9 @@ def decoded(data: bytes, shown: str) -> str:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        raise BadInput(
-            f"byte 0x{data[error.start]:02x} is not UTF-8", _end_of(before, shown), "save the file as UTF-8"
-        ) from error
+        place = Position(shown, before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise BadInput(f"byte 0x{data[error.start]:02x} is not UTF-8", place, "save the file as UTF-8") from error
     return text
-
-
-def _end_of(text: str, shown: str) -> Position:
-    return Position(shown, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
 _HINTS = {
@@ -156,14 +148,14 @@ _HINTS = {
 
 
 def _syntax_error(error: Any, shown: str) -> BadInput:
-    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    position = Position(shown, mark.line + 1, mark.column + 1) if mark else Position(shown)
+    opened, context = getattr(error, "context_mark", None), getattr(error, "context", None)
+    mark = getattr(error, "problem_mark", None) or opened
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    context = getattr(error, "context", None)
-    opened = getattr(error, "context_mark", None)
     if "quoted scalar" in (context or "") and "end of stream" in problem and opened:
-        place = Position(shown, opened.line + 1, opened.column + 1)
-        return BadInput("not valid YAML: this quote is never closed", place, "close the quote, or delete it")
+        return BadInput(
+            "not valid YAML: this quote is never closed", _at(opened, shown), "close the quote, or delete it"
+        )
+    position = _at(mark, shown) if mark else Position(shown)
     hint = next((hint for message, hint in _HINTS.items() if message in problem), "correct the indentation")
     return BadInput(f"not valid YAML: {problem}" + (f" ({context})" if context else ""), position, hint)
 
@@ -189,12 +181,12 @@ class _Builder:
         tree = self.node(self.next_event(), None, 0)
         self.next_event()  # the document's end
         if not isinstance(event := self.next_event(), self.events.StreamEndEvent):
-            place = Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
+            place = _at(event.start_mark, self.shown)
             raise BadInput("a second YAML document starts here", place, "split the file into one file per document")
         return tree
 
     def node(self, event: Any, key: Position | None, depth: int) -> Node:
-        position = Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
+        position = _at(event.start_mark, self.shown)
         if event.anchor or event.tag:
             self.refuse_indirection(event, position)
         self.values += 1
@@ -217,7 +209,7 @@ class _Builder:
     def mapping(self, depth: int) -> dict[str, Node]:
         entries: dict[str, Node] = {}
         while not isinstance(name := self.next_event(), self.events.MappingEndEvent):
-            position = Position(self.shown, name.start_mark.line + 1, name.start_mark.column + 1)
+            position = _at(name.start_mark, self.shown)
             if name.anchor or name.tag:
                 self.refuse_indirection(name, position)
             if not isinstance(name, self.events.ScalarEvent):
@@ -235,6 +227,10 @@ class _Builder:
         if event.tag != "!":
             hint = "delete the tag; quote the value if it is a text"
             raise BadInput(f"the YAML tag {event.tag} is not supported", position, hint)
+
+
+def _at(mark: Any, shown: str) -> Position:
+    return Position(shown, mark.line + 1, mark.column + 1)
 
 
 def _scalar(event: Any) -> Any:

@@ -26,7 +26,7 @@ def try_(request: TryRequest) -> Result:
     from uenvtool.core import console
     from uenvtool.trial.submit import run
 
-    return run(request, console.progress)
+    return run(request, console.progress, console.note)
 
 
 @app.command()

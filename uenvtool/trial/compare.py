@@ -44,10 +44,10 @@ def _facts(path: Path) -> dict[str, str]:
         log = folder.resolve().parent.parent / f"slurm-{folder.resolve().name}.log"
     facts = {}
     if (folder / RECORD).is_file():
-        lines = read_named(folder / RECORD, MOST_BYTES).decode(errors="replace").splitlines()
+        lines = storable(read_named(folder / RECORD, MOST_BYTES).decode(errors="replace")).splitlines()
         facts = dict(line.split("=", 1) for line in lines if not line.endswith("=") and "=" in line)
     if log.is_file():
         examination = cleaned(examine_logs([log]))
         variables = {name: value for run in examination.runs for name, value in run.variables.items()}
         facts = {**variables, **dict(examination.facts), **facts}
-    return storable(facts)
+    return facts

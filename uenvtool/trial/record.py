@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 from uenvtool.core import files
-from uenvtool.core.errors import Position
 from uenvtool.core.yamltext import scalar
 from uenvtool.doctor.network import figure_of
 from uenvtool.knowledge.kinds import REFERENCE
 from uenvtool.knowledge.locate import config_directory
-from uenvtool.knowledge.reference import Reference, load_references
+from uenvtool.knowledge.reference import load_references
 from uenvtool.trial.results import Trial
+
+TOLERANCE = 0.05
+"""The tolerance of a figure that `uenvtool try` measured."""
 
 
 def record(trial: Trial) -> str:
@@ -20,34 +21,24 @@ def record(trial: Trial) -> str:
 
     Raises BadInput or AnswerIsNo if the user's file cannot be read or was not written by uenvtool.
     """
-    path = config_directory() / REFERENCE.file(trial.system.name)
-    known = load_references(str(path)).figures if path.is_file() else ()
-    figures = {(each.test, each.nodes, each.bytes): each for each in (*_measured(trial), *known)}
+    path, source = config_directory() / REFERENCE.file(trial.system.name), f"uenvtool try, {time.strftime('%Y-%m-%d')}"
+    figures = {}
+    for test in trial.tests:
+        run, row = test.largest or (None, None)
+        if run and row and run.nodes and run.test and row.busbw and not (figure_of(run, row) or test.code or row.wrong):
+            figures[run.test, run.nodes, row.bytes] = (row.busbw, TOLERANCE, source)
+    for each in load_references(str(path)).figures if path.is_file() else ():
+        figures[each.test, each.nodes, each.bytes] = (each.busbw, each.tolerance, each.source)
     if not figures:
         return "there is no figure to store"
     lines = [
         f"description: Figures that `uenvtool try` measured on {trial.system.name}.",
         f"systems: [{trial.system.name}]",
+        *([f"gpu: {scalar(trial.node.gpu.model)}"] if trial.node.gpu else []),
+        "figures:",
     ]
-    lines += [f"gpu: {scalar(trial.node.gpu.model)}"] if trial.node.gpu else []
-    lines += ["figures:", *(_row(each) for _, each in sorted(figures.items()))]
+    for (test_name, nodes, size), (busbw, tolerance, origin) in sorted(figures.items()):
+        values = f"test: {test_name}, nodes: {nodes}, bytes: {size}, busbw: {busbw}, tolerance: {tolerance}"
+        lines.append(f"- {{{values}, source: {scalar(origin)}}}")
     files.write_siblings(path.parent, {path.name: "\n".join([*lines, ""])})
     return f"stored {len(figures)} figures in {path}"
-
-
-def _measured(trial: Trial) -> Iterator[Reference]:
-    source = f"uenvtool try, {time.strftime('%Y-%m-%d')}"
-    for test in trial.tests:
-        for run in test.examination.runs:
-            row = max(run.rows, key=lambda row: row.bytes)
-            if run.nodes and run.test and row.busbw and figure_of(run, row) is None and not (test.code or row.wrong):
-                place = Position(test.name)
-                yield Reference(
-                    test=run.test, nodes=run.nodes, bytes=row.bytes, busbw=row.busbw, source=source, position=place
-                )
-
-
-def _row(figure: Reference) -> str:
-    values = {name: getattr(figure, name) for name in ("test", "nodes", "bytes", "busbw", "tolerance")}
-    pairs = ", ".join(f"{name}: {value}" for name, value in values.items())
-    return f"- {{{pairs}, source: {scalar(figure.source)}}}"

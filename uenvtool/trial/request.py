@@ -6,7 +6,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.job.request import ADVANCED, SLURM, SharedOptions
+from uenvtool.job.request import Account, DryRun, Force, FurtherOptions, Partition, SharedOptions, Time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,15 +16,10 @@ class TryRequest(SharedOptions):
     folder: Annotated[
         Path | None, Argument(metavar="[DIR]", help="The log directory of an earlier run, whose results to show.")
     ] = None
-    account: Annotated[str, Option("--account", "-A", metavar="NAME", help="Your project in Slurm.")] = ""
-    partition: Annotated[
-        str, Option("--partition", "-p", metavar="NAME", help="The partition.", rich_help_panel=SLURM)
-    ] = ""
-    time: Annotated[str, Option("--time", "-t", metavar="TIME", help="The time limit.", rich_help_panel=SLURM)] = "10"
-    option: Annotated[
-        tuple[str, ...],
-        Option("--option", metavar="OPTION", help="An additional sbatch option.", rich_help_panel=SLURM),
-    ] = ()
+    account: Account = ""
+    partition: Partition = ""
+    time: Time = "10"
+    option: FurtherOptions = ()
     wait: Annotated[bool, Option("--wait/--no-wait", help="Wait for the job and show its results.")] = True
     record: Annotated[
         bool, Option("--record", help="Store the figures without a reference as your own references.")
@@ -32,9 +27,5 @@ class TryRequest(SharedOptions):
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE.svg", help="Plot the bandwidth over the message size.")
     ] = None
-    force: Annotated[
-        bool, Option("--force", help="Replace files that were changed by hand.", rich_help_panel=ADVANCED)
-    ] = False
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Print the job; write and submit nothing.", rich_help_panel=ADVANCED)
-    ] = False
+    force: Force = False
+    dry_run: DryRun = False

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_named
-from uenvtool.core.limits import limited
 from uenvtool.doctor.files import examine_logs
 from uenvtool.doctor.finding import Examination, cleaned
+from uenvtool.doctor.network import GOOD, Measured, Run, shown, verdict
+from uenvtool.doctor.report import line_of
+from uenvtool.knowledge.finding import BROKEN, SLOW
 from uenvtool.knowledge.reference import Reference, figures_of
 from uenvtool.knowledge.secrets import storable
 from uenvtool.knowledge.system import NodeType, System, load_system
@@ -22,55 +21,60 @@ from uenvtool.knowledge.system import NodeType, System, load_system
 RESULTS = "results"
 """The file in the log directory with one line per test."""
 MOST_BYTES = 10_000_000
-DEVICES, SKIPPED = "devices", "skipped"
+TIMED_OUT, NOT_FOUND = 124, 127
+UNTESTED = "not tested"
 _LOSS = re.compile(r"step \d+/\d+ loss (-?[\d.]+(?:e[-+]\d+)?|-?inf|nan)\s*$", re.MULTILINE)
+_DEVICES = re.compile(
+    r"(?P<node>\S+) has (?P<gpus>(?P<count>\d+) x (?P<names>.+), (?P<memory>\d+) GB|no GPU)"
+    r" and (?P<torch>torch \S+) from (?P<folder>.+), imported in (?P<seconds>[\d.]+ s)$",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Test:
-    """A test that ran on nodes. examination: doctor's diagnosis of its log. losses: the loss of each training step.
+    """A test that ran on nodes, or on none if it was skipped.
 
-    skipped: the failed test because of which this test did not run.
+    fault: the problem that the test found, or an empty string. run: the measured bandwidths. losses: the loss of each
+    training step.
     """
 
     name: str
     code: int = 0
     nodes: tuple[str, ...] = ()
-    examination: Examination = field(default_factory=Examination)
+    fault: str = ""
+    run: Run | None = None
     losses: tuple[float, ...] = ()
-    last_line: str = ""
-    skipped: str = ""
 
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Device:
-    """The GPUs of a node as pairs of name and bytes, and its torch: version, directory, and seconds of the import."""
-
-    node: str
-    gpus: tuple[tuple[str, int], ...]
-    torch: str
-    folder: str
-    seconds: float
+    @property
+    def largest(self) -> tuple[Run, Measured] | None:
+        """Return the run and its row of the largest message, or None if nothing was measured."""
+        return (self.run, max(self.run.rows, key=lambda row: row.bytes)) if self.run and self.run.rows else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
-    """The results of all tests. has_ended: whether the job reached its end."""
+    """The results of all tests. devices: the GPUs and the torch of each node. has_ended: whether the job ended."""
 
     system: System
     node: NodeType
     tests: tuple[Test, ...]
-    devices: tuple[Device, ...]
+    devices: tuple[Mapping[str, str], ...]
     has_ended: bool = True
 
     def named(self, start: str) -> list[Test]:
         """Return the tests that ran and whose names begin with a text."""
-        return [test for test in self.tests if test.name.startswith(start) and not test.skipped]
+        return [test for test in self.tests if test.name.startswith(start) and test.nodes]
 
     @property
     def nodes(self) -> list[str]:
         """Return all nodes, in the order of the job."""
         return list(dict.fromkeys(name for test in self.tests for name in test.nodes))
+
+    @property
+    def runs(self) -> list[Run]:
+        """Return the measurements of all tests."""
+        return [test.run for test in self.tests if test.run]
 
 
 def read_trial(folder: Path, system: str | None = None) -> Trial:
@@ -80,49 +84,46 @@ def read_trial(folder: Path, system: str | None = None) -> Trial:
         hint = "name the directory in logs/ that a job of `uenvtool try` wrote, such as logs/try-1234"
         raise BadInput(f"{str(folder)!r} contains no results of `uenvtool try`", hint=hint)
     known = load_system(system or lines[0][1])
-    devices = tuple(filter(None, map(_device, _text(folder / f"{DEVICES}.log").splitlines())))
-    node = node_of(known, [name for device in devices for name, _ in device.gpus])
-    figures = figures_of(known, node.uarch, lines[0][2])
-    return Trial(
-        system=known,
-        node=node,
-        tests=tuple(_test(folder, words, figures) for words in lines[1:] if len(words) > 3),
-        devices=devices,
-        has_ended=any(words[0] == "end" for words in lines),
-    )
-
-
-def node_of(system: System, names: Sequence[str]) -> NodeType:
-    """Return the first node type whose GPU model is in one of the names of devices, or else the first node type."""
-    nodes = list(system.nodes.values())
-    return next((each for each in nodes if each.gpu and any(each.gpu.model in name for name in names)), nodes[0])
+    devices = tuple(storable(match.groupdict("")) for match in _DEVICES.finditer(_text(folder / "devices.log")))
+    names = " ".join(device["names"] for device in devices)
+    types = list(known.nodes.items())
+    uarch, node = next((pair for pair in types if pair[1].gpu and pair[1].gpu.model in names), types[0])
+    figures = figures_of(known, uarch, lines[0][2])
+    tests = tuple(_test(folder, words, figures) for words in lines[1:] if len(words) > 3)
+    has_ended = any(words[0] == "end" for words in lines)
+    return Trial(system=known, node=node, tests=tests, devices=devices, has_ended=has_ended)
 
 
 def _test(folder: Path, words: Sequence[str], figures: Sequence[Reference]) -> Test:
     name, code, _, *nodes = words
     if not code.isdecimal():
-        return Test(name=name, skipped=nodes[0])
+        return Test(name=name, fault=f"{UNTESTED}: {nodes[0]} failed")
     path = folder / f"{Path(name).name}.log"
     text = _text(path)
-    printed = [line for line in text.splitlines() if line.strip()]
-    examination = examine_logs([path], nodes=len(nodes), figures=figures) if text else Examination()
+    examination = cleaned(examine_logs([path], nodes=len(nodes), figures=figures)) if text else Examination()
     return Test(
         name=name,
         code=int(code),
         nodes=tuple(nodes),
-        examination=cleaned(examination),
+        fault=_fault(int(code), examination, text),
+        run=next(iter(examination.runs), None),
         losses=tuple(map(float, _LOSS.findall(text))),
-        last_line=storable(printed[-1].strip()) if printed else "no output",
     )
 
 
-def _device(line: str) -> Device | None:
-    with limited(DEVICES), contextlib.suppress(ValueError, LookupError, TypeError):  # a line of another program
-        facts: Any = json.loads(line[line.index("{") :])
-        gpus = tuple((str(name), int(size)) for name, size in facts["gpus"])
-        texts = {"node": facts["node"], "torch": facts["torch"], "folder": str(Path(facts["from"]).parent)}
-        return Device(**storable(texts), gpus=gpus, seconds=float(facts["seconds"]))
-    return None
+def _fault(code: int, examination: Examination, text: str) -> str:
+    findings = [each for each in examination.findings if each.known.severity in (BROKEN, SLOW)]
+    rows = [(row, verdict(run, row)) for run in examination.runs for row in run.rows]
+    bad = [(bool(row.wrong), row.bytes, told) for row, told in rows if told not in (GOOD, "")]
+    if bad:
+        _, size, told = max(bad)
+        return f"{told} at {shown(size)}"
+    if code == TIMED_OUT:
+        return "the test did not end in time"
+    if code and not findings:
+        last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
+        return f"{storable(last)} (exit code {code})"
+    return next((line_of(each) for each in findings if code or each.known.id != "no-end"), "")
 
 
 def _text(path: Path) -> str:

@@ -56,7 +56,7 @@ def venv(request: VenvRequest) -> Result:
     `uenvtool show PATH` shows an overlay's base and packages.
     """
     from uenvtool.core import console
-    from uenvtool.venv.discovery import on_named_base
+    from uenvtool.venv.base import on_named_base
     from uenvtool.venv.make import make
 
     on_named_base(request, os.environ)

@@ -83,6 +83,16 @@ def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
     return is_version(version) and not specifier.contains(version, prereleases=True) and satisfies(specifier, version)
 
 
+def fits(requested: UserRequirement, package: Distribution | None, environment: dict[str, str]) -> bool:
+    """Return whether a package of the base satisfies a requirement, or the requirement does not apply here."""
+    requirement = requested.requirement
+    if requirement is None:
+        return False
+    if requirement.marker and not requirement.marker.evaluate(environment):
+        return True
+    return not requirement.url and package is not None and satisfies(requirement.specifier, package.version)
+
+
 def marker_environment(base: Base) -> dict[str, str]:
     """Return the values of PEP 508 markers for the base's Python on this machine."""
     from packaging.markers import default_environment
@@ -126,7 +136,6 @@ class Protection:
     harmless: Sequence[str] = ()
 
     def covers(self, name: str) -> bool:
-        """Return whether the rule applies to a normalized name."""
         return fnmatch.fnmatchcase(name, self.pattern) and not any(
             fnmatch.fnmatchcase(name, pattern) for pattern in self.harmless
         )
@@ -213,11 +222,6 @@ def _of_user(
 ) -> Iterator[Problem]:
     constrained = [constraint for constraint in request.constraints if constraint.name in new]
     for named in (*request.requirements, *constrained):
-        requirement = named.requirement
-        if requirement is None or requirement.url:
-            continue
-        if requirement.marker and not requirement.marker.evaluate(environment):
-            continue
         package = new.get(named.name) or base.packages.get(named.name)
-        if package is not None and not satisfies(requirement.specifier, package.version):
-            yield _conflict(named, str(requirement), named.name, package, in_base=named.name not in new)
+        if package is not None and named.is_of_index and not fits(named, package, environment):
+            yield _conflict(named, str(named.requirement), named.name, package, in_base=named.name not in new)

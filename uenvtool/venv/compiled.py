@@ -12,23 +12,19 @@ releases, so the loader rejects the module at import. The extension also links t
 
 from __future__ import annotations
 
-import csv
 import mmap
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from uenvtool.core.elf import Needs, needs_of
-from uenvtool.core.errors import BadInput, Problem
-from uenvtool.core.files import read_bytes
+from uenvtool.core.errors import Problem
 from uenvtool.core.words import canonical
-from uenvtool.venv.base import Distribution
+from uenvtool.venv.base import Distribution, record_rows
 from uenvtool.venv.compat import requirements
 
-MAX_BYTES = 50_000_000
 _SHARED = re.compile(r"\.so(\.\d+)*$")
 _NUMPY_1, _NUMPY_2 = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
 _OF_TORCH = re.compile(r"lib(torch|c10|caffe2|shm)\w*\.so")
@@ -41,14 +37,10 @@ _FOR_ONE_RELEASE = re.compile(r"(?:^|/)torch-(\d+\.\d+)/")
 
 
 def _compiled_modules(distribution: Distribution) -> Iterator[str]:
-    try:
-        text = read_bytes(Path(distribution.metadata, "RECORD"), MAX_BYTES).decode("utf-8", "replace")
-    except (FileNotFoundError, BadInput):
-        return
     root = os.path.realpath(distribution.folder)
-    for name in (row[0] for row in csv.reader(text.splitlines()) if row):
-        path = os.path.realpath(os.path.join(root, name))
-        if _SHARED.search(name) and path.startswith(root + os.sep):
+    for row in record_rows(distribution.metadata):
+        path = os.path.realpath(os.path.join(root, row[0]))
+        if _SHARED.search(row[0]) and path.startswith(root + os.sep):
             yield path
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, UenvtoolError
 from uenvtool.core.words import canonical
-from uenvtool.venv.base import METADATA_SUFFIXES, Distribution, installed, probe
+from uenvtool.venv.base import METADATA_SUFFIXES, RECORD_FOLDER, Distribution, installed, probe
 from uenvtool.venv.compiled import numpy_problems, torch_problems
-from uenvtool.venv.discovery import RECORD_FOLDER, is_overlay
 from uenvtool.venv.info import image_of, is_older, repack_command
 from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
 
@@ -116,22 +115,20 @@ def _health(prefix: str, site: str, folders: Sequence[str], *, read_libraries: b
     environment = Path(prefix)
     overrides = frozenset(_overrides(environment))
     image = image_of(environment) if (environment / RECORD_FOLDER).is_dir() else None
-    is_stale = image is not None and is_older(image, environment)
+    image = image if image and is_older(image, environment) else None
     for_other_numpy, for_other_torch = _misfits(site, folders, overrides) if site and read_libraries else ((), ())
     return Health(
         overrides=overrides,
-        older_image=str(image) if is_stale else "",
-        repack=repack_command(environment, image) if image is not None and is_stale else "",
+        older_image=str(image or ""),
+        repack=repack_command(environment, image) if image else "",
         for_other_numpy=for_other_numpy,
         for_other_torch=for_other_torch,
     )
 
 
 def _overrides(environment: Path) -> list[str]:
+    packed = environment / RECORD_IN_IMAGE  # the record of a mounted image
     try:
-        if not is_overlay(environment):
-            return []
-        packed = environment / RECORD_IN_IMAGE  # the record of a mounted image
         record = read_record(environment) or parse_record(packed.read_text(encoding="utf-8"), str(packed))
     except (BadInput, OSError, UnicodeDecodeError):
         return []

@@ -19,7 +19,7 @@ from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
 from uenvtool.knowledge.runtime import Runtime, all_runtimes
-from uenvtool.venv.discovery import ENVIRONMENT, UENV
+from uenvtool.venv.base import ENVIRONMENT, UENV
 
 VIEW = "venv"
 

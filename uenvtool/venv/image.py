@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import hashlib
 import itertools
 import os
 import re
@@ -24,7 +22,7 @@ from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.tree import Entry, Tree, walk
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import howto
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER, record_checksum
 from uenvtool.venv.howto import VIEW
 from uenvtool.venv.info import image_data, require_mountable
 from uenvtool.venv.manifest import MANIFEST
@@ -55,8 +53,7 @@ def packed(
     The image contains the directory at its root, bytecode that Python never compares with its source, meta/env.json and
     meta/extra/. The image has been read back and compared with the directory, and the same content gives the same
     bytes. It is removed at the end if it is not published. epoch: the modification time of every file in the image, in
-    seconds since 1970. Raises BadInput if the directory is not an environment or uenvtool did not make the target,
-    ToolMissing without squashfs-tools, and ToolFailed if the base's Python, the disk or a program fails.
+    seconds since 1970.
     """
     directory, target = directory.absolute(), target.absolute()
     if not (directory / CONFIG).is_file():
@@ -82,9 +79,9 @@ def _tree(directory: Path, stem: str, mount: str, scratch: Path) -> Tree:
         for name, entry in entries.items()
         if entry.kind == "f" and name.endswith(b".py") and is_quotable(name) and not name.startswith(b"bin/")
     }
-    bundles = bytecode.gather([directory / "bin" / "python"], directory, modules, scratch)
-    added = {**rewritten(directory, entries, mount), **_meta(directory, metadata.uenv_name(stem, VIEW), mount)}
-    return Tree(folder=directory, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
+    compiled = bytecode.gather([directory / "bin" / "python"], directory, modules, scratch)
+    texts = {**rewritten(directory, entries, mount), **_meta(directory, metadata.uenv_name(stem, VIEW), mount)}
+    return Tree(folder=directory, entries=entries, added={**texts, **compiled}, left_out=omitted, skipped=CACHES)
 
 
 def _meta(directory: Path, name: str, mount: str) -> dict[bytes, bytes]:
@@ -141,7 +138,7 @@ def pack_overlay(
 ) -> Iterator[tuple[files.Replacement, dict[str, Any]]]:
     """Pack an overlay next to the image of a request; yield the replacement to publish and the data for --json.
 
-    base: the base in the overlay's record. notes: receives the limits of mksquashfs. Raises the errors of `packed`.
+    base: the base in the overlay's record. notes: receives the limits of mksquashfs.
     """
     target = request.image or default_image(directory)
     mount = request.mount or (image_data(target)["mount"] if target.is_file() else None) or MOUNT
@@ -233,8 +230,7 @@ def _record_line(line: bytes, site: bytes, rewritten_files: Mapping[bytes, bytes
     text = rewritten_files.get(os.path.normpath(os.path.join(site, name))) if comma else None
     if text is None:
         return line
-    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=")
-    return b"%s,sha256=%s,%d\n" % (name, digest, len(text))
+    return b"%s,%s,%d\n" % (name, record_checksum(text).encode(), len(text))
 
 
 def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:

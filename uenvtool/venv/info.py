@@ -1,4 +1,4 @@
-"""Shows the base, packages, size and settings of an overlay, and compares its packed and unpacked copies."""
+"""Shows overlays, compares their packed and unpacked copies, and reads the environments that jobs use."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position, ToolMissing
+from uenvtool.core.files import read_bytes
 from uenvtool.core.limits import limited
 from uenvtool.core.result import Result, Table
-from uenvtool.core.words import size_text
+from uenvtool.core.words import canonical, size_text
 from uenvtool.image.metadata import ENV, PACKED
-from uenvtool.image.read import read_texts, superblock
+from uenvtool.image.read import by_name, listing, read_texts, require_image, superblock
 from uenvtool.venv import howto
+from uenvtool.venv.base import MAX_CONFIG, PLAIN, RECORD_FOLDER, site_packages
 from uenvtool.venv.outcome import HEADINGS, table_rows
+from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import (
     RECORD_IN_IMAGE,
     OverlayRecord,
@@ -32,12 +36,13 @@ from uenvtool.venv.request import default_image
 from uenvtool.venv.requirements import UserRequirement
 from uenvtool.venv.sources import DIRTY
 
+_PROGRAM = re.compile(r"bin/([^/]+)")
+_PACKAGE = re.compile(r"lib/python3[^/]*/site-packages/([^/]+?)-[^/-]+\.dist-info")
+_FOREIGN = "do not load the image, and ask its author about it: uenvtool does not write such metadata"
+
 
 def info(path: Path) -> Result:
-    """Return the base, packages, size and settings of an overlay, read from its directory or image.
-
-    Raises BadInput if the path is not an overlay, and ToolMissing if the programs that read images are not installed.
-    """
+    """Return the base, packages, size and settings of an overlay, read from its directory or image."""
     data = described(path)
     rows = table_rows(data["packages"])
     return Result(
@@ -82,7 +87,7 @@ def _of_image(path: Path) -> dict[str, Any]:
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     base = data["base"]
-    load = quoting.sh_again(str(base.get("load") or ""))
+    load = quoting.sh_again(base.get("load", ""))
     load = f"; {load}" if load else ""
     missing = "" if data.get("base_is_here", True) else f" (not available{load})"
     yield "overlay", data["path"]
@@ -134,33 +139,27 @@ def image_data(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not an image that uenvtool packed", hint="list its files with `unsquashfs -l`")
     head = superblock(path)
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
-    mount = str(env.get("mount", ""))
+    mount, name = str(env.get("mount", "")), str(env.get("name", ""))
     if mount:
         require_mountable(mount, Position(f"{path}:{ENV}"), _FOREIGN)
     record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
-    base = record.base if record else {}
-    for name in ("image", "view"):
-        _require_line(str(base.get(name) or ""), f"base.{name}", Position(f"{path}:{RECORD_IN_IMAGE}"))
-    _require_line(str(env.get("name", "")), "name", Position(f"{path}:{ENV}"))
-    for text in (source[name] for source in (record.sources if record else ()) for name in ("directory", "commit")):
-        _require_line(text, "sources", Position(f"{path}:{RECORD_IN_IMAGE}"))
+    base, sources = (record.base, record.sources) if record else ({}, ())
+    printed = [(f"base.{key}", base.get(key, ""), RECORD_IN_IMAGE) for key in ("image", "view")]
+    printed += [("name", name, ENV)]
+    printed += [("sources", source[key], RECORD_IN_IMAGE) for source in sources for key in ("directory", "commit")]
+    for what, text, file in printed:
+        if not text.isprintable():
+            message = f"{what} {text!r} contains a character that no command can print"
+            raise BadInput(message, Position(f"{path}:{file}"), _FOREIGN)
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
         **(record.data() if record else {"base": {}, "packages": []}),
         "settings": {"bytecode": settings.get("bytecode")},
-        "name": str(env.get("name", "")) or None,
+        "name": name or None,
         "mount": mount or None,
         "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,
     }
-
-
-def _require_line(text: str, what: str, position: Position) -> None:
-    if not text.isprintable():
-        raise BadInput(f"{what} {text!r} contains a character that no command can print", position, _FOREIGN)
-
-
-_FOREIGN = "do not load the image, and ask its author about it: uenvtool does not write such metadata"
 
 
 def _json(text: str, path: Path) -> dict[str, Any]:
@@ -225,3 +224,94 @@ def shown_path(path: Path) -> str:
     """Return a path relative to the current directory if it is inside it, or else unchanged."""
     relative = os.path.relpath(path)
     return relative if not relative.startswith("..") else str(path)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Environment:
+    """An overlay or another tool's virtual environment, packed or unpacked. Unknown values are empty or None.
+
+    home, python: the directory and the path of the Python that created the environment. sees_base: whether the
+    environment also imports that Python's packages. packages: the normalized names of its own packages. programs, site:
+    the names in bin/ and the package directory, if another tool created it. name, mount: the uenv name and mount point
+    of its image. kind, platform, image, view, in_container: the base in the record of an overlay (FoundBase).
+    base_is_here: whether this base is available. newer: the unpacked overlay, if it has changed since it was packed.
+    outdated: a warning for each package whose source has changed since it was built.
+    """
+
+    is_overlay: bool
+    home: str
+    python: str
+    sees_base: bool
+    packages: frozenset[str]
+    programs: frozenset[str] = frozenset()
+    site: str = ""
+    is_packed: bool = False
+    name: str = ""
+    mount: str = ""
+    kind: str = ""
+    platform: str = ""
+    image: str = ""
+    view: str = ""
+    in_container: bool | None = None
+    base_is_here: bool = False
+    newer: str = ""
+    outdated: tuple[str, ...] = ()
+
+
+def read_environment(path: Path) -> Environment:
+    """Return the environment in a directory or an image. Raises BadInput if the path is not a virtual environment."""
+    is_packed = not path.is_dir()
+    text, names = _config_of_other(path)
+    data = image_data(path) if is_packed else {} if text else require_record(path).data()
+    overlay = overlay_of(path.absolute()) if is_packed else None
+    return replace(
+        _of_other(text, names) if text else _of_overlay(data),
+        is_packed=is_packed,
+        name=data.get("name") or "",
+        mount=data.get("mount") or "",
+        newer=str(overlay) if overlay and is_older(path, overlay) else "",
+        outdated=tuple(outdated(path.absolute(), data)),
+    )
+
+
+def _of_overlay(data: Mapping[str, Any]) -> Environment:
+    base = data["base"]
+    values: dict[str, Any] = {name: base.get(name, "") for name in ("python", "kind", "platform", "image", "view")}
+    return Environment(
+        **values,
+        is_overlay=True,
+        home=os.path.dirname(values["python"]),
+        sees_base=values["kind"] != PLAIN,
+        packages=frozenset(canonical(row["name"]) for row in data["packages"]),
+        in_container=bool(base["in_container"]) if "in_container" in base else None,
+        base_is_here=bool(data.get("base_is_here")),
+    )
+
+
+def _config_of_other(path: Path) -> tuple[str, Iterable[str]]:
+    if path.is_dir():
+        if (path / RECORD_FOLDER).is_dir() or not (path / CONFIG).is_file():
+            return "", ()
+        text = read_bytes(path / CONFIG, MAX_CONFIG).decode("utf-8", "replace")
+        paths = (*path.glob("bin/*"), *path.glob("lib/python3*/site-packages/*.dist-info"))
+        return text, [os.fspath(name.relative_to(path)) for name in paths]
+    require_image(path)
+    entries = by_name(listing(path, [CONFIG, "bin", "lib", RECORD_IN_IMAGE]))
+    return "" if RECORD_IN_IMAGE in entries else read_texts(path, [CONFIG], known=entries).get(CONFIG, ""), entries
+
+
+def _of_other(text: str, names: Iterable[str]) -> Environment:
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    settings = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    home = settings.get("home", "")
+    minor = ".".join((settings.get("version") or settings.get("version_info") or "3").split(".")[:2])
+    names = tuple(names)
+    return Environment(
+        is_overlay=False,
+        home=home,
+        python=settings.get("executable") or settings.get("base-executable") or f"{home}/python{minor}",
+        sees_base=settings.get("include-system-site-packages", "").lower() == "true",
+        site=site_packages(minor),
+        programs=frozenset(match[1] for match in map(_PROGRAM.fullmatch, names) if match),
+        packages=frozenset(canonical(match[1]) for match in map(_PACKAGE.fullmatch, names) if match),
+    )

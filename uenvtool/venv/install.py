@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, UenvtoolError
+from uenvtool.core.limits import limited
 from uenvtool.core.result import Step
 from uenvtool.image.bytecode import cache_name, compile_tree
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import overlay, pylock
-from uenvtool.venv.base import installed, listing, site_packages
+from uenvtool.venv.base import RECORD_FOLDER, installed, listing, record_checksum, site_packages
 from uenvtool.venv.compat import as_release, conflicts, is_version, marker_environment, protected
 from uenvtool.venv.compiled import numpy_problems, torch_problems
-from uenvtool.venv.discovery import RECORD_FOLDER
-from uenvtool.venv.inputs import made_from
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
-from uenvtool.venv.plan import OverlayPlan
+from uenvtool.venv.plan import OverlayPlan, made_from
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups, project_name
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
-from uenvtool.venv.requirements import UserRequest, checked_names, read_request
-from uenvtool.venv.resolve import Resolution, resolve
+from uenvtool.venv.requirements import UserRequest, read_request
+from uenvtool.venv.resolve import Installation
 from uenvtool.venv.settings import ALL
 from uenvtool.venv.sources import recorded
 from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
@@ -36,17 +33,6 @@ from uenvtool.venv.uv import UNKNOWN, Unbuilt, Uv, find_uv
 FOUND_BASE_FIELDS = ("kind", "name", "load", "image", "view", "in_container", "root")
 RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may contain."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Installation:
-    """A plan with the pylock.toml to install and its resolution, which is empty if the user provided the lock."""
-
-    uv: Uv
-    plan: OverlayPlan
-    lock: str
-    notes: tuple[str, ...] = ()
-    resolution: Resolution = field(default_factory=Resolution)
 
 
 def refuse_package_name(plan: OverlayPlan) -> None:
@@ -77,7 +63,8 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
     base, notes = plan.base, []
     is_of_project = path.name == UV_LOCK
     lock_path = pylock.exported(uv, plan, path) if is_of_project else path
-    text, packages, ours = pylock.read_lock(lock_path, marker_environment(base))
+    with limited(str(lock_path)):
+        text, packages, ours = pylock.read_lock(lock_path, marker_environment(base))
     if ours.get("base") is None:
         notes.append(f"{path} does not name its base; packages that {base.described()} has are not installed")
     elif ours["base"] != base.fingerprint():
@@ -94,12 +81,7 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
         projects = [project.absolute().parent] if is_installed else []
         plain, editable = (map(str, projects), ()) if plan.request.image else ((), projects)
         requested = read_request([*plain], [str(project)], [*editable], extras=plan.request.extra, groups=groups)
-    plan = replace(
-        plan,
-        requested=requested,
-        overrides=tuple(dict.fromkeys((*checked_names(overrides, "--override", "torch"), *plan.overrides))),
-        settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys((*built, *plan.settings.built_on_base)))),
-    )
+    plan = plan.including(requested, overrides, built)
     left_out = []
     has_torch = "torch" in base.packages and "torch" not in plan.override_names
     for name, version in packages.items():
@@ -121,23 +103,11 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
     return Installation(uv=uv, plan=plan, lock=pylock.stripped(text, left_out), notes=tuple(notes))
 
 
-def from_requirements(uv: Uv, plan: OverlayPlan) -> Installation:
-    """Return the installation of the user's requirements, resolved on the base.
-
-    Raises AnswerIsNo if the requirements contradict the base, would replace a protected package, or resolve to files
-    that do not match the user's hashes. Raises BadInput if hashes are checked and a package has no hash.
-    """
-    uv = uv.building_on(plan.base, plan.requested)
-    resolution = resolve(uv, plan)
-    text = pylock.restrict_to_hashes(resolution.lock, plan.requested)
-    return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
-
-
 def install(todo: Installation, directory: Path, target: Path, on_step: Step) -> tuple[PackageRow, ...]:
     """Make the overlay in an empty directory and return its packages.
 
     target: the overlay's final path; packages of an old overlay there are reused if neither the lock nor their files
-    changed. Raises AnswerIsNo if the installed packages do not fit the base, and ToolFailed if uv fails.
+    changed.
     """
     plan, base = todo.plan, todo.plan.base
     site = directory / site_packages(base.version)
@@ -166,7 +136,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     overlay.add_base_commands(directory, base)
     if plan.request.image is None:  # packing compiles the image's bytecode itself
         on_step("compiling bytecode")
-        compile_tree(directory / "bin" / "python", site, checked=True, done=compiled)
+        compile_tree(directory / "bin" / "python", site, done=compiled)
     listed = manifest_text(directory, {name: plan.foreign.checksums[name] for name in reused_files})
     lock = storable(pylock.signed(todo.lock, plan))
     texts = {MANIFEST: listed, RECORD: _record_text(plan, target, rows, todo.lock), pylock.LOCK: lock}
@@ -205,7 +175,7 @@ def foretold(todo: Installation) -> tuple[tuple[PackageRow, ...], list[str]]:
     plan, unbuilt_packages = todo.plan, todo.uv.unbuilt or Unbuilt()
     locked = pylock.versions_of(todo.lock)
     versions = {name: version if version not in ("", UNKNOWN) else "?" for name, version in locked.items()}
-    rows = outcome(plan.base, {}, plan.requested, plan.override_names, versions, todo.resolution.askers)
+    rows = outcome(plan.base, {}, plan.requested, plan.override_names, versions, todo.askers)
     notes = []
     for name in sorted(pylock.without_wheel(todo.lock)):
         is_unknown = name in unbuilt_packages.of_index | unbuilt_packages.elsewhere
@@ -243,8 +213,7 @@ def _remove_secrets_of_uv(site: Path) -> None:
         text = path.read_text(encoding="utf-8")
         if (stored := storable(text)) != text:
             record = (path.parent / "RECORD").read_text(encoding="utf-8")
-            digest = base64.urlsafe_b64encode(hashlib.sha256(stored.encode()).digest()).rstrip(b"=").decode()
-            row = rf"\g<1>sha256={digest},{len(stored.encode())}"
+            row = rf"\g<1>{record_checksum(stored.encode())},{len(stored.encode())}"
             record = re.sub(r"(?m)^([^,\n]*\.dist-info/direct_url\.json,).*", row, record)
             files.fill(path.parent, {path.name: stored, "RECORD": record})
 

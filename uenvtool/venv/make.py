@@ -20,19 +20,18 @@ from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import NOT_WRITTEN, storable
 from uenvtool.venv import howto, pylock
-from uenvtool.venv.base import Base, named
-from uenvtool.venv.discovery import PLAIN, RECORD_FOLDER, names_base
+from uenvtool.venv.base import PLAIN, RECORD_FOLDER, Base, named, names_base
 from uenvtool.venv.image import pack_overlay, previous_names, record_paths
 from uenvtool.venv.info import editable_notes, image_of, is_older, repack_command, shown_path
-from uenvtool.venv.inputs import with_files_here
-from uenvtool.venv.install import foretold, from_lock, from_requirements, install, refuse_package_name
+from uenvtool.venv.install import foretold, from_lock, install, refuse_package_name
 from uenvtool.venv.manifest import MANIFEST, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.plan import OverlayPlan, base_of, planned, refuse_invalid
+from uenvtool.venv.plan import OverlayPlan, base_of, planned, refuse_invalid, with_files_here
 from uenvtool.venv.projects import found_here, option_of
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
+from uenvtool.venv.resolve import resolve
 from uenvtool.venv.sources import changed_files
 from uenvtool.venv.uv import Uv, find_uv
 
@@ -73,9 +72,7 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress, w
     """Make the overlay, and pack it if the request has --squash.
 
     If an error occurs, the existing overlay and image are unchanged. warn: prints the warnings that are known before
-    the work starts. Raises BadInput if uenvtool must not write the path or if an input is invalid, AnswerIsNo if the
-    requirements contradict the base, ToolMissing if a program is not installed, and ToolFailed if a program or the
-    machine fails.
+    the work starts.
     """
     target = Path(os.path.abspath(request.path))
     request, note = with_files_here(request, target)
@@ -163,7 +160,7 @@ def _build(made: _Made, plan: OverlayPlan, scratch: Path, work: Path | None, on_
         uv = uv.building_nothing(plan.requested)
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
-    todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
+    todo = from_lock(uv, plan, lock) if lock else resolve(uv, plan)
     made.notes += [*plan.settings.notes, *todo.notes, *plan.requested.notes]
     made.warnings += _base_warnings(plan)
     texts = [requirement.recorded for requirement in todo.plan.requested.requirements]
@@ -181,7 +178,7 @@ def _build(made: _Made, plan: OverlayPlan, scratch: Path, work: Path | None, on_
         made.notes += notes
     else:
         rows = install(todo, new, made.target, on_step)
-    made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older, changed)
+    made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.older, changed)
     made.warnings += warnings(plan.base, rows)
     if work is not None:
         _publish(made, todo.plan, new, on_step)

@@ -8,7 +8,6 @@ Bytecode is ignored because Python rewrites it.
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import json
 import os
@@ -22,8 +21,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
 from uenvtool.core.limits import limited
 from uenvtool.core.words import listed
-from uenvtool.venv.base import installed
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER, installed, record_rows
 from uenvtool.venv.overlay import OWN
 from uenvtool.venv.record import read_record
 
@@ -52,7 +50,6 @@ class Foreign:
     checksums: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def shown(self) -> str:
-        """Return the first packages and files, and the number of remaining ones, for a message."""
         return listed([*(f"{name} {version}" for name, version in sorted(self.packages.items())), *self.names], 8)
 
     def __bool__(self) -> bool:
@@ -145,13 +142,8 @@ def _manifest(directory: Path) -> dict[str, str]:
 
 def _rows(directory: Path, metadata: Path) -> dict[str, str]:
     """Return the checksums in a RECORD by file name; a file without a checksum has an empty string."""
-    try:
-        text = read_bytes(metadata / "RECORD", MAX_BYTES).decode("utf-8", "surrogateescape")
-    except (FileNotFoundError, BadInput):
-        return {}
     site = os.path.relpath(metadata.parent, directory)
-    rows = (row for row in csv.reader(text.splitlines()) if row and row[0])
-    return {os.path.normpath(f"{site}/{row[0]}"): "".join(row[1:2]) for row in rows}
+    return {os.path.normpath(f"{site}/{row[0]}"): "".join(row[1:2]) for row in record_rows(str(metadata))}
 
 
 def _files(directory: Path) -> Iterator[str]:

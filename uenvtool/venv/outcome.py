@@ -54,14 +54,11 @@ def changes(
 ) -> tuple[PackageRow, ...]:
     """Return the rows with each package's change in this run, in the order of CHANGES.
 
-    previous: the versions in the old overlay. newest: the newest version of each package for which the run
-    installed an older version.
-    rebuilt: the packages whose source has changed.
+    previous: the versions in the old overlay. newest: the newest version of each package for which the run installed an
+    older version. rebuilt: the packages whose source has changed.
     """
-    changed = [_change(row, previous.get(row.name), newest.get(row.name)) for row in rows]
     changed = [
-        replace(row, change=CHANGED, note="rebuilt") if row.change == SAME and row.name in rebuilt else row
-        for row in changed
+        _change(row, previous.get(row.name), newest.get(row.name), is_rebuilt=row.name in rebuilt) for row in rows
     ]
     of_base = {row.name: row.version for row in rows if row.how == FROM_BASE}
     effective = {row.name for row in rows} - set(of_base)
@@ -94,9 +91,9 @@ def warnings(base: Base, rows: Sequence[PackageRow]) -> Iterator[str]:
             yield f"{row.name} {row.version} is not from the base: {rule.cost}"
 
 
-def _change(row: PackageRow, previous: str | None, newest: str | None) -> PackageRow:
+def _change(row: PackageRow, previous: str | None, newest: str | None, *, is_rebuilt: bool) -> PackageRow:
     if row.how == FROM_BASE or (newest is None and previous == row.version):
-        return replace(row, change=SAME)
+        return replace(row, change=CHANGED, note="rebuilt") if is_rebuilt else replace(row, change=SAME)
     if newest is not None:
         note = f"older: the newest is {newest}; to see why it does not fit, request {row.name}=={newest}"
         return replace(row, change=OLDER, note=f"{note}; {row.note}" if row.note else note)

@@ -11,8 +11,7 @@ from uenvtool.core import processes, quoting
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link
 from uenvtool.core.filling import filled
-from uenvtool.venv.base import MARKER, Base, listing, marked, script_path, site_packages
-from uenvtool.venv.discovery import is_loaded, loading_command
+from uenvtool.venv.base import MARKER, Base, is_loaded, listing, loading_command, marked, script_path, site_packages
 
 CONFIG = "pyvenv.cfg"
 HERE = "@HERE@"

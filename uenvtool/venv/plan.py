@@ -10,20 +10,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import quoting
+from uenvtool.core import files, quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.words import canonical, grouped
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.secrets import storable
-from uenvtool.venv.base import Base, Distribution, read_base
-from uenvtool.venv.compat import marker_environment, protected, satisfies
-from uenvtool.venv.discovery import CONTAINER, NAMED, PLAIN, UENV, find, names_base, plain_python
+from uenvtool.knowledge.system import load_system
+from uenvtool.venv import projects
+from uenvtool.venv.base import CONTAINER, NAMED, PLAIN, UENV, Base, find, names_base, plain_python, read_base
+from uenvtool.venv.compat import fits, marker_environment, protected, satisfies
 from uenvtool.venv.info import read_image_record, require_mountable
 from uenvtool.venv.manifest import Foreign, foreign
-from uenvtool.venv.projects import PYPROJECT, TOML, UV_LOCK, settings_of_project
+from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
-from uenvtool.venv.requirements import UserRequest, UserRequirement, checked_names, names_of, read_request
+from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, UvSettings, read_settings, with_options
+from uenvtool.venv.sources import changed_files
 
 NO_RUNTIME = "none"
 """The runtime of a system on which users load nothing before they work."""
@@ -58,14 +61,90 @@ class OverlayPlan:
 
     @property
     def override_names(self) -> tuple[str, ...]:
-        """Return the normalized names of the packages that --override names."""
         return names_of(self.overrides)
+
+    def including(self, requested: UserRequest, overrides: Sequence[str], built_on_base: Sequence[str]) -> OverlayPlan:
+        """Return the plan with these requirements, after adding the overrides and builds of a record or lock."""
+        all_overrides = (*checked_names(overrides, "--override", "torch"), *self.overrides)
+        all_built = (*built_on_base, *self.settings.built_on_base)
+        settings = replace(self.settings, built_on_base=tuple(dict.fromkeys(all_built)))
+        return replace(self, requested=requested, overrides=tuple(dict.fromkeys(all_overrides)), settings=settings)
 
 
 def how_to_load_torch(environ: Mapping[str, str]) -> str:
     """Return a hint that lists the kinds of bases that can be loaded on this system."""
     uenv = "a uenv (`uenv start IMAGE --view=VIEW`), " if UENV in _runtimes(environ) else ""
     return f"load {uenv}a container, a module or a conda environment that has torch"
+
+
+def with_files_here(request: VenvRequest, target: Path) -> tuple[VenvRequest, str]:
+    """Return a request with the current directory's requirement files added, and a note about them or an empty string.
+
+    Only a request that packs without changes gets files. A new overlay gets the first file of `found_here`. An existing
+    overlay gets the files that its record names, if the files, the options or the package directories have changed
+    since the overlay was made.
+    """
+    if request.squash is None or request.changes_overlay:
+        return request, ""
+    record = read_record(target)
+    if record is None:
+        names = [] if (target / CONFIG).is_file() else projects.found_here()[:1]
+        return _with(request, names, {}), f"made from {names[0]} in this directory" if names else ""
+    made_from = record.made_from
+    names = list(made_from.get("names", ()))
+    if not names or made_from["folder"] != _relative_cwd(target) or not all(map(os.path.isfile, names)):
+        return request, ""
+    shown = ", ".join(names)
+    if made_from["digest"] != _digest(names):
+        return _with(request, names, made_from), f"{request.path} is updated because {shown} has changed"
+    if any(value and value != tuple(made_from.get(name, ())) for name, value in request.of_project.items()):
+        return _with(request, names, made_from), f"{request.path} is updated from {shown} with other options"
+    if changed_files(record.sources):
+        return _with(request, names, made_from), ""
+    same = replace(request, extra=(), group=(), no_install_project=False, keep_base=False)
+    return same, f"packed without changes: {shown} has not changed"
+
+
+def made_from(request: VenvRequest, target: Path, previous: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the field `made_from` of a record, which describes the current directory's files that the request names.
+
+    previous: the old record's `made_from`, which is kept if the request names no such file and no lock.
+    """
+    named = [*request.requirements, *([str(request.from_)] if request.from_ else [])]
+    names = [name for name in named if name in projects.FOUND_HERE]
+    if not names:
+        return {} if request.from_ else previous
+    return {
+        "names": names,
+        "folder": _relative_cwd(target),
+        "digest": _digest(names),
+        **{name: list(value) for name, value in request.of_project.items()},
+    }
+
+
+def _with(request: VenvRequest, names: Sequence[str], previous: Mapping[str, Any]) -> VenvRequest:
+    return replace(
+        request,
+        requirements=tuple(name for name in names if not projects.is_lock(name)),
+        from_=next((Path(name) for name in names if projects.is_lock(name)), None),
+        extra=request.extra or tuple(previous.get("extra", ())),
+        group=request.group or tuple(previous.get("group", ())),
+        keep_base=request.keep_base or "--keep-base" in previous.get("options", ()),
+        no_install_project=request.no_install_project or "--no-install-project" in previous.get("options", ()),
+    )
+
+
+def _relative_cwd(target: Path) -> str:
+    return os.path.relpath(Path.cwd(), target)
+
+
+def _digest(names: Sequence[str]) -> str:
+    # A uv.lock is installed together with the groups in pyproject.toml.
+    inputs = [
+        *names,
+        *([projects.PYPROJECT] if projects.UV_LOCK in names and os.path.isfile(projects.PYPROJECT) else []),
+    ]
+    return files.digest(b"\0".join(files.read_bytes(Path(name), projects.MAX_BYTES) for name in inputs))
 
 
 def refuse_invalid(request: VenvRequest) -> None:
@@ -90,11 +169,11 @@ def refuse_invalid(request: VenvRequest) -> None:
             "--from cannot be combined with packages, -r, -e, --remove or --allow-older",
             hint="install the lock first, and add packages afterwards: `uenvtool venv PATH PACKAGE`",
         )
-    is_of_uv_lock = request.from_ is not None and request.from_.name == UV_LOCK
+    is_of_uv_lock = request.from_ is not None and request.from_.name == projects.UV_LOCK
     if request.no_install_project and not is_of_uv_lock:
         hint = "add --from uv.lock, or remove --no-install-project: other locks list the packages to install"
         raise BadInput("--no-install-project requires --from uv.lock", hint=hint)
-    has_project = is_of_uv_lock or any(file.endswith(TOML) for file in request.requirements)
+    has_project = is_of_uv_lock or any(file.endswith(projects.TOML) for file in request.requirements)
     if (request.extra or request.group) and not has_project:
         raise BadInput("--extra and --group require a project", hint="add -r pyproject.toml or --from uv.lock")
     if request.mount is not None and request.squash is None:
@@ -151,16 +230,13 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> O
 
 def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
     named = [*map(Path, request.requirements), *([request.from_] if request.from_ else [])]
-    directories = [path.parent for path in named if path.name in (PYPROJECT, UV_LOCK)]
+    directories = [path.parent for path in named if path.name in (projects.PYPROJECT, projects.UV_LOCK)]
     directories += [path.expanduser() for path in (*request.editable, *map(Path, request.packages))]
-    return next(filter(None, map(settings_of_project, directories)), {})
+    return next(filter(None, map(projects.settings_of_project, directories)), {})
 
 
 def base_of(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
-    """Return the base that a request names, or else the base of the previous overlay or the loaded one.
-
-    Raises BadInput if the named base does not exist, and AnswerIsNo if no base is loaded.
-    """
+    """Return the base that a request names, or else the base of the previous overlay or the loaded one."""
     recorded_base = previous.base if previous else {}
     if request.no_base or (recorded_base.get("kind") == PLAIN and not names_base(request, environ)):
         return read_base(plain_python(environ), environ)
@@ -178,29 +254,18 @@ def base_of(request: VenvRequest, previous: OverlayRecord | None, target: Path, 
             f"the base of {target.name}, {recorded_base.get('name')}, is not loaded",
             hint=f"load it first{load}, or name another base with --base PYTHON",
         )
-    system = _system_with_runtime(environ) if found_base.kind == PLAIN else ""
-    if system:
+    if found_base.kind == PLAIN and _runtimes(environ) - {NO_RUNTIME}:
+        system = recognised(environ)
+        place = system[0] if system else "a machine with the uenv client"
         raise AnswerIsNo(
-            f"no base with torch: nothing is loaded on {system}, and {found_base.python} is a plain Python",
+            f"no base with torch: nothing is loaded on {place}, and {found_base.python} is a plain Python",
             hint=f"{how_to_load_torch(environ)}, name a base that has torch with --base PYTHON, "
             "or create a plain environment with --no-base",
         )
     return read_base(found_base, environ)
 
 
-def _system_with_runtime(environ: Mapping[str, str]) -> str:
-    if not _runtimes(environ) - {NO_RUNTIME}:
-        return ""
-    from uenvtool.knowledge.recognise import recognised
-
-    system = recognised(environ)
-    return system[0] if system else "a machine with the uenv client"
-
-
 def _runtimes(environ: Mapping[str, str]) -> set[str]:
-    from uenvtool.knowledge.recognise import recognised
-    from uenvtool.knowledge.system import load_system
-
     system = recognised(environ)
     known = load_system(system[0]).runtimes if system else ()
     return {*known, *([UENV] if shutil.which("uenv", path=environ.get("PATH")) else [])}
@@ -268,14 +333,8 @@ def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
         and requirement.text not in texts
         and requirement.origin.rpartition(":")[0] not in files_now
     )
-    overrides = (*checked_names(previous.overrides, "--override", "torch"), *plan.overrides)
-    built_on_base = (*previous.built_on_base, *plan.settings.built_on_base)
-    return replace(
-        plan,
-        requested=replace(requested, requirements=(*kept, *requested.requirements)),
-        overrides=tuple(dict.fromkeys(overrides)),
-        settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys(built_on_base))),
-    )
+    requested = replace(requested, requirements=(*kept, *requested.requirements))
+    return plan.including(requested, previous.overrides, previous.built_on_base)
 
 
 def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
@@ -293,20 +352,6 @@ def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
     notes = (*plan.requested.notes, *kept.values())
     requested_rest = replace(plan.requested, requirements=requirements, notes=notes)
     return replace(plan, requested=requested_rest, kept=frozenset(kept))
-
-
-def fits(requested: UserRequirement, package: Distribution | None, environment: dict[str, str]) -> bool:
-    """Return whether a package of the base satisfies a requirement, or the requirement does not apply here."""
-    requirement = requested.requirement
-    if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
-        return True
-    is_of_index = requirement is not None and requested.is_of_index
-    return (
-        requirement is not None
-        and is_of_index
-        and package is not None
-        and satisfies(requirement.specifier, package.version)
-    )
 
 
 def _without_removed(plan: OverlayPlan, previous: OverlayRecord | None) -> OverlayPlan:

@@ -46,13 +46,9 @@ def option_of(name: str) -> str:
 
 def project_name(directory: Path) -> str:
     """Return a project's normalized name from its pyproject.toml, or "" if only a build can determine it."""
-    import tomlkit
-
+    path = directory / PYPROJECT
     try:
-        text = read_bytes(directory / PYPROJECT, MAX_BYTES).decode("utf-8")
-        with limited(str(directory / PYPROJECT)):
-            document = tomlkit.parse(text).unwrap()
-        return canonical(document["project"]["name"])
+        return canonical(_toml(str(path), read_bytes(path, MAX_BYTES).decode("utf-8"))["project"]["name"])
     except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return ""
 
@@ -73,8 +69,7 @@ def default_groups(project: Path) -> list[str]:
 def settings_of_project(directory: Path) -> dict[str, Any]:
     """Return a project's uv settings from its uv.toml, or else from [tool.uv] in its pyproject.toml.
 
-    Paths are absolute, and keys that concern the project itself are left out. Raises BadInput with the position if the
-    file is invalid.
+    Paths are absolute, and keys that concern the project itself are left out.
     """
     for path in (directory / UV_SETTINGS, directory / PYPROJECT):
         if not os.path.lexists(path):
@@ -101,10 +96,7 @@ def _absolute(name: str, value: Any, directory: Path) -> Any:
 
 
 def project_lines(file: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
-    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers.
-
-    Raises BadInput with the position if the file is invalid.
-    """
+    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers."""
     if not file.endswith(ENVIRONMENTS):
         return list(_pyproject(file, text, extras, groups)), []
     return _environment(file, text)

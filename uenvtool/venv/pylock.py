@@ -18,7 +18,6 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.limits import limited
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.plan import OverlayPlan
 from uenvtool.venv.projects import PYPROJECT
@@ -53,12 +52,11 @@ def versions_lock(versions: Mapping[str, str]) -> str:
 
 def versions_of(text: str) -> dict[str, str]:
     """Return the versions in a lock by normalized name; a project without a version has an empty string."""
-    return {canonical(table["name"]): str(table.get("version", "")) for table in _tables(text)}
+    return {name: str(table.get("version", "")) for name, table in _tables(text)}
 
 
-def _tables(text: str) -> Sequence[Mapping[str, Any]]:
-    tables: Sequence[Mapping[str, Any]] = _document(text).get("packages", ())
-    return tables
+def _tables(text: str) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(canonical(table["name"]), table) for table in _document(text).get("packages", ())]
 
 
 @functools.lru_cache(maxsize=4)  # tomlkit needs 0.1 s for a hundred packages
@@ -73,7 +71,7 @@ def with_absolute_paths(text: str, directory: Path) -> str:
     """Return a lock with absolute paths instead of paths relative to a directory, so that it can be moved."""
     import tomlkit
 
-    if not any(_relative(table) for table in _tables(text)):
+    if not any(_relative(table) for _, table in _tables(text)):
         return text
     document = tomlkit.parse(text)
     tables: Any = document["packages"]
@@ -131,14 +129,8 @@ def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
 def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     """Return the text of a lock with absolute paths, its versions by normalized name, and its [tool.uenvtool] table.
 
-    The versions include only packages for this machine. environment: the marker values. Raises BadInput with the
-    position if the file is not a valid lock.
+    The versions include only packages for this machine. environment: the marker values.
     """
-    with limited(str(path)):
-        return _read(path, environment)
-
-
-def _read(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
 
@@ -211,8 +203,7 @@ def _problems_of(table: Any, values: Mapping[str, Any]) -> Iterator[str]:
 
 def without_wheel(text: str) -> frozenset[str]:
     """Return the normalized names of the packages of a lock that must be built from source."""
-    tables = (table for table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
-    return frozenset(canonical(table["name"]) for table in tables)
+    return frozenset(name for name, table in _tables(text) if not table.get(WHEELS) and not _is_wheel(table))
 
 
 def directories(text: str, *, editable: bool) -> dict[str, str]:
@@ -220,17 +211,16 @@ def directories(text: str, *, editable: bool) -> dict[str, str]:
 
     editable: whether to include the editable packages, which use the directory itself.
     """
-    tables = ((canonical(table["name"]), table.get("directory", {})) for table in _tables(text))
     return {
         name: os.path.normpath(os.path.join(source["path"], source.get("subdirectory", "")))
-        for name, source in tables
-        if "path" in source and (editable or not source.get("editable"))
+        for name, table in _tables(text)
+        if "path" in (source := table.get("directory", {})) and (editable or not source.get("editable"))
     }
 
 
 def unchanged(text: str, previous: str) -> frozenset[str]:
     """Return the normalized names of the packages that are equal in two locks and whose files all have hashes."""
-    old, new = (grouped((canonical(table["name"]), table) for table in _tables(each)) for each in (previous, text))
+    old, new = grouped(_tables(previous)), grouped(_tables(text))
     return frozenset(
         name for name, tables in new.items() if tables == old.get(name) and all(map(_is_of_known_content, tables))
     )
@@ -253,11 +243,11 @@ def much_older(text: str, newest: str) -> frozenset[str]:
 def uploaded(text: str) -> dict[str, datetime.datetime]:
     """Return the upload time of each package by normalized name, if the index provides it (PEP 700)."""
     dates_of = {}
-    for table in _tables(text):
+    for name, table in _tables(text):
         times = [file.get("upload-time") for file in _files_of(table)]
         dates = [time for time in times if isinstance(time, datetime.datetime)]
         if dates:
-            dates_of[canonical(table["name"])] = max(dates)
+            dates_of[name] = max(dates)
     return dates_of
 
 
@@ -290,10 +280,7 @@ def stripped(text: str, names: Collection[str]) -> str:
 
 
 def restrict_to_hashes(text: str, request: UserRequest) -> str:
-    """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked.
-
-    Raises BadInput if a package has no hash or pin, and AnswerIsNo if no file of a package has one of its hashes.
-    """
+    """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked."""
     requested = (*request.requirements, *request.constraints)
     # As in pip, one hash enables the check for all packages.
     if not request.require_hashes and not any(requirement.hashes for requirement in requested):

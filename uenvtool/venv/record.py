@@ -16,8 +16,7 @@ from uenvtool.core.session import in_container
 from uenvtool.image.metadata import EXTRA
 from uenvtool.knowledge.secrets import storable
 from uenvtool.venv import sources
-from uenvtool.venv.base import listing
-from uenvtool.venv.discovery import RECORD_FOLDER
+from uenvtool.venv.base import RECORD_FOLDER, listing
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 
 RECORD = "uenvtool.json"
@@ -62,7 +61,6 @@ class PackageRow:
     change: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Return the package as data for --json and the record."""
         data = {**asdict(self), "asked_by": list(self.asked_by)}
         return data if self.change else {name: value for name, value in data.items() if name != "change"}
 
@@ -73,7 +71,7 @@ class OverlayRecord:
 
     requests: the text and origin of each requirement. built_on_base: the packages that were built with the base's
     torch. packages: the data of each PackageRow. made_from: the requirement files of the current directory that the
-    command named, if any (inputs.py). sources: the directories that packages were built from (sources.py). shown: the
+    command named, if any (plan.py). sources: the directories that packages were built from (sources.py). shown: the
     path that messages print.
     """
 
@@ -92,7 +90,6 @@ class OverlayRecord:
         return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
     def rows(self) -> list[PackageRow]:
-        """Return the recorded packages."""
         fields = ("name", "version", "how", "note")
         return [
             PackageRow(asked_by=tuple(row["asked_by"]), **{name: row.get(name, "") for name in fields})
@@ -100,7 +97,6 @@ class OverlayRecord:
         ]
 
     def requirements(self) -> tuple[UserRequirement, ...]:
-        """Return the recorded requirements of the user."""
         return tuple(recorded_requirement(request["text"], request["origin"], self.shown) for request in self.requests)
 
     def data(self) -> dict[str, Any]:

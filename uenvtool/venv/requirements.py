@@ -106,7 +106,6 @@ class UserRequest:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the normalized names of the required packages."""
         return frozenset(requirement.name for requirement in self.requirements if requirement.name)
 
 
@@ -239,8 +238,7 @@ def read_request(
     """Return all requirements as one request; the file name `-` means standard input.
 
     files_named: paths or URLs of requirements files and project files; the requirements of the projects' extras and
-    groups are added. constraints: paths or URLs of constraint files. Raises BadInput with all problems and their
-    positions, and ToolFailed if a URL does not answer.
+    groups are added. constraints: paths or URLs of constraint files.
     """
     reader = _Reader(extras, groups)
     for text in (*packages, *(f"-e {project}" for project in editables)):

@@ -36,8 +36,6 @@ _ELSEWHERE = re.compile(r"Building source distributions for `([^`]+)` is disable
 NO_BINARY = "--no-binary"
 UNKNOWN = "0"
 """The version that uv gets for a package whose version only a build can determine."""
-ALL_BUILT = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
-WITHOUT = "leave out this project to see the other packages, or run the command without --dry-run"
 
 
 class NoSolution(AnswerIsNo):
@@ -90,7 +88,6 @@ class Unbuilt:
             yield from (NO_BINARY, name)
 
     def metadata(self) -> list[dict[str, Any]]:
-        """Return the value of uv's setting dependency-metadata."""
         of_index: list[dict[str, Any]] = [{"name": name, "requires-dist": []} for name in sorted(self.of_index)]
         # For a package from elsewhere, uv also needs the version, and it ignores the metadata with --no-binary.
         return of_index + [
@@ -104,7 +101,6 @@ class Unbuilt:
         return self.add({canonical(name) for name in _OF_INDEX.findall(stderr)}) or bool(new)
 
     def add(self, names: Collection[str]) -> bool:
-        """Add releases of an index; return whether any of them is new."""
         new = set(names) - self.of_index
         self.of_index.update(new)
         return bool(new)
@@ -167,10 +163,7 @@ class Uv:
         return directory
 
     def run(self, arguments: Arguments, *, of_project: bool = False) -> str:
-        """Run uv and return its output on stdout. of_project: whether the arguments name a project.
-
-        Raises the error of `failure` if uv fails, and UnsafePackage if a package has a file outside the overlay.
-        """
+        """Run uv and return its output on stdout. of_project: whether the arguments name a project."""
         command = [
             *map(str, arguments),
             *self.settings.arguments,
@@ -208,19 +201,18 @@ class Uv:
             return self.run(arguments)
 
     def building_nothing(self, request: UserRequest) -> Uv:
-        """Return a Uv for a dry run. It builds no packages and records the packages that a real run would build.
-
-        Raises AnswerIsNo if all packages are built, or if only a build can determine the name of a package.
-        """
+        """Return a Uv for a dry run. It builds no packages and records the packages that a real run would build."""
         arguments, env = self.settings.arguments, self.settings.environment
         named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]
         named += [*request.options.get(NO_BINARY, ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
         if ALL in named or is_on(env, "UV_NO_BINARY"):
-            raise AnswerIsNo(ALL_BUILT, hint="run the command without --dry-run or without --no-binary")
+            message = "--no-binary :all: builds every package from source, but --dry-run builds nothing"
+            raise AnswerIsNo(message, hint="run the command without --dry-run or without --no-binary")
         for requirement in request.requirements:
             if requirement.editable and not (requirement.name or project_name(Path(requirement.editable))):
                 message = f"{requirement.editable}: only a build can determine the name of this project"
-                raise AnswerIsNo(message, requirement.position, WITHOUT)
+                hint = "leave out this project to see the other packages, or run the command without --dry-run"
+                raise AnswerIsNo(message, requirement.position, hint)
         requested = ",".join([*named, *self.settings.built_on_base]).split(",")
         names = {canonical(name) for name in requested if name not in ("", ALL)}
         elsewhere = {requirement.name for requirement in request.requirements if not requirement.is_of_index} & names

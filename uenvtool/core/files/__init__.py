@@ -32,7 +32,6 @@ from uenvtool.core.files.together import publish as publish
 from uenvtool.core.files.trees import appending as appending
 from uenvtool.core.files.trees import fill as fill
 from uenvtool.core.files.trees import fill_from as fill_from
-from uenvtool.core.files.trees import fill_start as fill_start
 from uenvtool.core.files.trees import link as link
 from uenvtool.core.files.trees import remove_tree as remove_tree
 from uenvtool.core.files.trees import take_files as take_files

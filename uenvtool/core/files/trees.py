@@ -28,12 +28,6 @@ def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
         stream.writelines(chunks)
 
 
-def fill_start(path: Path, content: bytes) -> None:
-    """Overwrite the first bytes of a file that no other process reads yet."""
-    with write_errors(path), open(path, "r+b") as stream:
-        stream.write(content)
-
-
 @contextlib.contextmanager
 def appending(path: Path) -> Iterator[Callable[[str], None]]:
     """Yield a function that appends one line to a log, so that the log of a killed run contains all earlier lines."""

@@ -33,6 +33,8 @@ MOST_IN_LINE, SPACING = 10, 256
 """The number of known texts examined per line, plus one per SPACING bytes in a long line."""
 MOST_UNENDED = 32
 """The maximum number of incomplete tracebacks per AHEAD_BYTES, because the search for the end of each takes long."""
+MOST_CHAINED = 32
+"""The maximum number of exceptions in a chain of tracebacks."""
 MOST_DETAILED = 100
 """The number of lines per finding whose details are kept. Removing secrets from more lines takes long."""
 MOST_DETAIL = 300
@@ -49,6 +51,7 @@ MOST_RUNS = 100
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
+_BLANK = re.compile(rb"\s*")
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
 """A function that returns the number, start and end of each match, sorted by end and then longest first."""
@@ -137,6 +140,7 @@ class Scanner:
 
     def _read_block(self, block: Block, log_name: str, runs: _Runs, bounds: _Bounds) -> None:
         """Add the matches in a block to the current run, and to the runs that begin in the block."""
+        bounds.begin(block)
         first_place = _Place(block.start, block.line + block.data.count(b"\n", 0, block.start))
         search, numbers = self._search(frozenset(runs.seen.settled))
         place = self._read(block, (numbers, search(block.data)), first_place, log_name, runs, bounds)
@@ -155,7 +159,6 @@ class Scanner:
         """Add the matches after a place in a block to the current run. Return the place of the next run, or None."""
         (counted, line), (numbers, matches), quiet, seen = place, found, 0, runs.seen
         restart = runs.restart_in(block, counted)
-        bounds.begin(block)
         floors: dict[int, int] = {}
         for index, start, end in matches:
             number = numbers[index]
@@ -236,11 +239,11 @@ class Scanner:
 
         is_caught: whether the error is known to be caught. Otherwise, the next line must state that.
         """
-        _, _, below = data[at:].partition(b"\n")
+        at = _next_line(data, at)
         if not is_caught:
-            is_caught = self.classifier.has(_line_below(data, at), "caught")
-            _, _, below = below.lstrip().partition(b"\n")
-        return is_caught and bool(below.strip())
+            is_caught = self.classifier.has(_line_at(data, at), "caught")
+            at = _next_line(data, at)
+        return is_caught and at < len(data)
 
 
 class _Runs:
@@ -326,19 +329,33 @@ def _line_above(data: bytes, at: int) -> str:
     return above[above.rfind(b"\n") + 1 :].decode("utf-8", "replace")
 
 
-def _line_below(data: bytes, at: int) -> str:
-    below = data[at : at + 2 * AROUND].partition(b"\n")[2].lstrip()
-    return below.partition(b"\n")[0].decode("utf-8", "replace")
+def _next_line(data: bytes, at: int) -> int:
+    """Return the offset of the text in the next line that is not blank, or the end of the data without such a line.
+
+    A line that does not end within AHEAD_BYTES has no next line.
+    """
+    end = data.find(b"\n", at, at + AHEAD_BYTES)
+    match = _BLANK.match(data, end) if end >= 0 else None
+    return match.end() if match else len(data)
+
+
+def _line_at(data: bytes, at: int) -> str:
+    return data[at : at + 2 * AROUND].partition(b"\n")[0].decode("utf-8", "replace")
 
 
 def _end_of_traceback(data: bytes, at: int) -> int:
     """Return the offset after the last exception of a traceback and of the chain that it begins."""
-    while last := _UNINDENTED.search(data, at):
-        at = last.end()
-        if not _line_below(data, at).startswith(CHAINED) or (header := data.find(HEADER.encode(), at)) < 0:
-            return at
+    for _ in range(MOST_CHAINED):
+        last = _UNINDENTED.search(data, at, at + AHEAD_BYTES)
+        if last is None:
+            return min(at + AHEAD_BYTES, len(data))
+        at, following = last.end(), _next_line(data, last.end())
+        if not _line_at(data, following).startswith(CHAINED):
+            break
+        if (header := data.find(HEADER.encode(), following, following + AHEAD_BYTES)) < 0:
+            break
         at = header
-    return len(data)
+    return at
 
 
 def _record_unexamined(targets: Iterable[_Target], offset: int, seen: Sightings) -> None:
@@ -423,8 +440,9 @@ class _Context:
 
     def cleaned(self, log_line: LogLine) -> _Context:
         """Return the context with secrets removed, and without `following` unless `log_line` searches it."""
-        needed = self.following if log_line.near or log_line.not_near else b""
-        following = without_secrets(needed.decode("utf-8", "replace")).encode()
+        following = b""
+        if log_line.near or log_line.not_near:
+            following = without_secrets(self.following.decode("utf-8", "replace")).encode()
         return replace(self, line=without_secrets(self.line), following=following)
 
     def matched(self, log_line: LogLine) -> tuple[dict[str, str | None], int] | None:
@@ -510,13 +528,15 @@ def _add_finding(
     seen: Sightings,
 ) -> None:
     (context, log_line), (_, block, start, line) = matched, place
+    cleaned: _Context | None = None
     if sighting.count < MOST_DETAILED:  # the groups must come from text without secrets
-        groups = dict((context.cleaned(log_line).matched(log_line) or ({}, 0))[0])
+        cleaned = context.cleaned(log_line)
+        groups = dict((cleaned.matched(log_line) or ({}, 0))[0])
     elif "detail" in groups:
         groups = {**groups, "detail": None}
     if sighting.is_news(groups, context.moment):
         around = Tail.around(*place, seen.classifier).since(seen.offset)
-        first = _first_line(context.cleaned(log_line), groups, (seen.logs, line), around)
+        first = _first_line(cleaned or context.cleaned(log_line), groups, (seen.logs, line), around)
         sighting.first = replace(first, fix=log_line.fix, command=log_line.command)
     sighting.last[seen.logs] = block.offset + start
     classifier, node = seen.classifier, groups.get("node") or seen.classifier.node(context.before)

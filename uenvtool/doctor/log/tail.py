@@ -63,9 +63,12 @@ class Tail:
     @classmethod
     def around(cls, log: str, block: Block, at: int, line: int, classifier: LineClassifier) -> Tail:
         """Return the lines around a position in a block. line: the line number of the position."""
-        start = block.data.rfind(b"\n", 0, max(at - NEAR_BYTES, 0)) + 1
+        near = max(at - NEAR_BYTES, 0)
+        lowest = max(near - NEAR_BYTES, 0)
+        start = max(block.data.rfind(b"\n", lowest, near) + 1, lowest)
         line -= block.data.count(b"\n", start, at)
-        data, is_cut = block.data[start : at + NEAR_BYTES], block.is_cut and not start
+        is_cut = block.data[start - 1 : start] != b"\n" if start else block.is_cut
+        data = block.data[start : at + NEAR_BYTES]
         return cls(log=log, line=line, offset=block.offset + start, data=data, classifier=classifier, is_cut=is_cut)
 
     def since(self, offset: int) -> Tail:
@@ -81,7 +84,7 @@ class Tail:
 
     def has_output_after(self, offset: int) -> bool:
         """Return whether many lines follow the line at an offset, because a shell continues after a failed command."""
-        return _has_many_lines(self._lines_after(offset))
+        return _before_many_lines(self._lines_after(offset)) >= 0
 
     def decisive_line(self, offset: int = -1) -> QuotedLine | None:
         """Return the line that describes a failure best, or None if training continues after it.
@@ -91,14 +94,19 @@ class Tail:
         classifier, is_ignored, steps = self.classifier, False, 0
         failures: list[tuple[int, str]] = []
         numbers, lines = self._numbered_lines(offset)
+        shell_goes_on = _before_many_lines(lines)
         for number, line in enumerate(lines):
             is_ignored = is_ignored or bool(IGNORED.search(line))
             if not classifier.shows_failure(line):
                 steps += classifier.steps(line)
-            elif is_ignored or (classifier.has(line, "shell") and _has_many_lines(lines[number + 1 :])):
+                continue
+            if is_ignored or (number < shell_goes_on and classifier.has(line, "shell")):
                 is_ignored = False
-            else:
-                failures, steps = [*(failures if steps < ENOUGH else []), (number, line)], 0
+                continue
+            if steps >= ENOUGH:
+                failures.clear()
+            failures.append((number, line))
+            steps = 0
         if not failures:
             return self._reason_to_leave(numbers, lines)
         if steps >= ENOUGH:
@@ -244,8 +252,10 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 4].rpartition(' ')[0] or text[: most - 4]} ..."
 
 
-def _has_many_lines(lines: Sequence[str]) -> bool:
-    return len(list(itertools.islice(filter(str.strip, lines), MANY))) == MANY
+def _before_many_lines(lines: Sequence[str]) -> int:
+    """Return the index of the first of the last MANY lines that are not blank, or -1 if there are fewer lines."""
+    printed = [number for number, line in enumerate(lines) if line.strip()]
+    return printed[-MANY] if len(printed) >= MANY else -1
 
 
 def quotes(tails: Iterable[Tail], kinds: Sequence[str], place: str, *, is_stop: bool) -> tuple[QuotedLine, ...]:

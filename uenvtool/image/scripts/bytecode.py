@@ -1,11 +1,11 @@
 """Compiles the bytecode of many modules. Runs in the Python that will import them.
 
-    python bytecode.py ROOT LIST checked|unchecked [DATA START]
+    python bytecode.py ROOT LIST [DATA]
 
-LIST is a file of paths relative to ROOT, each terminated by NUL. Without DATA, the bytecode is written next to the
-modules. With DATA, all bytecode is written to that file from the offset START. The script prints the bytecode tag of
-this Python, and the length of each module's bytecode (0 if it does not compile). It reuses bytecode that it wrote
-before if the source is unchanged.
+LIST is a file of paths relative to ROOT, each terminated by NUL. Without DATA, ordinary bytecode is written next to the
+modules. With DATA, all bytecode is written to that file, as `unchecked-hash` bytecode (PEP 552). The script prints the
+bytecode tag of this Python, and the length of each module's bytecode (0 if it does not compile). It reuses bytecode
+that it wrote before if the source is unchanged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
 """Python has one object per character, and marshal records whether it is interned. This interns all of them."""
 
 
-def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
+def main(root: str, list_path: str, data: str = "") -> None:
     """Compile the modules of the list."""
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
@@ -32,11 +32,10 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
         names = stream.read().split(b"\0")[:-1]
     lengths = []
     with open(data or os.devnull, "wb") as gathered:
-        gathered.seek(int(start))
         for name in names:
             path = os.path.join(os.fsencode(root), name)
             cached = cache_path(path)
-            content = bytecode(path, os.fsdecode(name), kind == "checked")
+            content = bytecode(path, os.fsdecode(name), checked=not data)
             lengths.append(len(content))
             if data:
                 gathered.write(content)
@@ -56,13 +55,14 @@ def bytecode(path: bytes, name: str, checked: bool) -> bytes:
     """Return the bytecode of a module, or b"" if it does not compile, as compileall skips such files."""
     try:
         source, stamp, digest = read(path)
-        body = reusable(cache_path(path), NAMED_AT + name, {stamp, *hashed(digest)})
+        hashed = (b"\1\0\0\0" + digest, b"\3\0\0\0" + digest)  # unchecked, and checked at each import
+        body = reusable(cache_path(path), NAMED_AT + name, {stamp, *hashed})
         if body is None:
             code = compile(source, NAMED_AT + name, "exec", dont_inherit=True, optimize=0)
             body = marshalled(code)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return b""
-    return importlib.util.MAGIC_NUMBER + (stamp if checked else b"\1\0\0\0" + digest) + body
+    return importlib.util.MAGIC_NUMBER + (stamp if checked else hashed[0]) + body
 
 
 def read(path: bytes) -> tuple[bytes, bytes, bytes]:
@@ -73,11 +73,6 @@ def read(path: bytes) -> tuple[bytes, bytes, bytes]:
     times = (int(status.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little")
     stamp = b"\0\0\0\0" + times + (len(source) & 0xFFFFFFFF).to_bytes(4, "little")
     return source, stamp, importlib.util.source_hash(source)
-
-
-def hashed(digest: bytes) -> set[bytes]:
-    """Return the two hash-based bytecode headers: unchecked, and checked at each import."""
-    return {b"\1\0\0\0" + digest, b"\3\0\0\0" + digest}
 
 
 def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:

@@ -5,4 +5,6 @@ command=(@COMMAND@)
 
 set -e      # the script ends with the exit code of a failed training
 ulimit -c 0 # no core dumps
-@INSIDE@@RUN@
+export LOGS="${LOGS:-logs/@NAME@-$$}"
+mkdir -p "$LOGS"
+@INSIDE@@RECORD@@RUN@

@@ -13,4 +13,4 @@ fi
 set -e      # the pod ends with the exit code of the command
 ulimit -c 0 # no core dumps
 @INSIDE@mkdir -p "$LOGS"
-@PROGRAM@"${command[@]}"
+[ "$NODE_RANK" = 0 ] && @RECORD@@PROGRAM@"${command[@]}"

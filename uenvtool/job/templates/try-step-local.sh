@@ -1,5 +1,4 @@
-export LOGS="${LOGS:-logs/try-$$}" MASTER_ADDR=localhost
-mkdir -p "$LOGS"
+export MASTER_ADDR=localhost
 nodes=("$(uname -n)")
 test_on() { # NAME RANKS NODE -- COMMAND...: runs a command with RANKS ranks on this machine
   local name=$1 ranks=$2 code=0 start=$SECONDS rank started=()

@@ -1,19 +1,3 @@
 mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
-test_on() { # NAME RANKS NODE... -- COMMAND...: runs a command with RANKS ranks on each of the nodes
-  local name=$1 ranks=$2 code=0 start=$SECONDS on=() gpus=()
-  shift 2
-  while [ "$1" != -- ]; do
-    on+=("$1")
-    shift
-  done
-  shift
-  [ "$ranks" != 1 ] || gpus=(@GPUS@)
-  [ "${on[0]}" = "${nodes[0]}" ] || local -x MASTER_ADDR="${on[0]}"
-  timeout -k 10 "$limit" srun -l -K$((ranks != 1)) -N ${#on[@]} -n $((ranks * ${#on[@]})) --ntasks-per-node="$ranks" "${gpus[@]}" \
-    -w "$(IFS=, && echo "${on[*]}")"@CORES@ --cpu-bind=none@SRUN@ @STEP@bash -c '
-@INSIDE@  export @RANK@ MASTER_PORT=@PORT@
-  exec "$@"' "$name" "$@" >"$LOGS/$name.log" 2>&1 || code=$?
-  echo "$name $code $((SECONDS - start)) ${on[*]}" >>"$LOGS/results"
-  return "$code"
-}
-ranks_of_tests=@RANKS@ gpus_of_rank=1
+declare -A address=(["${nodes[0]}"]="$MASTER_ADDR") # of a node, if it is not the node's name
+@TEST_ON@ranks_of_tests=@RANKS@ gpus_of_rank=1

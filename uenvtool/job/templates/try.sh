@@ -1,17 +1,16 @@
 @FUNCTION@# Each test writes its output to $LOGS/NAME.log, and its exit code, seconds and nodes to a line of $LOGS/results.
-tests='@TESTS@'
+tests='@TESTS@' python=("${command[@]}")
 echo "on @SYSTEM@ @RUNTIME@" >"$LOGS/results"
 limit="${TRY_SECONDS:-120}" failed='' ranks=@RANKS@ largest=@LARGEST@ # a test that takes more seconds fails
-python() { # NAME RANKS NODE... -- TEST...: runs a test in Python
-  local words=("$@") i
-  for ((i = 0; i < $#; i++)); do [ "${words[i]}" != -- ] || break; done
-  test_on "${words[@]:0:i}" -- "${command[@]}" "$tests" "${words[@]:i+1}"
+torch() { # NAME TEST RANKS NODE...: runs a test with torch
+  # shellcheck disable=SC2086 # the sizes of a test are arguments
+  test_on "$1" "${@:3}" -- "${python[@]}" "$tests" $2
 }
 reduce() { # NAME SMALLEST LARGEST NODE...: an all-reduce with nccl-tests, or else with torch
   if [ "$has_perf" ]; then
     perf "$1" all_reduce_perf "$2" "$3" "${@:4}"
   else
-    python "$1" "$ranks" "${@:4}" -- sums "$2" "$3"
+    torch "$1" "sums $2 $3" "$ranks" "${@:4}"
   fi
 }
 perf() { # NAME PROGRAM SMALLEST LARGEST NODE...: a program of nccl-tests, whose name can end with _mpi in containers
@@ -25,7 +24,7 @@ in_turn() { # FUNCTION NAME ...: a test on all nodes. After one has failed, the 
     "$@" || failed=$2
   fi
 }
-python devices 1 "${nodes[@]}" -- devices || :
+torch devices devices 1 "${nodes[@]}" || :
 has_perf=$(grep -m 1 nccl-tests "$LOGS/devices.log") || :
 if [ "$ranks" != 1 ]; then
   started=()
@@ -40,8 +39,8 @@ if [ ${#nodes[@]} != 1 ]; then
   in_turn reduce all_reduce 65536 "$largest" "${nodes[@]}"
   [ -z "$has_perf" ] || NCCL_NCHANNELS_PER_NET_PEER=4 in_turn perf sendrecv sendrecv_perf "$largest" "$largest" "${nodes[@]}"
 fi
-in_turn python training-one-rank 1 "${nodes[0]}" -- train
-for run in 1 2; do in_turn python "training-$run" "$ranks" "${nodes[@]}" -- train; done
+in_turn torch training-one-rank train 1 "${nodes[0]}"
+for run in 1 2; do in_turn torch "training-$run" train "$ranks" "${nodes[@]}"; done
 if [ ${#nodes[@]} -gt 2 ]; then # each node with up to three others
   ring=("${nodes[@]}")
   [ $((${#ring[@]} % 2)) = 0 ] || ring+=("")

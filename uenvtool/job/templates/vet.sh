@@ -39,16 +39,11 @@ for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
   esac
 done
 
-reach() { # the ranks of one or two nodes run an all-reduce with torch; exit code 3 if torch is not installed
-  local first
-  for first in "${nodes[@]}"; do [[ " $* " != *" $first "* ]] || break; done # Slurm puts rank 0 there
-  MASTER_ADDR="${address[$first]}" timeout "$limit" srun -l --nodes=$# --ntasks=$((@RANKS@ * $#)) --ntasks-per-node=@RANKS@ \
-    --nodelist="$(IFS=, && echo "$*")"@CORES@ --cpu-bind=none@SRUN@ @STEP@bash -c '
-@INSIDE@  export @RANK@ MASTER_PORT=@PORT@
-  python=$(command -v python || command -v python3) || exit 3
-  "$python" -c "$0"' "$numbers" >"$LOGS/vet-$1${2+-}${2-}.log" 2>&1
+tests='@TESTS@'
+stop=0 # a node without torch does not end the test on the other node
+@TEST_ON@reach() { # the ranks of one or two nodes run an all-reduce with torch; exit code 3 if torch is not installed
+  test_on "vet-$1${2+-}${2-}" @RANKS@ "$@" -- @PYTHON@ "$tests" sums 16777216 16777216
 }
-numbers='@NUMBERS@'
 todo=("${nodes[@]}") tries=0
 while [ ${#todo[@]} != 0 ]; do # test pairs; a node that fails is tested again with a node that passed
   pairs=() started=() later=() partners=("${!fit[@]}") known=${#fit[@]}

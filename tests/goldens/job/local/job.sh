@@ -5,4 +5,18 @@ command=(train.py --lr 0.1)
 
 set -e      # the script ends with the exit code of a failed training
 ulimit -c 0 # no core dumps
+export LOGS="${LOGS:-logs/train-$$}"
+mkdir -p "$LOGS"
+{ # the facts of this run, for `uenvtool diff`; a value that may be a secret is hidden
+  printf '%s\n' system=local runtime=local 'command=train.py --lr 0.1' \
+    "nodes=$(uname -n)" "git commit=$(timeout 5 git describe --always --dirty --exclude '*')"
+  sed -n 's/^NVRM version: .*  \([0-9][0-9.]*\)  .*/driver=\1/p' /proc/driver/nvidia/version
+  env | sort | sed -nE '/^(UENV_MOUNT_LIST=|(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA|CUDA|GLOO|OMP|PYTORCH|RCCL)_)/ {
+    s#//[^/@ ]+@#//#g
+    /pass|pwd|pw_|_pw|secret|token|credential|signature|cookie|jwt|session|sig=|key|auth|login|bearer|basic |curl/I!{
+      /^\w+=(([A-Z]{0,12}[a-z]{0,15}[0-9]{0,6}|[0-9]{1,8}[A-Za-z]{0,2}|0x[0-9a-f]+|([0-9a-f]{32}){1,2})([-_.,:;\/| @^=]|$))*$/{p;d}
+    }
+    s/=.*/=(hidden)/p
+  }'
+} >"$LOGS/run.txt" 2>/dev/null || :
 torchrun --standalone --nproc-per-node=2 "${command[@]}"

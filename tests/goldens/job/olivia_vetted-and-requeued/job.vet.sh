@@ -39,37 +39,118 @@ for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
   esac
 done
 
-reach() { # the ranks of one or two nodes run an all-reduce with torch; exit code 3 if torch is not installed
-  local first
-  for first in "${nodes[@]}"; do [[ " $* " != *" $first "* ]] || break; done # Slurm puts rank 0 there
-  MASTER_ADDR="${address[$first]}" timeout "$limit" srun -l --nodes=$# --ntasks=$((4 * $#)) --ntasks-per-node=4 \
-    --nodelist="$(IFS=, && echo "$*")" -c 72 --cpu-bind=none \
+tests='import datetime, os, shutil, sys, time
+
+os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # the same sums in each run
+start = time.time()
+try:
+    import torch
+    import torch.distributed as dist
+except ImportError as error:
+    print(f"torch cannot be imported: {error}", file=sys.stderr)
+    sys.exit(3)
+seconds = time.time() - start
+gpus = torch.cuda.device_count()
+name, rank, world = sys.argv[1], int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+if name == "devices":
+    seen = [torch.cuda.get_device_properties(number) for number in range(gpus)]
+    names = " and ".join(sorted({each.name for each in seen}))
+    has = f"{gpus} x {names}, {min(each.total_memory for each in seen) / 1e9:.0f} GB" if gpus else "no GPU"
+    node, folder = os.environ.get("SLURMD_NODENAME") or os.uname().nodename, os.path.dirname(torch.__file__)
+    print(f"{node} has {has} and torch {torch.__version__} from {folder}, imported in {seconds:.1f} s", flush=True)
+    if shutil.which("all_reduce_perf_mpi") or shutil.which("all_reduce_perf"):
+        print(f"{node} has nccl-tests", flush=True)
+    sys.exit()
+device = "cpu"
+if gpus:
+    number = int(os.environ["LOCAL_RANK"]) % gpus
+    device = f"cuda:{number}"
+    torch.cuda.set_device(device)
+else:
+    torch.set_num_threads(1)
+dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(minutes=5))
+
+
+def measure(size):
+    numbers = torch.empty(size // 4, device=device)
+    times = []
+    for trial in range(12):  # the first two warm up
+        numbers.fill_(rank + 1)
+        if gpus:
+            torch.cuda.synchronize()
+        dist.barrier()
+        begin = time.perf_counter()
+        dist.all_reduce(numbers)
+        if gpus:
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+        wrong = int((numbers != world * (world + 1) / 2).sum())
+        if wrong:
+            sys.exit(f"rank {rank}: {wrong} of {len(numbers)} sums of {size} bytes are wrong")
+    busbw = size / (sum(times[2:]) / 10) * 2 * (world - 1) / world / 1e9
+    if rank == 0:
+        print(f"| {size >> 10}KiB | {busbw:.2f}GBps | 0GBps |", flush=True)
+
+
+def train(steps=20):
+    torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms would import the compiler
+    torch.manual_seed(1)
+    layers = [torch.nn.Linear(256, 512), torch.nn.Tanh(), torch.nn.Linear(512, 512), torch.nn.Tanh(), torch.nn.Linear(512, 1)]
+    model = torch.nn.Sequential(*layers).double().to(device)
+    data = torch.randn(1024, 256, dtype=torch.float64)
+    rows, wanted = data[rank::world].to(device), data.square().mean(1, keepdim=True)[rank::world].to(device)
+    for step in range(steps):
+        model.zero_grad()
+        loss = (model(rows) - wanted).square().sum() / len(data)
+        loss.backward()
+        parts = [*model.parameters()]
+        flat = torch.cat([*(part.grad.flatten() for part in parts), loss.detach().view(1)])
+        dist.all_reduce(flat)
+        sums = flat[:-1].split([part.numel() for part in parts])
+        with torch.no_grad():
+            for part, gradient in zip(parts, sums):
+                part -= 0.05 * gradient.view_as(part)
+        if rank == 0:
+            print(f"step {step + 1}/{steps} loss {flat[-1].item()!r}", flush=True)
+
+
+if name == "train":
+    train()
+else:
+    if rank == 0:
+        print(f"The average bandwidth of all_reduce over {world} ranks (2 warmups / 10 trials):", flush=True)
+    size, largest = map(int, sys.argv[2:])
+    while size <= largest:
+        measure(size)
+        size *= 2
+dist.destroy_process_group()
+'
+stop=0 # a node without torch does not end the test on the other node
+test_on() { # NAME RANKS NODE... -- COMMAND...: runs a command with RANKS ranks on each of the nodes
+  local name=$1 ranks=$2 code=0 start=$SECONDS on=() gpus=() first
+  shift 2
+  while [ "$1" != -- ]; do
+    on+=("$1")
+    shift
+  done
+  shift
+  [ "$ranks" != 1 ] || gpus=(--gpus-per-task=4 --gpu-bind=none)
+  for first in "${nodes[@]}"; do [[ " ${on[*]} " != *" $first "* ]] || break; done # Slurm puts rank 0 there
+  MASTER_ADDR="${address[$first]-$first}" timeout -k 10 "$limit" srun -l -K"${stop-$((ranks != 1))}" \
+    -N ${#on[@]} -n $((ranks * ${#on[@]})) --ntasks-per-node="$ranks" "${gpus[@]}" \
+    -w "$(IFS=, && echo "${on[*]}")" -c 72 --cpu-bind=none \
   apptainer exec --nv "${binds[@]/#/--bind=}" \
   --env LIBFABRIC_HOME=/opt/libfabric --env NCCL_HOME=/opt/nccl "$image" bash -c '
   export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   export CPATH=/opt/libfabric/include${CPATH:+:$CPATH}
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" MASTER_PORT=$((10000 + (${SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + 20000) + }SLURM_JOB_ID) % 20000))
-  python=$(command -v python || command -v python3) || exit 3
-  "$python" -c "$0"' "$numbers" >"$LOGS/vet-$1${2+-}${2-}.log" 2>&1
+  exec "$@"' "$name" "$@" >"$LOGS/$name.log" 2>&1 || code=$?
+  echo "$name $code $((SECONDS - start)) ${on[*]}" >>"$LOGS/results"
+  return "$code"
 }
-numbers='import datetime, os, sys
-
-try:
-    import torch
-    import torch.distributed as dist
-except ImportError:
-    sys.exit(3)
-gpus = torch.cuda.device_count()
-if gpus:
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % gpus)
-dist.init_process_group("nccl" if gpus else "gloo", timeout=datetime.timedelta(minutes=5))
-numbers = torch.full((4_000_000,), dist.get_rank() + 1.0, device="cuda" if gpus else "cpu")
-dist.all_reduce(numbers)
-ranks = dist.get_world_size()
-right = bool((numbers == ranks * (ranks + 1) / 2).all())
-dist.destroy_process_group()
-sys.exit(not right)
-'
+reach() { # the ranks of one or two nodes run an all-reduce with torch; exit code 3 if torch is not installed
+  test_on "vet-$1${2+-}${2-}" 4 "$@" -- bash -c 'python=$(command -v python || command -v python3) || exit 3; exec "$python" -c "$@"' python "$tests" sums 16777216 16777216
+}
 todo=("${nodes[@]}") tries=0
 while [ ${#todo[@]} != 0 ]; do # test pairs; a node that fails is tested again with a node that passed
   pairs=() started=() later=() partners=("${!fit[@]}") known=${#fit[@]}

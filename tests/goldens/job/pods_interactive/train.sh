@@ -13,4 +13,16 @@ fi
 set -e      # the pod ends with the exit code of the command
 ulimit -c 0 # no core dumps
 mkdir -p "$LOGS"
+[ "$NODE_RANK" = 0 ] && { # the facts of this run, for `uenvtool diff`; a value that may be a secret is hidden
+  printf '%s\n' system=rcp runtime=runai image=registry.example/mlo:v1 'command=sleep infinity' \
+    "nodes=$NNODES pods" "git commit=$(timeout 5 git describe --always --dirty --exclude '*')"
+  sed -n 's/^NVRM version: .*  \([0-9][0-9.]*\)  .*/driver=\1/p' /proc/driver/nvidia/version
+  env | sort | sed -nE '/^(UENV_MOUNT_LIST=|(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA|CUDA|GLOO|OMP|PYTORCH|RCCL)_)/ {
+    s#//[^/@ ]+@#//#g
+    /pass|pwd|pw_|_pw|secret|token|credential|signature|cookie|jwt|session|sig=|key|auth|login|bearer|basic |curl/I!{
+      /^\w+=(([A-Z]{0,12}[a-z]{0,15}[0-9]{0,6}|[0-9]{1,8}[A-Za-z]{0,2}|0x[0-9a-f]+|([0-9a-f]{32}){1,2})([-_.,:;\/| @^=]|$))*$/{p;d}
+    }
+    s/=.*/=(hidden)/p
+  }'
+} >"$LOGS/run.txt" 2>/dev/null || :
 "${command[@]}"

@@ -56,12 +56,17 @@ export TRITON_HOME="${TRITON_HOME-/dev/shm/}"  # keeps Triton's files off the sh
 export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID" # the directory for the output of each rank
 export PYTHONUNBUFFERED=1 # print each line immediately
 mkdir -p "$LOGS"
-{ # the facts of this run, for `uenvtool diff`; long words are hidden, because they may be secrets
+{ # the facts of this run, for `uenvtool diff`; a value that may be a secret is hidden
   printf '%s\n' system=clariden runtime=uenv image=pytorch/v2.6.0:v1 'command=python train.py --lr 0.1' \
     "nodes=$SLURM_JOB_NODELIST" "git commit=$(timeout 5 git describe --always --dirty --exclude '*')"
   sed -n 's/^NVRM version: .*  \([0-9][0-9.]*\)  .*/driver=\1/p' /proc/driver/nvidia/version
-  env | sort | sed -nE '/^UENV_MOUNT_LIST=/p
-    /^(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA|CUDA|GLOO|OMP|PYTORCH|RCCL)_/ { s#//[^/@ ]+@#//#g; s/([^A-Za-z0-9_])[A-Za-z0-9_]{20,}/\1(hidden)/g; p; }'
+  env | sort | sed -nE '/^(UENV_MOUNT_LIST=|(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA|CUDA|GLOO|OMP|PYTORCH|RCCL)_)/ {
+    s#//[^/@ ]+@#//#g
+    /pass|pwd|pw_|_pw|secret|token|credential|signature|cookie|jwt|session|sig=|key|auth|login|bearer|basic |curl/I!{
+      /^\w+=(([A-Z]{0,12}[a-z]{0,15}[0-9]{0,6}|[0-9]{1,8}[A-Za-z]{0,2}|0x[0-9a-f]+|([0-9a-f]{32}){1,2})([-_.,:;\/| @^=]|$))*$/{p;d}
+    }
+    s/=.*/=(hidden)/p
+  }'
 } >"$LOGS/run.txt" 2>/dev/null || :
 MASTER_ADDR=$(hostname) # rank 0 runs on the first node, like this script
 export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # unique per job, so that jobs on one node do not collide
