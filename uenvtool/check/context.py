@@ -155,6 +155,7 @@ class Context:
             "threads_over": threads,
             "nodes_missing": max(awaited - nodes * (tasks or 1), 0) if awaited and nodes else None,
             "nodes_idle": max(nodes - total, 0) if nodes and total else None,
+            "gpus_missing": self._gpus_missing,
         }
         return {
             **self.facts,
@@ -183,6 +184,15 @@ class Context:
     @functools.cached_property
     def _max_ranks_per_node(self) -> int:
         return max((launch.ranks_per_node for launch in self.launches), default=0)
+
+    @functools.cached_property
+    def _gpus_missing(self) -> int | None:
+        """Return the number of GPUs that the nodes or tasks of the job need in addition to --gpus."""
+        names = ("gpus", "nodes", "ntasks", "ntasks-per-node", "gpus-per-task", "gpus-per-node")
+        texts = (self.shape.requested.get(name, "").rpartition(":")[2] for name in names)
+        gpus, nodes, tasks, per_node, of_task, of_node = (self.values.number(text) or 0 for text in texts)
+        needed = max((tasks or nodes * per_node) * of_task, nodes * of_node)
+        return max(needed - gpus, 0) if gpus and needed else None
 
     @functools.cached_property
     def _excess_tasks(self) -> int | None:

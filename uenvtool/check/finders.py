@@ -36,7 +36,7 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
-from uenvtool.check.sbatch import conflicts, options, rejection, unknown_to_srun
+from uenvtool.check.sbatch import options, rejection, unknown_to_srun
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
@@ -476,17 +476,11 @@ _HETEROGENEOUS = re.compile(r"hetjob|packjob")
 
 
 def rejected_options(context: Context) -> Iterator[Hit]:
-    """Yield the #SBATCH lines that sbatch rejects, because of an option or together with another line."""
-    lines = context.parts("sbatch")
-    for part in lines:
+    """Yield the #SBATCH lines that sbatch rejects, and the options that srun does not have."""
+    for part in context.parts("sbatch"):
         found = rejection(part.text)
         if found:
             yield replace(at(part, found.reason, found.fix), is_certain=found.is_certain)
-    if not any(_HETEROGENEOUS.match(part.text) for part in lines):
-        given = {part.name: part for part in context.source.of("directive")}
-        numbers = {name: context.values.number(part.text.rpartition(":")[2]) for name, part in given.items()}
-        for name, found in conflicts(numbers):
-            yield at(given[name], found.reason, found.fix)
     for step in context.source.of("command", SRUN):
         unknown = unknown_to_srun(step.argv[1:])
         if unknown:

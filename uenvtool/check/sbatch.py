@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -138,24 +138,3 @@ def _rejection(option: _Option) -> Rejection | None:
         return Rejection(reason, f"#SBATCH {word[:2]} {value[1:]}", name != "job-name")
     is_wrong = "pattern" in wanted and not re.fullmatch(wanted["pattern"], value)
     return Rejection(f"--{name}={value} is not {wanted['is']}", f"write {wanted['is']}") if is_wrong else None
-
-
-def conflicts(numbers: Mapping[str, int | None]) -> Iterator[tuple[str, Rejection]]:
-    """Yield the options with which sbatch rejects a job, and the reason. numbers: the numbers in options of the job."""
-    for names in _table()["exclusive"]:
-        given = [name for name in names if name in numbers]
-        if len(given) > 1:
-            yield (
-                given[1],
-                Rejection(f"--{given[0]} and --{given[1]} exclude each other", "remove one of the two options"),
-            )
-    for name, others in _table()["needs"].items():
-        if name in numbers and not numbers.keys() & set(others):
-            yield name, Rejection(f"--{name} needs --{others[0]} or another option", f"add --{others[0]}")
-    nodes, gpus, share, per_node = map(numbers.get, ("nodes", "gpus", "gpus-per-task", "gpus-per-node"))
-    tasks = numbers.get("ntasks") or (numbers.get("ntasks-per-node") or 0) * (nodes or 0)
-    if gpus and share and tasks and gpus != share * tasks:
-        yield "gpus-per-task", Rejection(f"--gpus={gpus}, but {tasks} tasks with {share} GPUs each", "remove --gpus")
-    if gpus and per_node and nodes and gpus < per_node * nodes:
-        reason = f"--gpus={gpus} is the number of all GPUs, but {nodes} nodes have {per_node} each"
-        yield "gpus", Rejection(reason, "remove --gpus")
