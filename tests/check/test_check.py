@@ -323,6 +323,10 @@ PROBLEMS = {
     "few-cores, of each GPU": ONE + "#SBATCH --cpus-per-gpu=1\npython train.py\n",
     "srun-cores, of an unknown Slurm": ONE + "#SBATCH -c 8\nsrun python train.py\n",
     "option-rejected, of srun": ONE + "srun --async python train.py\n",
+    "threads-not-set": FOUR + "srun python train.py\n",
+    "index-outside-list": ONE + "#SBATCH --array=1-3\nlr=(0.1 0.2 0.3)\npython t.py ${lr[$SLURM_ARRAY_TASK_ID]}\n",
+    "address-not-exported": FOUR + "MASTER_ADDR=$(hostname)\necho $MASTER_ADDR\nsrun python train.py\n",
+    "unknown-slurm-variable, without its option": ONE + "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\npython t.py\n",
     "output-pattern": ONE + "#SBATCH --output=%i.out\npython train.py\n",
     "assignment-after-srun": ONE + "srun -n 1 A=1 python train.py\n",
     "nothing-to-run": ONE,
@@ -613,6 +617,9 @@ QUIET = {
     "options in a text that is written": 'echo "#!/bin/bash\n#SBATCH --nodes=1\nls" > job.sh\n',
     "a folder of a rank, worked out in the step": FOUR
     + 'LOG_PATH="log_\\$SLURM_PROCID"\nsrun sh -c "python t.py >$LOG_PATH"\n',
+    "a list with the indices of the array": ONE
+    + "#SBATCH --array=0-2\nlr=(0.1 0.2 0.3)\npython t.py ${lr[$SLURM_ARRAY_TASK_ID]}\n",
+    "an address in an option": FOUR + "MASTER_ADDR=$(hostname)\nsrun python train.py --master $MASTER_ADDR\n",
     "a longer list": "X=a\nX+=b\nX+=c\n",
     "a container of no known site": FOUR
     + "export NCCL_SOCKET_IFNAME=ib0\nsrun singularity exec x.sif bash -c 'python t.py'\n",

@@ -445,6 +445,23 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
+def array_indices(context: Context) -> Iterator[Hit]:
+    """Yield the --array option if its last index is not an index of the list that the script reads with it."""
+    ranges = next(context.source.of("directive", "array"), None)
+    last = max(map(int, re.findall(r"\d{1,9}", re.split("[:%]", ranges.text)[0])), default=0) if ranges else 0
+    lists = grouped((part.name, part.text) for part in context.source.of("variable"))
+    for name in dict.fromkeys(_INDEXED.findall(context.source.text) if ranges and last else ()):
+        text, *others = lists.get(name, [""])
+        elements = re.findall(r"\"[^\"]*\"|'[^']*'|[^\s\"']+", text[1:-1])
+        if text[:1] == "(" and not others and not re.search(r"[$`{*#]", text) and last >= len(elements) and ranges:
+            yield at(
+                ranges, f"{name} has {counted(len(elements), 'element')}, with the indices 0 to {len(elements) - 1}"
+            )
+
+
+_INDEXED = re.compile(r"^[^#\n]*\$\{(\w+)\[\$\{?SLURM_ARRAY_TASK_ID\}?\]\}", re.MULTILINE)
+
+
 def slots(context: Context) -> Iterator[Hit]:
     """Yield mpirun commands that start more ranks than the job has tasks."""
     shape = context.shape
@@ -649,8 +666,7 @@ def _of_tuning(search: Finder) -> Finder:
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
     lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options, slots,
-    dos_line_ends, output_folders,
-    world_size, required_options, limits, views, issued_tokens, never_set,
+    array_indices, dos_line_ends, output_folders, world_size, required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

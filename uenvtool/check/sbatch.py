@@ -94,10 +94,14 @@ def _read(words: list[str]) -> _Option:
     while word[:2] != "--" and value and _kinds().get(name) in _BARE:  # -vN2 is -v -N 2
         name, value = long_name(value[0]), value[1:] or None
     kind = _kinds().get(name)
-    takes = kind not in _BARE and not re.fullmatch(_table()["plugins"]["flags"], name)
-    if value is None and takes and words and (kind or words[-1][:1] != "-"):
+    if value is None and kind not in _BARE and words and (kind or _takes_value(name, words[-1])):
         value = words.pop()
     return _Option(word, name, value)
+
+
+def _takes_value(name: str, following: str) -> bool:
+    """Return whether an option of a plugin takes the following word as its value."""
+    return following[:1] != "-" and not re.fullmatch(_table()["plugins"]["flags"], name)
 
 
 def rejection(text: str) -> Rejection | None:
