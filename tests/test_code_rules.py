@@ -163,12 +163,12 @@ LIMITS = {"limited", "_refusing_others"}
 NOT_FOREIGN = {
     # Files of uenvtool.
     *("kinds._fields", "schema._validator", "new._other_fields", "new._system_alone", "new._schema_line"),
-    *("secrets.table", "sbatch._table", "uv.failure", "compat.rules", "directory._data"),
+    *("secrets.table", "sbatch._table", "uv.failure", "compat.rules", "directory.yaml_data"),
     # The output of programs that uenvtool starts.
     *("hang._ranks_in", "runner.answer_of", "resolve.sorted_lock", "base.label", "base.marked", "attach.ranks_of"),
     *("sbom._data", "record.data"),
     # Texts whose reader calls the function in a limit, or has parsed the text in a limit before.
-    *("record._checked", "store._filtered_database", "description._spack_variables", "install._make_modules"),
+    *("record._checked", "store._filtered_database", "description._spack_variables"),
     *("document.__init__", "pylock._document", "pylock.with_absolute_paths", "pylock.stripped", "edf._syntax"),
     "pylock.restrict_to_hashes",
 }

@@ -77,9 +77,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code. Every error is printed on stderr."""
     from uenvtool.core import console, processes, session
 
-    session.leave_out_relative_paths()
-    session.require_absolute_home()
-    session.let_owner_access()
+    session.make_safe()
     try:
         try:
             code = call(arguments)

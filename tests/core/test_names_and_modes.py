@@ -137,7 +137,7 @@ def test_a_replaced_directory_keeps_its_access_control_list(listed: Path) -> Non
 def test_path_has_no_entry_of_the_current_directory(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", path)
 
-    session.leave_out_relative_paths()
+    session.make_safe()
 
     assert set(os.environ["PATH"].split(":")) == {"/usr/bin"}
 
@@ -146,6 +146,6 @@ def test_path_has_no_entry_of_the_current_directory(path: str, monkeypatch: pyte
 def test_an_empty_path_becomes_the_default(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", path)
 
-    session.leave_out_relative_paths()
+    session.make_safe()
 
     assert os.environ["PATH"] == os.defpath

@@ -22,17 +22,14 @@ def limited(shown: str) -> Iterator[None]:
     file is nested too deeply for Python.
     """
     position = Position(shown)
+    is_main = threading.current_thread() is threading.main_thread()
+    needs_timer = is_main and signal.getitimer(signal.ITIMER_PROF)[0] == 0
     try:
-        with contextlib.nullcontext() if _is_timed() else _timed(position):
+        with _timed(position) if needs_timer else contextlib.nullcontext():
             yield
     except RecursionError as error:
         hint = "use fewer levels, or check where the file comes from"
         raise BadInput("the file is nested too deeply", position, hint) from error
-
-
-def _is_timed() -> bool:
-    is_main = threading.current_thread() is threading.main_thread()
-    return not is_main or signal.getitimer(signal.ITIMER_PROF)[0] > 0
 
 
 @contextlib.contextmanager

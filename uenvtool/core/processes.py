@@ -16,7 +16,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,17 +118,16 @@ def ask(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> 
     words = tuple(map(str, argv))
     name = os.path.basename(words[0])
     with _started(words, env, None) as process:
-        readers = [_reader(process.stdout), _reader(process.stderr)]
-        has_ended = _ends_within(SLOW_SECONDS, process, readers)
-        if not has_ended:
+        output = _output_within(SLOW_SECONDS, process)
+        if output is None:
             with contextlib.suppress(OSError):
                 os.write(2, f"waiting for {name}\n".encode(errors="backslashreplace"))
-            has_ended = _ends_within(QUERY_SECONDS - SLOW_SECONDS, process, readers)
-        if not has_ended:
+            output = _output_within(QUERY_SECONDS - SLOW_SECONDS, process)
+        if output is None:
             _end(process, {signal.SIGKILL: GRACE_SECONDS})  # a failed driver can make a program unkillable
-    if not has_ended:
+    if output is None:
         raise NoAnswer(name, shlex.join(words))
-    stdout, stderr = ("".join(lines) for _, lines in readers)
+    stdout, stderr = (io.TextIOWrapper(io.BytesIO(data), "utf-8", "replace").read() for data in output)
     return Completed(words, process.returncode, stdout, stderr)
 
 
@@ -342,18 +340,11 @@ def _reader(stream: IO[bytes] | None, tell: LineHandler | None = None) -> tuple[
     return thread, lines
 
 
-def _ends_within(
-    seconds: float, process: subprocess.Popen[bytes], readers: Sequence[tuple[threading.Thread, list[str]]]
-) -> bool:
-    # A child of the program may keep the output open.
-    end = time.monotonic() + seconds
-    for thread, _ in readers:
-        thread.join(max(end - time.monotonic(), 0))
+def _output_within(seconds: float, process: subprocess.Popen[bytes]) -> tuple[bytes, bytes] | None:
     try:
-        process.wait(max(end - time.monotonic(), 0))
-    except subprocess.TimeoutExpired:
-        return False
-    return not any(thread.is_alive() for thread, _ in readers)
+        return process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:  # also if a child of the program keeps the output open
+        return None
 
 
 def _read_lines(stream: IO[bytes] | None, lines: list[str], tell: LineHandler | None) -> None:

@@ -47,26 +47,17 @@ class CurrentJob:
     id: str
 
 
-def leave_out_relative_paths() -> None:
-    """Remove the entries of PATH that depend on the current directory, for this process and the programs it starts.
+def make_safe() -> None:
+    """Make PATH, HOME and the umask safe, for this process and the programs that it starts.
 
-    The current directory may be another person's clone, and an empty entry means the current directory.
+    PATH gets no entry that depends on the current directory, which may be another person's clone. Without a home
+    directory, as for a user ID that has no entry in passwd, `~` would be a name in the current directory. The user must
+    be able to use all new files and directories.
     """
     entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(entry)]
     os.environ["PATH"] = os.pathsep.join(entries) or os.defpath  # an empty PATH also means the current directory
-
-
-def require_absolute_home() -> None:
-    """Set HOME to NO_HOME if this user has no home directory. Otherwise `~` would be a name in the current directory.
-
-    A container may run with a user ID that has no entry in passwd, and without HOME.
-    """
     if not os.path.isabs(os.path.expanduser("~")):
         os.environ["HOME"] = NO_HOME
-
-
-def let_owner_access() -> None:
-    """Change the umask of this process so that its user can use all new files and directories."""
     os.umask(os.umask(0o077) & 0o077)
 
 

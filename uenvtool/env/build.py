@@ -36,6 +36,7 @@ from uenvtool.knowledge.lock import (
     without_network,
     without_wrapper,
 )
+from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.packages import PackageFacts, package_facts
 from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.secrets import NOT_WRITTEN
@@ -181,7 +182,7 @@ def _answer(environment: Environment, directory: Path, request: BuildRequest, pr
 def build_environment(environment: Environment, directory: Path, request: BuildRequest, progress: Progress) -> Outcome:
     """Write an environment and, if its lock does not match it and Spack is installed, resolve it."""
     texts = render(environment)
-    repos = repository_directories(request.repos, environment.pins)
+    repos = repository_directories(named_paths(request.repo), environment.pins)
     unknown = [*unknown_versions_of(environment, repos)] if repos else []
     if environment.pins.keys() <= repos.keys():  # otherwise another repository may have the version
         BadInput.raise_any(unknown)

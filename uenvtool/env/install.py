@@ -31,7 +31,7 @@ from uenvtool.core.files import (
 )
 from uenvtool.core.processes import Completed, become, run
 from uenvtool.core.result import Step
-from uenvtool.env.directory import MODULES
+from uenvtool.env.directory import MODULES, yaml_data
 from uenvtool.env.installable import Installable, pins_of
 from uenvtool.env.output import InstallOutput, explain_failed_install, explain_failed_push
 from uenvtool.env.program import Spack
@@ -309,12 +309,11 @@ def make_modules(spack: Spack, environments: Sequence[Installable], store: Path,
 
     uenvtool changes only the directory of the module files, since all environments share one.
     """
-    import yaml
-
-    if has_modules(environments) and os.path.lexists(store / MODULE_FILES):
+    configuring = [each for each in environments if MODULES in each.texts]
+    if configuring and os.path.lexists(store / MODULE_FILES):
         remove_tree(store / MODULE_FILES)  # from an earlier run
-    for environment in filter(lambda each: MODULES in each.texts, environments):
-        modules = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]
+    for environment in configuring:
+        modules = yaml_data(environment.texts[MODULES])["modules"]
         default = modules.pop("default")
         (kind,) = module_kinds(default)
         default |= {"enable": [kind], "roots": {kind: f"{environment.mount}/{MODULE_FILES}"}, "arch_folder": False}

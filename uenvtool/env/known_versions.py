@@ -79,11 +79,6 @@ def unknown_versions_of(environment: Environment, repos: Mapping[str, Path]) -> 
     yield from _unknown(recipe, requests, repos, externals)
 
 
-def _has(externals: Mapping[str, Sequence[External]], request: VersionRequest) -> bool:
-    known = [external.spec.versions for external in externals.get(request.package, ())]
-    return any(have is None or have.intersects(request.versions) for have in known)
-
-
 def _unknown(
     recipe: Recipe,
     requests: Iterable[VersionRequest],
@@ -91,7 +86,8 @@ def _unknown(
     externals: Mapping[str, Sequence[External]],
 ) -> Iterator[Problem]:
     for request in dict.fromkeys(requests):
-        if request.versions.is_git or _has(externals, request):
+        provided = [external.spec.versions for external in externals.get(request.package, ())]
+        if request.versions.is_git or any(have is None or have.intersects(request.versions) for have in provided):
             continue
         found = {place: texts for place, texts in _versions_in(recipe.additions, repos, request.package) if texts}
         texts = {text for known in found.values() for text in known}

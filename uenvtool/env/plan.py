@@ -56,7 +56,6 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     compilers = plan_compilers(recipe, system, system.nodes[uarch], node_packages, facts)
     hard, soft = _hard_pins(recipe, facts), _soft_pins(recipe, facts, node_packages)
     groups = tuple(_groups(recipe, mpi, facts, hard))
-    pinned = _pinned_versions(groups, hard, soft)
     variants = tuple(
         Constraint(filled(value, facts, group.position), group.reason)
         for group in (recipe.variants[name] for name in recipe.global_variants)
@@ -64,6 +63,10 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         for value in group.values
     )
     roots = {root.package: root for group in groups for root in group.roots}
+    constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
+    constraints |= {name: root.version for name, root in roots.items() if root.version}
+    pinned = {name: [str(constraint.single)] for name, constraint in constraints.items() if constraint.single}
     preferred = {
         name: _preferences(package, variants, roots.get(name), hard.get(name))
         for name, package in node_packages.items()
@@ -87,15 +90,6 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         cves=package_facts().about(pinned).cves,
         additions=recipe.additions,
     )
-
-
-def _pinned_versions(
-    groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
-) -> dict[str, list[str]]:
-    constraints = {name: versions(preference.versions[0]) for name, preference in soft.items()}
-    constraints |= {name: pin.version for name, pin in hard.items() if pin.version}
-    constraints |= {root.package: root.version for group in groups for root in group.roots if root.version}
-    return {name: [str(constraint.single)] for name, constraint in constraints.items() if constraint.single}
 
 
 def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName, Uarch, named_paths
+from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName, Uarch
 
 SPACK = "spack"
 STACKINATOR = {"stackinator": 2, "stackinator3": 3}
@@ -41,11 +41,6 @@ class BuildRequest:
     verbose: Annotated[
         bool, Option("--verbose", help="List each root package with its version, its origin and the reason.")
     ] = False
-
-    @property
-    def repos(self) -> dict[str, Path]:
-        """The package repositories to use from disk, by name. Raises BadInput if a value is not NAME=PATH."""
-        return named_paths(self.repo)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

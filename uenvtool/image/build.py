@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 
@@ -38,28 +38,14 @@ from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
-from uenvtool.image.report import Clock, names_of, refuse_others, report_of, write_report
+from uenvtool.image.report import Clock, ImagePlan, names_of, refuse_others, report_of, write_report
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.store import image_tree
+from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.system import GitPin
 
 _OF_IMAGES = ("output", "push", "post_install", "meta", "install_only")
 """The options that --shell does not use."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImagePlan:
-    """The inputs and the output paths of an image build.
-
-    environments: the environments to install; the first one names the image. store: the directory that Spack installs
-    into.
-    """
-
-    spack: Spack
-    environments: tuple[Installable, ...]
-    target: Path
-    store: Path
-    options: InstallOptions
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
@@ -96,17 +82,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         clock.ends("packing")
     deviating, unseen = deviations(plan.spack, _pin(plan.environments[0]), plan.options.repos, pins(request))
-    report = report_of(
-        plan.environments,
-        packed,
-        installed,
-        spack=plan.spack,
-        repos=plan.options.repos,
-        not_as_pinned=deviating,
-        not_compared=unseen,
-        seconds=clock.seconds,
-    )
-    write_report(plan.target, report, installed.log)
+    write_report(plan.target, report_of(plan, packed, installed, deviating, unseen, clock.seconds), installed.log)
     notes = _push(plan, as_url(request.push), progress) if request.push else ()  # if this fails, the image stays
     return _result(plan, packed, (*deviating, *unseen, *_cache_warnings(request, installed)), notes)
 
@@ -183,7 +159,7 @@ def install_options(request: ImageRequest) -> InstallOptions:
         raise BadInput(f"--config-scope '{scope}': directory not found", hint=hint)
     return InstallOptions(
         jobs=request.jobs,
-        repos=repository_directories(request.repos, pins(request)),
+        repos=repository_directories(named_paths(request.repo), pins(request)),
         mirrors=tuple(map(as_url, request.mirror)),
         caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
@@ -195,7 +171,7 @@ def install_options(request: ImageRequest) -> InstallOptions:
 def pins(request: ImageRequest) -> dict[str, GitPin]:
     """Return the pins of the package repositories of all sources, by name. Raises BadInput if a source is invalid."""
     pins_by_name: dict[str, GitPin] = {}
-    for source in request.sources if request.repos else ():
+    for source in request.sources if request.repo else ():
         manifest = read_manifest(Path(source))
         if manifest is None:
             pins_by_name |= named_environment(source, request.system, request.uarch).pins

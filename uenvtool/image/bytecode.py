@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 
 from uenvtool.core import processes
@@ -40,18 +41,7 @@ def gather(
     Python never compares this bytecode with its source (PEP 552), so it is for files that do not change. python: the
     command that starts Python. modules: paths relative to `directory`, with their sizes in bytes.
     """
-    contents = {}
-    for data, lengths in _compile(python, directory, modules, scratch, is_gathered=True):
-        if not any(lengths.values()):
-            continue  # the data file is empty
-        with open(data, "rb") as stream:
-            content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
-        offset = 0
-        for name, length in lengths.items():
-            if length:
-                contents[name] = content[offset : offset + length]
-                offset += length
-    return contents
+    return _compile(python, directory, modules, scratch, is_gathered=True)
 
 
 def cache_name(name: bytes, tag: bytes) -> bytes:
@@ -71,17 +61,9 @@ def sources(root: Path, directory: Path) -> dict[bytes, int]:
 
 
 def _compile(
-    python: Sequence[str | Path],
-    root: Path,
-    modules: Mapping[bytes, int],
-    scratch: Path,
-    *,
-    is_gathered: bool = False,
-) -> list[tuple[Path, dict[bytes, int]]]:
-    """Return the data file of each worker, with the names and lengths of its bytecode, in order.
-
-    is_gathered: write `unchecked-hash` bytecode into the data file. Otherwise write ordinary bytecode into __pycache__.
-    """
+    python: Sequence[str | Path], root: Path, modules: Mapping[bytes, int], scratch: Path, *, is_gathered: bool = False
+) -> dict[bytes, memoryview]:
+    """Write ordinary bytecode into __pycache__ or, with `is_gathered`, return `unchecked-hash` bytecode by name."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env["PYTHONHASHSEED"] = "0"  # a fixed order of sets, so that the bytecode is reproducible
     count = min(len(os.sched_getaffinity(0)), MOST_WORKERS, -(-len(modules) // FEWEST_FILES))
@@ -89,7 +71,7 @@ def _compile(
     shares = [by_size[number::count] for number in range(count)]  # with equal numbers of large modules
     fill(scratch, {f"list-{number}": b"".join(name + b"\0" for name in share) for number, share in enumerate(shares)})
 
-    def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
+    def compiled(number: int) -> dict[bytes, memoryview]:
         data = scratch / f"data-{number}"
         arguments: list[str | Path] = [WORKER, root, scratch / f"list-{number}"]
         arguments += [data] if is_gathered else []
@@ -99,8 +81,16 @@ def _compile(
             failed = ToolFailed(f"{python[-1]} cannot compile the bytecode: {completed.reason}", hint=hint)
             raise full_disk(scratch if is_gathered else root, completed.stderr) or failed
         tag, *lengths = completed.stdout.split()
-        names = (cache_name(name, os.fsencode(tag)) for name in shares[number])
-        return data, dict(zip(names, map(int, lengths), strict=True))
+        if not data.is_file() or data.stat().st_size == 0:
+            return {}
+        with open(data, "rb") as stream:
+            content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
+        sizes = [int(length) for length in lengths]
+        return {
+            cache_name(name, os.fsencode(tag)): content[end - size : end]
+            for name, size, end in zip(shares[number], sizes, accumulate(sizes), strict=True)
+            if size
+        }
 
     with ThreadPoolExecutor(count or 1) as pool:
-        return list(pool.map(compiled, range(count)))
+        return {name: code for codes in pool.map(compiled, range(count)) for name, code in codes.items()}

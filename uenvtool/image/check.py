@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
+from uenvtool.core.errors import AnswerIsNo, Problem, ToolFailed, UenvtoolError
 from uenvtool.core.files import is_writable
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
@@ -21,29 +21,22 @@ from uenvtool.env.runner import mirror_answers, require_key
 from uenvtool.image.build import as_url, install_options, pins
 from uenvtool.image.programs import find_programs
 from uenvtool.image.request import ImageRequest
+from uenvtool.knowledge.options import named_paths
 
 PUSH = f"{MIRROR_PREFIX}push"
 """The name of the mirror that Spack pushes packages to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """The result of checking one requirement of a build.
-
-    value: the version or path of the requirement. problem: None if the requirement is met.
-    """
-
-    name: str
-    value: str = ""
-    problem: Problem | None = None
+Check = tuple[str, str | Problem]
+"""The name of a requirement, and its version or path, or the problem if it is not met."""
 
 
 def check_needs(request: ImageRequest, progress: Progress = silent) -> Result:
     """Check the requirements of a build, without resolving, installing or writing anything."""
     with progress("checking the requirements of the build"):
         checks = list(_checks(request))
-    AnswerIsNo.raise_any(check.problem for check in checks if check.problem)
-    rows = [(check.name, check.value) for check in checks]
+    AnswerIsNo.raise_any(found for _, found in checks if isinstance(found, Problem))
+    rows = [(name, str(found)) for name, found in checks]
     return Result(data=dict(rows), tables=(Table(headings=("checked", "found"), rows=rows),))
 
 
@@ -52,16 +45,16 @@ def _checks(request: ImageRequest) -> Iterator[Check]:
     spack = None
     try:
         spack = find_spack(request.spack)
-        missing = None if spack else Problem("Spack is not installed", hint="name a Spack with --spack")
-        yield Check("Spack", f"{spack.version} at {spack.program}" if spack else "", missing)
+        missing = Problem("Spack is not installed", hint="name a Spack with --spack")
+        yield "Spack", f"{spack.version} at {spack.program}" if spack else missing
     except UenvtoolError as error:
-        yield Check("Spack", problem=error.problems[0])
+        yield "Spack", error.problems[0]
     yield _checked("mount point", lambda: _mount(request))
-    yield _store(request)
+    yield _checked("store", lambda: _store(request))
     if spack is None:
         return
     pinned = pins(request)
-    for name, path in request.repos.items():
+    for name, path in named_paths(request.repo).items():
         yield _checked(f"repository {name}", partial(repository_directory, name, path, pinned.get(name)))
     yield from _mirrors(request, spack)
     if request.push and not request.unsigned:
@@ -80,10 +73,10 @@ def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
         named = {**options.spack_mirrors, **pushed}
         answers = mirror_answers(spack, named, PUSH, options.scope) if named or options.scope else {}
     except UenvtoolError as error:
-        yield Check("mirrors", problem=error.problems[0])
+        yield "mirrors", error.problems[0]
         return
     for name, why in answers.items():
-        yield Check(f"mirror {name}", "answers", Problem(f"mirror {name}: {why}") if why else None)
+        yield f"mirror {name}", Problem(f"mirror {name}: {why}") if why else "answers"
 
 
 def _mount(request: ImageRequest) -> str:
@@ -97,18 +90,17 @@ def _mount(request: ImageRequest) -> str:
     return mount
 
 
-def _store(request: ImageRequest) -> Check:
+def _store(request: ImageRequest) -> str:
     directory = Path(os.path.abspath(request.store or usual_stores()))
     nearest = next(path for path in (directory, *directory.parents) if path.exists())
     if not is_writable(nearest):
-        problem = Problem(f"cannot write to the store {directory}", hint="name another directory with --store")
-        return Check("store", problem=problem)
-    return Check("store", f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free")
+        raise ToolFailed(f"cannot write to the store {directory}", hint="name another directory with --store")
+    return f"{directory}, {size_text(shutil.disk_usage(nearest).free)} free"
 
 
 def _checked(name: str, get: Callable[[], str | Path]) -> Check:
     """Return the result of a check. get: returns the checked value, or raises an error if it does not exist."""
     try:
-        return Check(name, str(get()))
+        return name, str(get())
     except UenvtoolError as error:
-        return Check(name, problem=error.problems[0])
+        return name, error.problems[0]

@@ -202,12 +202,7 @@ def _changes(views: Mapping[str, UenvView]) -> Iterator[tuple[str, str, str]]:
             yield name, variable, "unset" if text is None else f"set {text}"
 
 
-def is_record(name: str) -> bool:
-    """Return whether a file is the list of the installed files of a Python package."""
-    return name.endswith(RECORD)
-
-
-def read(image: Path, is_needed: Callable[[str], bool] = is_record) -> Contents:
+def read(image: Path, is_needed: Callable[[str], bool] = lambda name: name.endswith(RECORD)) -> Contents:
     """Return the contents of an image, with the texts of the metadata files that are needed."""
     head = require_image(image)
     entries = listing(image)
@@ -267,20 +262,11 @@ def _spack_packages(contents: Contents) -> Iterator[InstalledPackage]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """Return the total size of the files below each prefix.
-
-    Files with the same prefix are adjacent, so a file's prefix is computed only if it differs from the previous one.
-    """
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
-    prefix, inside = "", "\0"
     for name, entry in names.items():
-        if entry.kind != FILE:
-            continue
-        if not name.startswith(inside):
-            parts = name.split("/")
-            prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), "")
-            inside = f"{prefix}/" if prefix else "\0"
-        if prefix:
+        parts = name.split("/")
+        prefix = next((path for depth in depths if (path := "/".join(parts[:depth])) in sizes), None)
+        if prefix is not None and entry.kind == FILE:
             sizes[prefix] += entry.size
     return sizes

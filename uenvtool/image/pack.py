@@ -120,9 +120,8 @@ def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> None:
 
 def _header(stream: BinaryIO, tree: Tree) -> bytes:
     """Return the header with the names, or b"" if the stream ends early, so that unsquashfs can report the reason."""
-    line_breaks = sum(name.count(b"\n") + entry.target.count(b"\n") for name, entry in tree.expected.items())
     try:
-        return read_header(stream, lines=1 + len(tree.expected) + line_breaks)
+        return read_header(stream, ((name, entry.target) for name, entry in tree.expected.items()))
     except ToolFailed as error:
         if not stream.read(1):
             return b""
@@ -161,7 +160,7 @@ def _compared_names(header: bytes, expected: Mapping[bytes, Entry], epoch: int) 
 def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
     read = 0
     try:
-        for piece in file_content(tree, name, size):
+        for piece in file_content(tree, name):
             if stream.read(len(piece)) != piece:
                 raise _differs(name, "has other content")
             read += len(piece)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -95,12 +95,13 @@ def file_definitions(tree: Tree, epoch: int, *, sparse_field: bool) -> Iterator[
         offset += entry.size
 
 
-def read_header(stream: BinaryIO, *, lines: int) -> bytes:
-    """Return the header of a pseudo file, which has `lines` lines before the data marker.
+def read_header(stream: BinaryIO, entries: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return the header of a pseudo file, which has the root and these names, each with a symlink target or b"".
 
     Counts lines, because symlink targets are not quoted and may look like the data marker. Raises ToolFailed if
     the data marker is not after the last line.
     """
+    lines = 1 + sum(1 + name.count(b"\n") + target.count(b"\n") for name, target in entries)
     header = list(islice(iter(partial(stream.readline, _LONGEST_LINE), b""), lines))
     if stream.read(len(MARK)) != MARK:
         raise ToolFailed("the names from unsquashfs differ from the expected names")

@@ -211,9 +211,8 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[byte
     programs = find_programs()
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
     command: list[str | Path] = [programs.unsquashfs, *options, "-pf", programs.stream, image]
-    line_breaks = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
     with damage_reported(image), processes.reading(command, memory_bytes=MEMORY_BYTES) as stream:
-        header = read_header(stream, lines=1 + len(entries) + line_breaks)
+        header = read_header(stream, ((entry.name, entry.target) for entry in entries))
         for name, size in _files(header, entries):
             pieces = _file_pieces(stream, size, name, image)
             yield name, size, pieces

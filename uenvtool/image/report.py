@@ -7,16 +7,32 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool import __version__
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.env.install import Installed
+from uenvtool.env.install import Installed, InstallOptions
 from uenvtool.env.installable import Installable, repos_of
 from uenvtool.env.program import Spack, commit_of, state_of
 from uenvtool.image.pack import Packed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImagePlan:
+    """The inputs and the output paths of an image build.
+
+    environments: the environments to install; the first one names the image. store: the directory that Spack installs
+    into.
+    """
+
+    spack: Spack
+    environments: tuple[Installable, ...]
+    target: Path
+    store: Path
+    options: InstallOptions
 
 
 class Clock:
@@ -54,22 +70,18 @@ def write_report(image: Path, report: Mapping[str, Any], log: str) -> None:
 
 
 def report_of(
-    environments: Sequence[Installable],
+    plan: ImagePlan,
     packed: Packed,
     installed: Installed,
-    *,
-    spack: Spack,
-    repos: Mapping[str, Path],
     not_as_pinned: Sequence[str],
     not_compared: Sequence[str],
     seconds: Mapping[str, float],
 ) -> dict[str, Any]:
-    """Return the report of a build.
-
-    repos: the package repositories on disk that the build used. not_as_pinned, not_compared: see `deviations`. seconds:
-    the duration of each step.
-    """
-    from_disk = {name: state_of(path) for name, path in repos.items()}
+    """Return the report of a build. not_as_pinned, not_compared: see `deviations`. seconds: how long each step took."""
+    spack, environments = plan.spack, plan.environments
+    from_disk = {name: state_of(path) for name, path in plan.options.repos.items()}
+    packages = [package for each in environments for lock in each.locks for package in lock.packages]
+    locked = {f"{package.name}-{package.version}" for package in packages if not package.external}
     return {
         "generator": f"uenvtool {__version__}",
         "image": packed.path.name,
@@ -83,7 +95,7 @@ def report_of(
         "environments": [_inputs(environment) for environment in environments],
         "from_cache": sorted(installed.cached),
         "built": sorted(installed.built),
-        "in_the_store_before": sorted(_previously_installed(environments, installed)),
+        "in_the_store_before": sorted(locked - {*installed.cached, *installed.built}),
         "seconds": dict(seconds),
     }
 
@@ -101,11 +113,3 @@ def _inputs(environment: Installable) -> dict[str, Any]:
             for part, lock in {"": environment.lock, **environment.compiler_locks}.items()
         },
     }
-
-
-def _previously_installed(environments: Sequence[Installable], installed: Installed) -> set[str]:
-    locks = [lock for environment in environments for lock in environment.locks]
-    locked = {
-        f"{package.name}-{package.version}" for lock in locks for package in lock.packages if not package.external
-    }
-    return locked - {*installed.cached, *installed.built}

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.knowledge.options import Repos, SpackPath, SystemName, Uarch, named_paths
+from uenvtool.knowledge.options import Repos, SpackPath, SystemName, Uarch
 
 Names = tuple[str, ...]
 
@@ -76,8 +76,3 @@ class ImageRequest:
     install_only: Annotated[
         bool, Option("--install-only", help="Stop before packing. Several such runs may share one --store.")
     ] = False
-
-    @property
-    def repos(self) -> dict[str, Path]:
-        """The package repositories to use from disk, by name. Raises BadInput if a value of --repo is not NAME=PATH."""
-        return named_paths(self.repo)

@@ -125,7 +125,6 @@ def _data(bill: Bill) -> dict[str, Any]:
     from cyclonedx.model.component import Component, ComponentType
     from cyclonedx.output.json import JsonV1Dot6
 
-    components = [_component(package) for package in bill.packages]
     whole = Component(
         name=bill.name,
         type=ComponentType.CONTAINER if bill.is_image else ComponentType.PLATFORM,
@@ -137,9 +136,9 @@ def _data(bill: Bill) -> dict[str, Any]:
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(bill.time, tz=timezone.utc)
-    for component in components:
-        bom.components.add(component)  # sorted, so that the library compares each one only with the last one
-    for dependency in _dependencies(whole, components, bill.packages):
+    for package in bill.packages:
+        bom.components.add(_component(package))  # sorted, so that the library compares each one only with the last one
+    for dependency in _dependencies(whole, bill.packages):
         bom.dependencies.add(dependency)
     for cve in sorted(package_facts().cves, key=lambda cve: (cve.id, cve.package)):
         affected = [each for each in bill.packages if cve.package == _names(each)[0] and _is_in(each, cve.versions)]
@@ -151,25 +150,17 @@ def _data(bill: Bill) -> dict[str, Any]:
     return data
 
 
-def _dependencies(
-    whole: Component, components: Sequence[Component], packages: Sequence[InstalledPackage]
-) -> list[Dependency]:
+def _dependencies(whole: Component, packages: Sequence[InstalledPackage]) -> list[Dependency]:
     """Return the dependencies, sorted. `Bom.register_dependency` would search all of them for each new one."""
+    from cyclonedx.model.bom_ref import BomRef
     from cyclonedx.model.dependency import Dependency
 
-    parts = {
-        (package.kind, package.folder): Dependency(ref=component.bom_ref)
-        for component, package in zip(components, packages, strict=True)
-    }
+    parts = [Dependency(BomRef(reference)) for reference in sorted(map(_reference, packages))]
     needing = [
-        Dependency(ref=part.ref, dependencies=[parts[SPACK, need] for need in package.needs])
-        for part, package in zip(parts.values(), packages, strict=True)
+        Dependency(BomRef(_reference(package)), [Dependency(BomRef(f"{SPACK}:{need}")) for need in package.needs])
+        for package in packages
     ]
-    everything = Dependency(ref=whole.bom_ref)
-    address = operator.attrgetter("ref.value")
-    for part in sorted(parts.values(), key=address):
-        everything.dependencies.add(part)
-    return sorted([everything, *needing], key=address)
+    return sorted([Dependency(whole.bom_ref, parts), *needing], key=operator.attrgetter("ref.value"))
 
 
 def _names(package: InstalledPackage) -> tuple[str, ...]:

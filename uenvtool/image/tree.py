@@ -71,18 +71,16 @@ class Tree:
         return sorted(name for name in needed if name not in self.entries)
 
 
-def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
-    """Yield the expected content of a file in pieces. If the file has grown beyond `size`, yields more bytes."""
+def file_content(tree: Tree, name: bytes) -> Iterator[bytes]:
+    """Yield the expected content of a file in pieces."""
     added = tree.added.get(name)
     if added is not None:
         yield bytes(added)
         return
     descriptor = os.open(os.fsencode(tree.folder) + b"/" + name, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        while piece := os.read(descriptor, min(size + 1, COPY_BYTES)):
+        while piece := os.read(descriptor, COPY_BYTES):
             yield piece
-            if len(piece) == size < COPY_BYTES:  # a shorter piece than requested, so the file ends here
-                return
     finally:
         os.close(descriptor)
 

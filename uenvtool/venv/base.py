@@ -67,7 +67,10 @@ class FoundBase:
 
 
 def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
-    """Return the base: `python` if it is given, or else the loaded uenv view, this container or the Python on PATH."""
+    """Return the base: `python` if it is given, or else the loaded uenv view, this container or the Python on PATH.
+
+    Raises BadInput if `python` is not a program or if no Python is found.
+    """
     views = loaded_views(environ)
     if python is not None:
         path = _named_python(python, environ)
@@ -87,7 +90,10 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
-    """Return, as a plain base, the first Python on PATH outside uenvtool's own and any active environment."""
+    """Return, as a plain base, the first Python on PATH outside uenvtool's own and any active environment.
+
+    Raises BadInput if no Python is found.
+    """
     active = environ.get("VIRTUAL_ENV", "")
     if in_container(environ) and any(Path(active).glob("lib/python3*/site-packages/torch-*.dist-info")):
         active = ""  # the image activates the environment that contains its own packages
@@ -218,7 +224,10 @@ def names_base(request: VenvRequest, environ: Mapping[str, str]) -> bool:
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
-    """Replace this process with the same command inside the uenv of --uenv. Without --uenv, do nothing."""
+    """Replace this process with the same command inside the uenv of --uenv. Without --uenv, do nothing.
+
+    Raises ToolMissing if the uenv client is not on PATH.
+    """
     image = request.uenv
     if image is None:
         return

@@ -53,7 +53,8 @@ def packed(
     The image contains the directory at its root, bytecode that Python never compares with its source, meta/env.json and
     meta/extra/. The image has been read back and compared with the directory, and the same content gives the same
     bytes. It is removed at the end if it is not published. epoch: the modification time of every file in the image, in
-    seconds since 1970.
+    seconds since 1970. Raises BadInput if the directory is not an environment or uenvtool did not make the target,
+    ToolMissing without squashfs-tools, and ToolFailed if the base's Python, the disk or a program fails.
     """
     directory, target = directory.absolute(), target.absolute()
     if not (directory / CONFIG).is_file():
@@ -138,7 +139,7 @@ def pack_overlay(
 ) -> Iterator[tuple[files.Replacement, dict[str, Any]]]:
     """Pack an overlay next to the image of a request; yield the replacement to publish and the data for --json.
 
-    base: the base in the overlay's record. notes: receives the limits of mksquashfs.
+    base: the base in the overlay's record. notes: receives the limits of mksquashfs. Raises the errors of `packed`.
     """
     target = request.image or default_image(directory)
     mount = request.mount or (image_data(target)["mount"] if target.is_file() else None) or MOUNT

@@ -71,9 +71,7 @@ def from_lock(uv: Uv, plan: OverlayPlan, path: Path) -> Installation:
         made_for = f" ({ours['base-name']})" if ours.get("base-name") else ""
         notes.append(f"{path} was made for another base{made_for}; this base is {base.described()}")
     requests, overrides, built = (tuple(map(str, ours.get(name, ()))) for name in pylock.LISTS)
-    requested = UserRequest(
-        requirements=tuple(recorded_requirement(request, path.name, str(path)) for request in requests)
-    )
+    requested = UserRequest(requirements=[recorded_requirement(each, path.name, str(path)) for each in requests])
     if is_of_project:
         project = path.with_name(PYPROJECT)
         groups = tuple(dict.fromkeys((*default_groups(project), *plan.request.group)))
@@ -107,7 +105,7 @@ def install(todo: Installation, directory: Path, target: Path, on_step: Step) ->
     """Make the overlay in an empty directory and return its packages.
 
     target: the overlay's final path; packages of an old overlay there are reused if neither the lock nor their files
-    changed.
+    changed. Raises AnswerIsNo if the installed packages do not fit the base, and ToolFailed if uv fails.
     """
     plan, base = todo.plan, todo.plan.base
     site = directory / site_packages(base.version)

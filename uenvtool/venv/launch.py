@@ -67,7 +67,11 @@ def _loader_of_image(path: Path, data: Mapping[str, Any]) -> list[str]:
 
 
 def run_in_overlay(path: Path, command: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Replace this process with a command, or else with the user's shell, in an overlay on its base."""
+    """Replace this process with a command, or else with the user's shell, in an overlay on its base.
+
+    Raises BadInput if the path is not an overlay, AnswerIsNo if its base is not loaded and no program can load it, and
+    ToolMissing if the program that loads the base is not on PATH.
+    """
     arguments = _arguments(path, list(command) or [environ.get("SHELL") or "bash"])
     if shutil.which(arguments[0], path=environ.get("PATH")) is None:
         message = f"the program {arguments[0]}, which loads the base of {path}, is not on PATH"
@@ -85,7 +89,11 @@ def _directory_name(name: str) -> str:
 
 
 def add_kernel(path: Path, name: str | None, environ: Mapping[str, str]) -> Result:
-    """Write a Jupyter kernel that starts an overlay. name: the name that Jupyter shows; default: the overlay's name."""
+    """Write a Jupyter kernel that starts an overlay.
+
+    name: the name that Jupyter shows, by default the overlay's name. Raises BadInput if the name is not valid or
+    another tool made a kernel with this name, and ToolFailed if the overlay's Python does not start or lacks ipykernel.
+    """
     name = name or path.absolute().name.removesuffix(".squashfs").lstrip(".")
     directory = _kernels_directory(environ) / _directory_name(name)
     if directory.exists() and _overlay_of(directory) is None:

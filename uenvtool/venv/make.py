@@ -72,7 +72,9 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress, w
     """Make the overlay, and pack it if the request has --squash.
 
     If an error occurs, the existing overlay and image are unchanged. warn: prints the warnings that are known before
-    the work starts.
+    the work starts. Raises BadInput if uenvtool must not write the path or if an input is invalid, AnswerIsNo if the
+    requirements contradict the base, ToolMissing if a program is not installed, and ToolFailed if a program or the
+    machine fails.
     """
     target = Path(os.path.abspath(request.path))
     request, note = with_files_here(request, target)

@@ -236,7 +236,10 @@ def _project_settings(request: VenvRequest) -> Mapping[str, Any]:
 
 
 def base_of(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
-    """Return the base that a request names, or else the base of the previous overlay or the loaded one."""
+    """Return the base that a request names, or else the base of the previous overlay or the loaded one.
+
+    Raises BadInput if the named base does not exist, and AnswerIsNo if no base is loaded.
+    """
     recorded_base = previous.base if previous else {}
     if request.no_base or (recorded_base.get("kind") == PLAIN and not names_base(request, environ)):
         return read_base(plain_python(environ), environ)
@@ -333,7 +336,7 @@ def _with_previous(plan: OverlayPlan, previous: OverlayRecord) -> OverlayPlan:
         and requirement.text not in texts
         and requirement.origin.rpartition(":")[0] not in files_now
     )
-    requested = replace(requested, requirements=(*kept, *requested.requirements))
+    requested = replace(requested, requirements=[*kept, *requested.requirements])
     return plan.including(requested, previous.overrides, previous.built_on_base)
 
 
@@ -348,7 +351,7 @@ def _keeping_base(plan: OverlayPlan) -> OverlayPlan:
             kept[requested.name] = f"the base's {package.name} {package.version} is kept instead of {requirement}"
         elif rule is not None and rule.refuse_missing and "torch" in base.packages:
             kept[requested.name] = f"{requirement} is not installed, because the base contains this library"
-    requirements = tuple(each for each in plan.requested.requirements if each.name not in kept)
+    requirements = [each for each in plan.requested.requirements if each.name not in kept]
     notes = (*plan.requested.notes, *kept.values())
     requested_rest = replace(plan.requested, requirements=requirements, notes=notes)
     return replace(plan, requested=requested_rest, kept=frozenset(kept))
@@ -359,7 +362,7 @@ def _without_removed(plan: OverlayPlan, previous: OverlayRecord | None) -> Overl
         raise BadInput(f"--remove: overlay not found: '{plan.request.path}'", hint="name the overlay's directory")
     removed, named = set(names_of(plan.request.remove)), plan.requested.names | set(plan.override_names)
     AnswerIsNo.raise_any(_not_removable(name, previous, sorted(named)) for name in sorted(removed - named))
-    kept = tuple(requirement for requirement in plan.requested.requirements if requirement.name not in removed)
+    kept = [requirement for requirement in plan.requested.requirements if requirement.name not in removed]
     built_on_base = tuple(name for name in plan.settings.built_on_base if name not in removed)
     return replace(
         plan,

@@ -15,8 +15,8 @@ from uenvtool.core.words import canonical
 
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
 TOML, ENVIRONMENTS = ".toml", (".yml", ".yaml")
-FOUND_HERE = ("requirements.txt", UV_LOCK, "pylock.toml", PYPROJECT, "environment.yml", "environment.yaml")
-"""The files in the current directory that list requirements."""
+FOUND_HERE = (UV_LOCK, "pylock.toml", "requirements.txt", PYPROJECT, "environment.yml", "environment.yaml")
+"""The files in the current directory that list requirements, locks first."""
 UV_SETTINGS = "uv.toml"
 MAX_BYTES = 10_000_000
 _OF_PROJECT = {
@@ -34,9 +34,8 @@ def is_project(file: str) -> bool:
 
 
 def found_here() -> list[str]:
-    """Return the files in the current directory that list requirements, locks first."""
-    present = [name for name in FOUND_HERE if Path(name).is_file()]
-    return sorted(present, key=lambda name: not is_lock(name))
+    """Return the files of FOUND_HERE in the current directory."""
+    return [name for name in FOUND_HERE if Path(name).is_file()]
 
 
 def option_of(name: str) -> str:
@@ -46,9 +45,8 @@ def option_of(name: str) -> str:
 
 def project_name(directory: Path) -> str:
     """Return a project's normalized name from its pyproject.toml, or "" if only a build can determine it."""
-    path = directory / PYPROJECT
     try:
-        return canonical(_toml(str(path), read_bytes(path, MAX_BYTES).decode("utf-8"))["project"]["name"])
+        return canonical(_read_toml(directory / PYPROJECT)["project"]["name"])
     except (FileNotFoundError, BadInput, ValueError, KeyError, TypeError):
         return ""
 
@@ -60,7 +58,7 @@ def is_lock(name: str) -> bool:
 
 def default_groups(project: Path) -> list[str]:
     """Return the groups that `uv sync` installs by default (https://docs.astral.sh/uv/concepts/projects/dependencies)."""
-    document = _toml(str(project), project.read_text(encoding="utf-8"))
+    document = _read_toml(project)
     groups = document.get("dependency-groups", {})
     enabled = document.get("tool", {}).get("uv", {}).get("default-groups", ["dev"])
     return [name for name in groups if enabled == "all" or name in enabled]
@@ -69,16 +67,13 @@ def default_groups(project: Path) -> list[str]:
 def settings_of_project(directory: Path) -> dict[str, Any]:
     """Return a project's uv settings from its uv.toml, or else from [tool.uv] in its pyproject.toml.
 
-    Paths are absolute, and keys that concern the project itself are left out.
+    Paths are absolute, and keys that concern the project itself are left out. Raises BadInput with the position if the
+    file is invalid.
     """
     for path in (directory / UV_SETTINGS, directory / PYPROJECT):
         if not os.path.lexists(path):
             continue
-        try:
-            text = read_bytes(path, MAX_BYTES).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise BadInput(f"invalid TOML: {error}", Position(str(path)), "save the file as UTF-8") from error
-        document = _toml(str(path), text)
+        document = _read_toml(path)
         settings = document if path.name == UV_SETTINGS else document.get("tool", {}).get("uv")
         if isinstance(settings, dict):
             kept = {name: value for name, value in settings.items() if name not in _OF_PROJECT}
@@ -96,10 +91,21 @@ def _absolute(name: str, value: Any, directory: Path) -> Any:
 
 
 def project_lines(file: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, Lines]:
-    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers."""
+    """Return a project's requirements, in the form of a requirements file, and its conda specs, with line numbers.
+
+    Raises BadInput with the position if the file is invalid.
+    """
     if not file.endswith(ENVIRONMENTS):
         return list(_pyproject(file, text, extras, groups)), []
     return _environment(file, text)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        text = read_bytes(path, MAX_BYTES).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"invalid TOML: {error}", Position(str(path)), "save the file as UTF-8") from error
+    return _toml(str(path), text)
 
 
 def _toml(file: str, text: str) -> dict[str, Any]:

@@ -129,7 +129,8 @@ def exported(uv: Uv, plan: OverlayPlan, path: Path) -> Path:
 def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     """Return the text of a lock with absolute paths, its versions by normalized name, and its [tool.uenvtool] table.
 
-    The versions include only packages for this machine. environment: the marker values.
+    The versions include only packages for this machine. environment: the marker values. Raises BadInput with the
+    position if the file is not a valid lock.
     """
     from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
@@ -280,7 +281,10 @@ def stripped(text: str, names: Collection[str]) -> str:
 
 
 def restrict_to_hashes(text: str, request: UserRequest) -> str:
-    """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked."""
+    """Return a lock with only the files that have the user's hashes, or unchanged if hashes are not checked.
+
+    Raises BadInput if a package has no hash or pin, and AnswerIsNo if no file of a package has one of its hashes.
+    """
     requested = (*request.requirements, *request.constraints)
     # As in pip, one hash enables the check for all packages.
     if not request.require_hashes and not any(requirement.hashes for requirement in requested):

@@ -61,6 +61,7 @@ class PackageRow:
     change: str = ""
 
     def data(self) -> dict[str, Any]:
+        """Return the package as data for --json and the record."""
         data = {**asdict(self), "asked_by": list(self.asked_by)}
         return data if self.change else {name: value for name, value in data.items() if name != "change"}
 
@@ -90,6 +91,7 @@ class OverlayRecord:
         return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
     def rows(self) -> list[PackageRow]:
+        """Return the recorded packages."""
         fields = ("name", "version", "how", "note")
         return [
             PackageRow(asked_by=tuple(row["asked_by"]), **{name: row.get(name, "") for name in fields})
@@ -97,6 +99,7 @@ class OverlayRecord:
         ]
 
     def requirements(self) -> tuple[UserRequirement, ...]:
+        """Return the recorded requirements of the user."""
         return tuple(recorded_requirement(request["text"], request["origin"], self.shown) for request in self.requests)
 
     def data(self) -> dict[str, Any]:
@@ -163,8 +166,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     """Return a record from its text. Raises BadInput if its format is unknown or a value has the wrong type."""
     with limited(shown):
         data = _checked(text, shown)
-        names = ("requests", "overrides", "built_on_base", "packages", "sources")
-        lists = {name: tuple(data.get(name, ())) for name in names}
+        lists = {name: tuple(data.get(name, ())) for name, shape in _SHAPE.items() if isinstance(shape, list)}
         lists["requests"] = storable(lists["requests"])  # older versions recorded logins
         return OverlayRecord(shown=shown, base=data["base"], made_from=data.get("made_from", {}), **lists)
 

@@ -119,10 +119,12 @@ class VenvRequest:
 
     @property
     def wants_packages(self) -> bool:
+        """Return whether the request names anything to install."""
         return bool(self.packages or self.requirements or self.editable)
 
     @property
     def changes_overlay(self) -> bool:
+        """Return whether the request changes the packages of an overlay."""
         changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
         return bool(self.wants_packages or changes)
 

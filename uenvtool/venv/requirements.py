@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,18 +94,19 @@ class UserRequest:
     packages in an environment.yml, which are not installed. notes: messages about the conda packages.
     """
 
-    requirements: tuple[UserRequirement, ...] = ()
+    requirements: list[UserRequirement] = field(default_factory=list)
     files: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    constraints: tuple[UserRequirement, ...] = ()
-    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    constraints: list[UserRequirement] = field(default_factory=list)
+    options: dict[str, list[str]] = field(default_factory=dict)
     require_hashes: bool = False
-    conda_specs: tuple[tuple[Position, str], ...] = ()
+    conda_specs: list[tuple[Position, str]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
+        """Return the normalized names of the required packages."""
         return frozenset(requirement.name for requirement in self.requirements if requirement.name)
 
 
@@ -238,43 +239,32 @@ def read_request(
     """Return all requirements as one request; the file name `-` means standard input.
 
     files_named: paths or URLs of requirements files and project files; the requirements of the projects' extras and
-    groups are added. constraints: paths or URLs of constraint files.
+    groups are added. constraints: paths or URLs of constraint files. Raises BadInput with all problems and their
+    positions, and ToolFailed if a URL does not answer.
     """
     reader = _Reader(extras, groups)
+    request = reader.request
     for text in (*packages, *(f"-e {project}" for project in editables)):
         try:
-            reader.requirements.append(parse(text, COMMAND_LINE))
+            request.requirements.append(parse(text, COMMAND_LINE))
         except BadInput as error:
             reader.problems += error.problems
     sources_named = tuple(STANDARD_INPUT if file == "-" else file for file in files_named)
     for source in sources_named:
         with limited(source):
-            reader.read(source, reader.requirements)
+            reader.read(source, request.requirements)
     for source in constraints:
         with limited(source):
-            reader.read(source, reader.constraints, of_uv=False)
+            reader.read(source, request.constraints, of_uv=False)
     BadInput.raise_any(reader.problems)
-    return UserRequest(
-        requirements=tuple(reader.requirements),
-        files=sources_named,
-        sources=tuple(reader.sources),
-        lines=tuple(reader.lines),
-        constraints=tuple(reader.constraints),
-        options=reader.options,
-        require_hashes=require_hashes or "--require-hashes" in reader.options,
-        conda_specs=tuple(reader.conda_specs),
-    )
+    needs_hashes = require_hashes or "--require-hashes" in request.options
+    return replace(request, files=sources_named, require_hashes=needs_hashes)
 
 
 class _Reader:
     def __init__(self, extras: Sequence[str], groups: Sequence[str]) -> None:
         self.extras, self.groups = extras, groups
-        self.requirements: list[UserRequirement] = []
-        self.constraints: list[UserRequirement] = []
-        self.sources: list[str] = []
-        self.lines: list[str] = []
-        self.options: dict[str, list[str]] = {}
-        self.conda_specs: list[tuple[Position, str]] = []
+        self.request = UserRequest()
         self.problems: list[Problem] = []
         self._seen: set[str] = set()
 
@@ -292,7 +282,9 @@ class _Reader:
         source = _location(name, named_in)
         if source in self._seen:
             return
-        _refuse_deep(name, depth, named_at)
+        if depth > MAX_DEPTH:
+            message = f"'{name}' is nested more than {MAX_DEPTH} files deep"
+            raise BadInput(message, named_at, "name the files directly, each with its own -r")
         self._seen.add(source)
         shown = os.path.relpath(source) if os.path.isabs(source) and not os.path.isabs(name) else source
         of_project, is_stream = is_project(source), files.is_stream(Path(source))
@@ -301,7 +293,7 @@ class _Reader:
             lines: Iterable[tuple[int, str]] = logical_lines(text)
             if of_project:
                 lines, specs = project_lines(shown, text, self.extras, self.groups)
-                self.conda_specs += [(Position(shown, number), spec) for number, spec in specs]
+                self.request.conda_specs.extend((Position(shown, number), spec) for number, spec in specs)
         except (BadInput, ToolFailed) as error:
             problems = [_placed(found, name, named_at) for found in error.problems]
             if isinstance(error, ToolFailed):
@@ -310,31 +302,24 @@ class _Reader:
             return
         by_uv = of_uv and not of_project
         if by_uv and not is_stream and (named_at is None or is_project(named_in)):
-            self.sources.append(source)  # uv finds the other files itself
+            self.request.sources.append(source)  # uv finds the other files itself
         for number, line in lines:
             position = Position(shown, number)
             option, value = _option(line)
+            names_file = option in (REQUIREMENT, CONSTRAINT)
             if is_stream and by_uv:
-                names_file = option in (REQUIREMENT, CONSTRAINT)
-                self.lines.append(f"{option} {_location(value, source)}" if names_file else line)
+                self.request.lines.append(f"{option} {_location(value, source)}" if names_file else line)
             try:
-                if option == REQUIREMENT:
-                    self.read(value, target, of_uv=of_uv, named_at=position, named_in=source, depth=depth + 1)
-                elif option == CONSTRAINT:
-                    self.read(value, self.constraints, of_uv=by_uv, named_at=position, named_in=source, depth=depth + 1)
+                if names_file:
+                    into, is_of_uv = (target, of_uv) if option == REQUIREMENT else (self.request.constraints, by_uv)
+                    self.read(value, into, of_uv=is_of_uv, named_at=position, named_in=source, depth=depth + 1)
                 elif option in ("", EDITABLE):
                     text = f"-e {value}" if option else line
                     target.append(replace(parse(text, f"{position.file}:{position.line}", position), read_by_uv=by_uv))
                 else:
-                    self.options.setdefault(option, []).append(value)
+                    self.request.options.setdefault(option, []).append(value)
             except BadInput as error:
                 self.problems += error.problems
-
-
-def _refuse_deep(name: str, depth: int, named_at: Position | None) -> None:
-    if depth > MAX_DEPTH:
-        message = f"'{name}' is nested more than {MAX_DEPTH} files deep"
-        raise BadInput(message, named_at, "name the files directly, each with its own -r")
 
 
 def _option(line: str) -> tuple[str, str]:

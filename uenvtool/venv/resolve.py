@@ -52,7 +52,8 @@ def resolve(uv: Uv, plan: OverlayPlan) -> Installation:
     A package that the user names without a lower bound gets a version near the newest: the same major version (below
     1.0 the same minor version) and a wheel. If no such version fits and the user named no version, the newest release
     that fits is used if the index dates it less than YEARS_OLDER before the newest. uv runs once, a second time to find
-    the newest versions of the named packages, and a third time if the first result is too old.
+    the newest versions of the named packages, and a third time if the first result is too old. Raises AnswerIsNo if the
+    requirements contradict the base, or would replace or duplicate a protected package.
     """
     uv = uv.building_on(plan.base, plan.requested)
     replaceable = _replaceable(plan)

@@ -74,7 +74,10 @@ class UvSettings:
 
 
 def read_settings(environ: Mapping[str, str], prefix: str = "") -> UvSettings:
-    """Return the settings of the current user. prefix: the prefix of the base, whose pip.conf applies to its users."""
+    """Return the settings of the current user. prefix: the prefix of the base, whose pip.conf applies to its users.
+
+    Raises BadInput with the position if a pip.conf cannot be read.
+    """
     pip = _pip_settings(environ, prefix)
     paths = [os.path.expanduser(path) for path in pip.get("find-links", "").split()]
     missing = [path for path in dict.fromkeys(paths) if "://" not in path and not os.path.exists(path)]

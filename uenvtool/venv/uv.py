@@ -88,6 +88,7 @@ class Unbuilt:
             yield from (NO_BINARY, name)
 
     def metadata(self) -> list[dict[str, Any]]:
+        """Return the value of uv's setting dependency-metadata."""
         of_index: list[dict[str, Any]] = [{"name": name, "requires-dist": []} for name in sorted(self.of_index)]
         # For a package from elsewhere, uv also needs the version, and it ignores the metadata with --no-binary.
         return of_index + [
@@ -101,6 +102,7 @@ class Unbuilt:
         return self.add({canonical(name) for name in _OF_INDEX.findall(stderr)}) or bool(new)
 
     def add(self, names: Collection[str]) -> bool:
+        """Add releases of an index; return whether any of them is new."""
         new = set(names) - self.of_index
         self.of_index.update(new)
         return bool(new)
@@ -163,7 +165,10 @@ class Uv:
         return directory
 
     def run(self, arguments: Arguments, *, of_project: bool = False) -> str:
-        """Run uv and return its output on stdout. of_project: whether the arguments name a project."""
+        """Run uv and return its output on stdout. of_project: whether the arguments name a project.
+
+        Raises the error of `failure` if uv fails, and UnsafePackage if a package has a file outside the overlay.
+        """
         command = [
             *map(str, arguments),
             *self.settings.arguments,
@@ -201,7 +206,10 @@ class Uv:
             return self.run(arguments)
 
     def building_nothing(self, request: UserRequest) -> Uv:
-        """Return a Uv for a dry run. It builds no packages and records the packages that a real run would build."""
+        """Return a Uv for a dry run. It builds no packages and records the packages that a real run would build.
+
+        Raises AnswerIsNo if all packages are built, or if only a build can determine the name of a package.
+        """
         arguments, env = self.settings.arguments, self.settings.environment
         named = [value for option, value in itertools.pairwise(arguments) if option == NO_BINARY]
         named += [*request.options.get(NO_BINARY, ()), *env.get("UV_NO_BINARY_PACKAGE", "").split()]
