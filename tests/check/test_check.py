@@ -619,6 +619,7 @@ QUIET = {
     + 'LOG_PATH="log_\\$SLURM_PROCID"\nsrun sh -c "python t.py >$LOG_PATH"\n',
     "a list with the indices of the array": ONE
     + "#SBATCH --array=0-2\nlr=(0.1 0.2 0.3)\npython t.py ${lr[$SLURM_ARRAY_TASK_ID]}\n",
+    "a printed heredoc": ONE + "cat <<EOF\n  --data <path to the data>\n  run <JOBID>\nEOF\npython train.py\n",
     "an address in an option": FOUR + "MASTER_ADDR=$(hostname)\nsrun python train.py --master $MASTER_ADDR\n",
     "a longer list": "X=a\nX+=b\nX+=c\n",
     "a container of no known site": FOUR

@@ -57,7 +57,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: in
     first = top[0].offset if top else len(whole)
     outer_text = _blanked(text, heredocs)
     parts += _directives(outer_text, offsets, first)
-    parts += _lines(outer_text, offsets)
+    parts += _lines(_blanked(outer_text, [*_printed(text, written)]), offsets)
     parts.sort(key=lambda part: part.offset)
     foreign = _FOREIGN.search(outer_text)
     return CheckedFile(
@@ -76,6 +76,14 @@ def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
     quoted = (piece for word in command.words for piece in word if piece.kind in ("single", "double"))
     for piece in (*quoted, *([command.body] if command.body else [])):
         if _DIRECTIVE.search(text, piece.start, piece.end):
+            yield piece
+
+
+def _printed(text: str, written: Sequence[ShellCommand]) -> Iterator[Piece]:
+    """Yield the heredocs that `cat` or `less` prints, such as a usage text."""
+    for command in written:
+        piece = command.body if command.spellings in (["cat"], ["less"]) and not command.piped else None
+        if piece and ">" not in text[command.words[0][-1].end : piece.start]:
             yield piece
 
 
