@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uenvtool.cli import READERS, contexts
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.sources import load_sources
-from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, Value, load_all
+from uenvtool.knowledge.tuning import EXPECTED, Setting, TunedVariable, Tuning, Value, load_all
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 EVERYWHERE = "fabric == slingshot"
@@ -111,7 +111,7 @@ def _settings(name: str, tuning: Tuning) -> Iterator[str]:
 def _value(setting: Setting) -> str:
     if setting.removes:
         return "removed"
-    if setting.is_expected:
+    if setting.policy == EXPECTED:
         return "not set, because the hook of the runtime sets it. uenvtool prints this message if the hook does not"
     return f"`{setting.value}`"
 

@@ -266,11 +266,102 @@ def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None
     assert found(log) == ["exception"]
 
 
+QUIET = {
+    "a row of a table": "killed 0.91 0.90 0.91 512\n| error | 0.77 | 0.71 |\n",
+    "counts of zero": "step 10 | failed allreduces 0 | lost packets 0\n",
+    "an evaluation of code": STEPS + "Problem HumanEval/16: failed (NameError: name 'x' is not defined)\nPass: 0.4\n",
+    "a tuner": "[W 2024-02-02] Trial 9 failed because of the following error: ValueError('loss is nan').\nBest: 0.9\n",
+    "text for a model": 'Prompt 1: How do I fix "RuntimeError: CUDA out of memory"?\nAnswer: Your job was killed.\n',
+    "the text of a judge": "Judge reasoning: The student failed to model the force.\nscore 2\n",
+    "an attempt": "could not parse the reply (attempt 1/4): missing bracket\nok\n",
+    "a smaller batch": "CUDA out of memory at batch size 64, trying 32\nmax batch size: 32\n",
+    "a rate": "Acc@1: 76.1 Error@1: 23.9\nFailure cases saved to f.json (12 of 400)\n",
+    "errors per class": "cat: error 0.11\ndog: error 0.07\nFinished. 2 succeeded, 1 failed.\n",
+    "an explanation": "The most likely reason you are seeing this error is that you fork.\nuse spawn\n",
+    "a file that a hook cannot remove": "rm: cannot remove '/usr/local/x': Read-only file system\nEND TIME: now\n",
+    "an ignored import with a label": "[2026-06-09 03:34:54 TP1] Ignore import error: cannot import name 'G'\na\nb\n",
+    "a help message of Open MPI": (
+        "The library attempted to open the following supporting CUDA libraries,\nbut each of them failed.\n"
+        "libcuda.so.1: cannot open shared object file: No such file or directory\n"
+        "/usr/lib64/libcuda.dylib: cannot open shared object file: No such file or directory\n1813.6 steps per second\n"
+    ),
+    "a module that is loaded already": (
+        "  ERROR: tbb/2021.7.0 cannot be loaded due to a conflict.\n" + OUTPUT * 60 + "Successfully completed.\n"
+    ),
+    "a server without an error": "Bypassing signal SIGTERM\nWorkers stop if SIGTERM is received\n",
+}
+
+
+@pytest.mark.parametrize("case", QUIET)
+def test_words_of_a_failure_in_a_healthy_log_are_no_finding(case: str) -> None:
+    assert set(found(QUIET[case])) <= {"went-on"}
+
+
+FAILURES = {
+    "the last of four attempts": ("failed to parse the reply (attempt 4/4): missing bracket\n", "failed"),
+    "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
+    "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
+    "LSF reports an exit code": ("training\nExited with exit code 3.\n\nResource usage summary:\n", "ended"),
+    "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
+    "a long command": (f"Command '{['x' * 300]}' returned non-zero exit status 1.\n", "ended"),
+    "CMake": ("CMake Error at a.cmake:2 (message):\n  Could NOT find MPI\n-- Configuring incomplete\n", "failed"),
+    "a path that is None": (
+        ERROR.replace(
+            "ValueError: batch 3 is empty", "TypeError: expected str, bytes or os.PathLike object, not NoneType"
+        ),
+        "exception",
+    ),
+    "git": ("remote: error: file x is 150.01 MB\nerror: failed to push some refs to 'x'\n", "failed"),
+    "unittest": ("Ran 3 tests in 0.1s\n\nFAILED (failures=1)\n", "failed"),
+    "a handler of a signal": ("step 1\nSIGTERM received, saving checkpoint and exiting\n", "cancelled"),
+    "a user": ("step 1\nTraining interrupted by user. Saving checkpoint\n", "cancelled"),
+    "a user at the keyboard": ("step 1\nAborted by the user\n", "cancelled"),
+    "a warning before a cancellation": (
+        "/v/p.py:2: RuntimeWarning: x size changed, may indicate binary incompatibility.\n" + CANCELLED.format(7),
+        "cancelled numpy-abi",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FAILURES)
+def test_kind_of_a_failure(case: str) -> None:
+    log, names = FAILURES[case]
+
+    assert found(log) == names.split()
+
+
 ENDS = {
     "a reason in the line with which a program ends": ("loading\nNo data found in /x, exiting.\n", 1),
     "no improvement": (STEPS + "The validation loss is not improving.\nExiting.\n", 0),
     "a result that is written last": (STEPS + "Writing output ...\n", 0),
     "an accuracy": (STEPS + "Testing accuracy: 93.2%\n", 0),
+    "the best result": (STEPS + "Best val_loss: 0.41 at epoch 31/100\n", 0),
+    "a validation": (STEPS + "{'eval_loss': 0.41, 'eval_samples_per_second': 12.3, 'epoch': 3.0}\n", 0),
+    "PBS reports no failure": (STEPS + "======\n   Exit Status:        0\n   Memory Used: 3GB\n======\n", 0),
+    "a speed": (STEPS + "average speed 1.2 it/s\n", 0),
+    "an early stop": ("Epoch 31/100 | loss 0.4\nEarly stopping triggered\nrestored the best weights\n", 0),
+    "a table of a benchmark": ("step 90 | 41 samples/s\n P95 step: 18 ms\n Throughput (mean):42.7 samples/s\n", 0),
+    "a summary of wandb": ("wandb: loss 0.2\nwandb: Synced 5 W&B file(s)\nwandb: Find logs at: ./wandb/x\n", 0),
+    "a warning at the exit": (STEPS + "[W1 p.cpp:9] Warning: destroy_process_group() was not called before exit\n", 0),
+    "a score of the last test": (STEPS + "Test set: Average loss: 0.03, Accuracy: 9914/10000 (99%)\n", 0),
+    "a bar without a total": ("100it [01:40,  1.01it/s]\n", 0),
+    "a checkpoint after a last step that is counted from 0": ("Epoch 4/5 | loss 0.1\nModel weights saved to m.pt\n", 0),
+    "a checkpoint after the last step": ("Epoch 9/9 | loss 0.1\nNew best model saved to best.pt\n", 0),
+    "a checkpoint after a step": ("Epoch 2/100 | loss 0.1\nNew best model saved to best.pt\n", 1),
+    "warnings after a step": (
+        "Train Epoch: 0 [ 823/10977 (8%)] Loss: 7.9\n14: /v/p.py:900: UserWarning: cut file\n14:   warnings.warn(s)\n",
+        1,
+    ),
+    "a step with elapsed time": (" iteration 120/ 5000 | elapsed time per iteration (ms): 2910.3 | lm loss: 7.2\n", 1),
+    "a step after a colon": ("step:1200/5000 train_loss:3.21 train_time:120312ms\n", 1),
+    "a validation after a step": ("Epoch 2/100 | loss 0.1\nValidation loss: 0.2\n", 1),
+    "a bar that has not begun": (STEPS + "Sanity Checking: 0it [00:00, ?it/s]\n", 1),
+    "the first line of a trainer": (STEPS + "***** Running training *****\n  Num examples = 52,002\n", 1),
+    "a stage": ("=== Stage 2/5: alignment ===\n", 1),
+    "a completed step": ("completed step: 10, seconds: 2.4, loss: 9.2\n" * 9, 1),
+    "a question of an evaluation": ("[12:11:20] Evaluating question 12/200\n", 1),
+    "trials that run": ("Logical resource usage: 4/4 GPUs\nNumber of trials: 4/20 (4 RUNNING)\n", 1),
+    "loaded weights": ("Loading safetensors checkpoint shards:  33% Completed | 10/30 [00:21<00:44, 2.2s/it]\n", 1),
     "step 55 of 100": ("epoch 1 | step 55/100 | loss 0.4\n", 1),
     "a bar": ("loading\n\rTrain:  55%|#####     | 55/100 [00:10<00:08, 5.1it/s]", 1),
     "steps without a total": (STEPS, 1),

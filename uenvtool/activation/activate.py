@@ -25,22 +25,9 @@ DIRECTORY = Path("activate")
 
 
 def activate(request: ActivateRequest) -> Result:
-    """Return a script or file with a system's settings, or write or check the committed scripts.
-
-    Raises BadInput if a name or an option is invalid.
-    """
+    """Return a script or file with a system's settings, or write or check the committed scripts."""
     if request.check or request.write:
-        for_all = ActivateRequest(
-            system=request.system, check=request.check, write=request.write, force=request.force, output=request.output
-        )
-        if options := [word for word in given(request) if word not in list(given(for_all))]:
-            mode = "--check" if request.check else "--write"
-            hint = "leave the option out, or save one script with > FILE instead"
-            raise BadInput(f"{options[0]} cannot be combined with {mode}, which uses the default scripts", hint=hint)
-        directory = request.output or DIRECTORY
-        if request.check:
-            return _check(directory, request.system)
-        return _write(directory, request.system, force=request.force)
+        return _committed(request)
     if request.output:
         hint = "add --write or --check, or save one script with > FILE"
         raise BadInput("--output requires --write or --check", hint=hint)
@@ -62,21 +49,26 @@ def activate(request: ActivateRequest) -> Result:
     return Result(file=text(settings, request.shell, again))
 
 
-def _write(directory: Path, system: str | None, *, force: bool) -> Result:
-    """Write the committed scripts. Raises BadInput for foreign files and, without force, for changed scripts."""
-    texts, kept, notes = _scripts(system)
+def _committed(request: ActivateRequest) -> Result:
+    """Write or check the committed scripts. Without --force, only scripts that nobody changed are replaced."""
+    for_all = ActivateRequest(
+        system=request.system, check=request.check, write=request.write, force=request.force, output=request.output
+    )
+    if options := [word for word in given(request) if word not in list(given(for_all))]:
+        mode = "--check" if request.check else "--write"
+        hint = "leave the option out, or save one script with > FILE instead"
+        raise BadInput(f"{options[0]} cannot be combined with {mode}, which uses the default scripts", hint=hint)
+    directory = request.output or DIRECTORY
+    texts, kept, notes = _scripts(request.system)
+    if request.check:
+        strays = {path.name for path in directory.glob("*.sh")} - {*texts, *kept}
+        again = f"uenvtool activate --write{f' --system {request.system}' if request.system else ''}"
+        files.check_generated(directory, texts, kept=kept, strays=strays, again=again)
+        return Result(notes=(*notes, f"{directory} is up to date"))
     with files.locked(directory):
-        files.refuse_foreign(directory, texts, keep=kept, force=force)
+        files.refuse_foreign(directory, texts, keep=kept, force=request.force)
         files.write_generated(directory, texts, keep=kept)
     return Result(text="\n".join(str(directory / name) for name in sorted(texts)), notes=notes)
-
-
-def _check(directory: Path, system: str | None) -> Result:
-    texts, kept, notes = _scripts(system)
-    strays = {path.name for path in directory.glob("*.sh")} - {*texts, *kept}
-    again = f"uenvtool activate --write{f' --system {system}' if system else ''}"
-    files.check_generated(directory, texts, kept=kept, strays=strays, again=again)
-    return Result(notes=(*notes, f"{directory} is up to date"))
 
 
 def _scripts(system: str | None) -> tuple[dict[str, str], list[str], tuple[str, ...]]:

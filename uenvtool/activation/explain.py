@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from uenvtool.activation.explained import (
-    explained_finding,
-    explained_rule,
-    explained_source,
-    explained_variable,
-    place_of,
-    value_text,
-)
+from uenvtool.activation import explained
 from uenvtool.activation.request import ExplainRequest
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Line, Result, Table
@@ -36,8 +30,6 @@ def explain(request: ExplainRequest) -> Result:
     """Return descriptions of variables, rules of `check`, findings of `doctor` and sources.
 
     If the system is known, a variable's description is its value on that system, and --verbose adds everything else.
-
-    Raises BadInput if a name is unknown, or without a name, system or --all.
     """
     names = request.names
     facts = known_facts({"nccl": request.nccl} if request.nccl is not None else {})
@@ -49,23 +41,20 @@ def explain(request: ExplainRequest) -> Result:
     if not names and not request.all:
         hint = "name a variable, as in `uenvtool explain NCCL_NET`, or add --system SYSTEM or --all"
         raise BadInput("explain requires a name, --system or --all", hint=hint)
-    has_ids = any(name.islower() for name in names)  # names of variables are upper case and need no rules
-    rules = load_rules() if has_ids else {}
-    findings = load_findings().findings if has_ids else {}
-    sources = load_sources() if has_ids else {}
     tuning = load_all()
+    described: list[tuple[Mapping[str, Any], Callable[[Any], explained.Explained]]] = []
+    if any(name.islower() for name in names):  # names of variables are upper case
+        described = [(load_rules(), explained.explained_rule), (load_findings().findings, explained.explained_finding)]
+        described.append((load_sources(), lambda source: explained.explained_source(source, tuning)))
     variables = grouped((variable.name, variable) for variable in tuning.variables)
-    other_names = [name for name in names if not any(name in known for known in (rules, findings, sources))]
+    other_names = [name for name in names if not any(name in known for known, _ in described)]
     variable_names = sorted(variables) if request.all else _known_names(other_names, variables)
     owner = "" if facts else None  # a version on the command line does not belong to the recipe
     is_brief = place is not None and not request.verbose
-    entries = [
-        *(explained_rule(rules[name]) for name in names if name in rules),
-        *(explained_finding(findings[name]) for name in names if name in findings),
-        *(explained_source(sources[name], tuning) for name in names if name in sources),
-    ]
+    entries = [describe(known[name]) for known, describe in described for name in names if name in known]
     entries += (
-        explained_variable(name, variables[name], tuning, place, owner, is_brief=is_brief) for name in variable_names
+        explained.explained_variable(name, variables[name], tuning, place, owner, is_brief=is_brief)
+        for name in variable_names
     )
     return Result(
         data=[entry.data for entry in entries],
@@ -75,15 +64,14 @@ def explain(request: ExplainRequest) -> Result:
 
 
 def _in_a_job(place: Settings) -> Result:
-    """Return the table of a job's settings, with notes about other runtimes, unknown versions and limits."""
     runtime = place.runtimes[0]
     by_hook = {setting.name: setting for setting in place.by_hook}
     settings = [*(setting for setting in place.held() if setting.name not in by_hook), *by_hook.values()]
     rows = []
     for setting in settings:
         setter = f"{THE_HOOK}: " if setting in place.by_hook else ""
-        rows.append((setting.name, value_text(setting), f"{setter}{setting.reason} [{setting.source.name}]"))
-    notes = [f"{place_of(place)}: {runtime.description}"]
+        rows.append((setting.name, explained.value_text(setting), f"{setter}{setting.reason} [{setting.source.name}]"))
+    notes = [f"{explained.place_of(place)}: {runtime.description}"]
     if len(place.runtimes) > 1:
         others = ", ".join(other.name for other in place.runtimes[1:])
         notes.append(f"for another runtime, add --runtime: {others}")
@@ -109,13 +97,11 @@ def _laid_out(rows: Sequence[tuple[str, str, str]], sources: Sequence[str], colu
 
 
 def _partitions(system: System) -> Iterator[str]:
-    for partition in system.jobs.partitions.values():
-        reason = f" ({partition.reason})" if partition.reason else ""
-        yield f"limits of a job in {partition.name}: {partition.limits or 'none'}{reason} [{partition.source}]"
-    for qos in system.jobs.qos.values():
-        reason = f" ({qos.reason})" if qos.reason else ""
-        is_default = ", the default" if qos.default else ""
-        yield f"limits of a job in the QOS {qos.name}{is_default}: {qos.limits or 'none'}{reason} [{qos.source}]"
+    named = [(partition.name, partition) for partition in system.jobs.partitions.values()]
+    named += [(f"the QOS {qos.name}{', the default' if qos.default else ''}", qos) for qos in system.jobs.qos.values()]
+    for name, limit in named:
+        reason = f" ({limit.reason})" if limit.reason else ""
+        yield f"limits of a job in {name}: {limit.limits or 'none'}{reason} [{limit.source}]"
 
 
 def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:

@@ -15,27 +15,15 @@ from uenvtool.knowledge.left_out import LeftOut, in_recipes, left_out, versions_
 from uenvtool.knowledge.rule import Rule
 from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.sources import Source, load_sources
-from uenvtool.knowledge.tuning import (
-    AT_MOST,
-    DEFAULT,
-    EXPECTED,
-    PREPEND,
-    REQUIRED,
-    THE_HOOK,
-    UNSET,
-    Guard,
-    Setting,
-    TunedVariable,
-    Tuning,
-)
+from uenvtool.knowledge.tuning import EXPECTED, THE_HOOK, UNSET, Guard, Setting, TunedVariable, Tuning
 
 POLICIES = {
-    DEFAULT: "set if it is unset",
-    AT_MOST: "set if it is unset or a larger number",
-    PREPEND: "prepended to the existing value",
-    REQUIRED: "set, and replaces any other value",
-    UNSET: "always removed",
-    EXPECTED: "not set by uenvtool, which prints a message if it is unset",
+    "default": "set if it is unset",
+    "at-most": "set if it is unset or a larger number",
+    "prepend": "prepended to the existing value",
+    "required": "set, and replaces any other value",
+    "unset": "always removed",
+    "expected": "not set by uenvtool, which prints a message if it is unset",
 }
 COMPUTED = {
     "cores": "the number of cores per process",
@@ -162,7 +150,6 @@ def _table_of_values(says: Sequence[tuple[str, str, str, str]], settings: Iterab
 
 
 def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
-    """Return the description of a setting as data."""
     workaround = tuning.workarounds.get(setting.workaround)
     asked_for = f"--workaround {workaround.name}: {workaround.symptom}" if workaround else ""
     return {
@@ -206,54 +193,47 @@ def _held_in(name: str, place: Settings) -> Setting | None:
 
 def _value_in_place(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:
     """Return a sentence with a variable's value in a place and the reason, or the reason why the variable is unset."""
-    held = _held_in(name, place)
-    if held is not None:
+    if held := _held_in(name, place):
         setter = f", set by {THE_HOOK}" if held in place.by_hook else ""
         condition = _condition(held, place)
         only = f"; {condition}" if condition else ""
         return f"{place_of(place)}: {value_text(held)}{setter}; source {held.source.name}: {held.reason}{only}"
-    return f"{place_of(place)}: not set{_why_not(name, tuning, place, owner)}"
+    not_set = f"{place_of(place)}: not set"
+    nearest = _nearest(name, tuning, place)
+    if nearest is None:
+        is_set = any(setting.name == name for setting in tuning.settings)
+        return not_set if is_set else f"{not_set} on any system: choose a value yourself"
+    versions = () if nearest.failing else in_recipes(nearest, place)
+    return "; ".join((f"{not_set}, {why(nearest, place, owner)}", *versions))
 
 
 def _lines_in_place(
     name: str, variables: Sequence[TunedVariable], tuning: Tuning, place: Settings, value: str | None
 ) -> Iterator[str]:
-    """Yield the short description of a variable in a place."""
     held = _held_in(name, place)
-    yield name
-    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
-    about = _about(variables)
-    if about:
-        yield _row("about", about)
+    rows = [("about", _about(variables))]
     if held:
-        yield _row("why", held.reason)
-        if condition := _condition(held, place):
-            yield _row("when", condition)
-        yield _row("how", f"set by {THE_HOOK}" if held in place.by_hook else POLICIES[held.policy])
-        if held.conflicts:
-            yield _row("avoid", f"do not set it together with {', '.join(held.conflicts)}")
-        if held.needs:
-            yield _row("needs", held.needs.hint)
-        yield _row("source", f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip())
+        described = _setting(held, tuning)
+        how = f"set by {THE_HOOK}" if held in place.by_hook else described["how"]
+        source = f"{held.source.name} ({held.source.date}) {held.source.url}".rstrip()
+        rows += [("why", held.reason), ("when", _condition(held, place)), ("how", how)]
+        rows += [("avoid", described["conflicts"]), ("needs", described["needs"]), ("source", source)]
     elif (nearest := _nearest(name, tuning, place)) and nearest.needs_version:
         if_known = nearest.setting
-        yield _row("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]")
-    for guard in place.guards:
-        if name in guard.variables:
-            yield _row("danger", f"{guard.danger}; here {_prevention(guard, place)}")
-    yield from _others(_values_by_source(variables, tuning), held)
+        rows.append(("would be", f"{value_text(if_known)}: {if_known.reason} [{if_known.source.name}]"))
+    dangers = [guard for guard in place.guards if name in guard.variables]
+    rows += [("danger", f"{guard.danger}; here {_prevention(guard, place)}") for guard in dangers]
+    used = "unset" if held and held.removes else held.value if held else None
+    says = _values_by_source(variables, tuning)
+    sources = grouped((value, source) for source, _, value, _ in says if value != used)
+    others = (f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources.items())
+    rows.append(("others" if held else "values", "; ".join(others)))
     workarounds = tuning.workarounds.values()
     setters = [known.name for known in workarounds if name in {setting.name for setting in known.settings}]
-    if setters:
-        yield _row("option", f"--workaround {' or '.join(setters)} sets it")
-
-
-def _others(says: Sequence[tuple[str, str, str, str]], held: Setting | None) -> Iterator[str]:
-    used = "unset" if held and held.removes else held.value if held else None
-    sources = grouped((value, source) for source, _, value, _ in says if value != used)
-    others = [f"{value} ({listed(names, SOURCES_SHOWN)})" for value, names in sources.items()]
-    if others:
-        yield _row("others" if held else "values", "; ".join(others))
+    rows.append(("option", f"--workaround {' or '.join(setters)} sets it" if setters else ""))
+    yield name
+    yield f"  {f'{place_of(place)}: {value_text(held)}' if held else value}"
+    yield from (_row(word, text) for word, text in rows if text)
 
 
 def _row(word: str, text: str) -> str:
@@ -270,15 +250,6 @@ def _condition(held: Setting, place: Settings) -> str:
     if not undecided.open:
         return ""
     return "; ".join((f"{why(undecided, place)}, or if the version is unknown", *in_recipes(undecided, place)))
-
-
-def _why_not(name: str, tuning: Tuning, place: Settings, owner: str | None) -> str:
-    nearest = _nearest(name, tuning, place)
-    if nearest is None:
-        is_set = any(setting.name == name for setting in tuning.settings)
-        return "" if is_set else " on any system: choose a value yourself"
-    versions = "" if nearest.failing else "".join(f"; {text}" for text in in_recipes(nearest, place))
-    return f", {why(nearest, place, owner)}{versions}"
 
 
 def place_of(place: Settings) -> str:

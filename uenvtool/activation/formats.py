@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from uenvtool.activation.script import SHELLS, comments, legend_of, origin, render_script
 from uenvtool.core import quoting
 from uenvtool.knowledge.settings import ConditionalSetting, Settings, hook_sentence
-from uenvtool.knowledge.tuning import EXPECTED, PREPEND, UNSET, Setting
+from uenvtool.knowledge.tuning import EXPECTED, PREPEND, UNSET
 
 
 def as_json(plan: Settings, again: str) -> str:
@@ -71,27 +71,24 @@ def _commented(
     *,
     image_sets: bool = False,
 ) -> Iterator[str]:
-    """Yield each setting with its reason above it, except values that only a sourced script can compute."""
-    if plan.venv:
-        yield line("VIRTUAL_ENV", plan.venv)
-    for setting, value in _in_file(plan, image_sets=image_sets):
-        if setting.policy == UNSET or value is not None:
-            yield from comments([f"{quoting.comment(setting.reason)} [{setting.source.name}]"])
-            yield unset(setting.name) if value is None else line(setting.name, value)
+    for name, value, reasons in _in_file(plan, image_sets=image_sets):
+        yield from comments(reasons)
+        yield unset(name) if value is None else line(name, value)
 
 
 def values(plan: Settings) -> Iterator[tuple[str, str]]:
     """Yield the names and values of the variables that a file can set."""
+    yield from ((name, value) for name, value, _ in _in_file(plan) if value is not None)
+
+
+def _in_file(plan: Settings, *, image_sets: bool = False) -> Iterator[tuple[str, str | None, list[str]]]:
+    """Yield each variable with its value, or None to unset it, and its reason. A file cannot test or prepend."""
     if plan.venv:
-        yield "VIRTUAL_ENV", plan.venv
-    yield from ((setting.name, value) for setting, value in _in_file(plan) if value is not None)
-
-
-def _in_file(plan: Settings, *, image_sets: bool = False) -> Iterator[tuple[Setting, str | None]]:
-    """Yield the settings and values for a container's environment file, which cannot test or prepend to a variable."""
+        yield "VIRTUAL_ENV", plan.venv, []
     for setting in plan.held(inside=True, image_sets=image_sets):
-        if setting.policy not in (EXPECTED, PREPEND):
-            yield setting, setting.otherwise if setting.from_ else setting.value
+        value = setting.otherwise if setting.from_ else setting.value
+        if setting.policy == UNSET or (value is not None and setting.policy not in (EXPECTED, PREPEND)):
+            yield setting.name, value, [f"{quoting.comment(setting.reason)} [{setting.source.name}]"]
 
 
 def _data(planned: ConditionalSetting) -> dict[str, object]:

@@ -121,14 +121,12 @@ def _branch_line(guard: Sequence[Term], counting_unseen: frozenset[str]) -> Iter
 
 def _test(term: Term, *, counts_unseen: bool) -> str:
     """Return a term as a test. counts_unseen: the test also holds if the version is unknown."""
-    flag = "-n" if term.operator == "present" else "-z"
+    flag, operator = ("-n", "!=") if term.operator == "present" else ("-z", "==")
     if term.fact.isupper():
         return f"{flag} ${{{term.fact}+x}}"
     value = f"$ue_{term.fact}"
     if term.operator in ("present", "absent"):
-        if term.fact in SOFTWARE:
-            return f"{value} {'!=' if term.operator == 'present' else '=='} 0"
-        return f"{flag} {value}"
+        return f"{value} {operator} 0" if term.fact in SOFTWARE else f"{flag} {value}"
     if term.fact not in SOFTWARE:
         joint, operator = (" && ", "!=") if term.operator == "!=" else (" || ", "==")
         test = joint.join(f"{value} {operator} {name}" for name in term.values)

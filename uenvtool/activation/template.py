@@ -76,10 +76,10 @@ def verb(setting: Setting) -> str:
 
 
 def _function_names(plan: Settings) -> list[str]:
-    verbs = {verb(planned.setting) for planned in plan.scripted}
+    verbs, computed = {verb(planned.setting) for planned in plan.scripted}, _computed_from(plan)
     sets = any(planned.setting.together for planned in plan.scripted)
     needed = {
-        "tell": sets or "expect" in verbs or _knows_runtime(plan) or "cores" in _computed_from(plan),
+        "tell": sets or "expect" in verbs or _knows_runtime(plan) or "cores" in computed,
         "keep": True,
         "require": bool(verbs & {"require", "remove", "at_most"}),
         "remove": "remove" in verbs,
@@ -87,31 +87,29 @@ def _function_names(plan: Settings) -> list[str]:
         "default_set": sets,
         "at_most": "at_most" in verbs,
         "prepend": "prepend" in verbs,
-        "here": bool(_computed_from(plan) & set(MESSAGES)),
+        "here": bool(computed & set(MESSAGES)),
         "expect": "expect" in verbs,
         "libraries": bool(_library_facts(plan)),
-        "roce_functions": "roce_gid_index" in _computed_from(plan),
+        "roce_functions": "roce_gid_index" in computed,
     }
     return [name for name, is_needed in needed.items() if is_needed]
 
 
 def _first_blocks(plan: Settings) -> list[str]:
     """Return the sections that detect the runtime, the libraries and other facts. They precede the settings."""
-    finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
-    views = bool(_seen_by_views(plan)) and (bool(_library_facts(plan)) or "view_root" in _computed_from(plan))
-    blocks = [
-        "\n".join(_runtime(plan)) if finds_runtime else "",
-        _block("along") if _knows_runtime(plan) else "",
-        _block("views") if views else "",
-        _block("venv", VENV=quoting.sh(plan.venv or "")),
-        "\n".join(_libraries(plan)) if _library_facts(plan) else "",
-        _block("nodes") if "nodes" in plan.facts_to_find else "",
-        _block("cores") if "cores" in _computed_from(plan) else "",
-        _block("gpus") if "runai_gpus" in _computed_from(plan) else "",
-        _block("temporary") if "temporary" in _computed_from(plan) else "",
-        _block("roce", HCA=quoting.sh(_roce_device(plan))) if "roce_gid_index" in _computed_from(plan) else "",
-    ]
-    return [text for text in blocks if text]
+    needed = plan.facts_to_find | _computed_from(plan)
+    blocks = [*_runtime(plan)] if needed & {"runtime", "container", "image"} else []
+    blocks += [_block("along")] if _knows_runtime(plan) else []
+    blocks += [_block("views")] if _seen_by_views(plan) and (_library_facts(plan) or "view_root" in needed) else []
+    blocks += [_block("venv", VENV=quoting.sh(plan.venv or ""))]
+    blocks += _libraries(plan) if _library_facts(plan) else ()
+    sections = {"nodes": "nodes", "cores": "cores", "runai_gpus": "gpus", "temporary": "temporary"}
+    blocks += [_block(section) for name, section in sections.items() if name in needed]
+    if "roce_gid_index" in needed:
+        settings = (planned.setting for planned in plan.scripted)
+        prefix = next((setting.otherwise for setting in settings if setting.from_ == "roce_hca"), None)
+        blocks.append(_block("roce", HCA=quoting.sh(prefix or "")))
+    return blocks
 
 
 def _runtime(plan: Settings) -> Iterator[str]:
@@ -172,12 +170,6 @@ def _computed_from(plan: Settings) -> frozenset[str]:
 
 def _library_facts(plan: Settings) -> list[str]:
     return sorted(set(SOFTWARE) & plan.facts_to_find)
-
-
-def _roce_device(plan: Settings) -> str:
-    """Return the RDMA device name prefix that the script uses if it finds no device."""
-    settings = (planned.setting for planned in plan.scripted)
-    return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 
 
 def _seen_by_views(plan: Settings) -> str:

@@ -34,7 +34,7 @@ def other_value(context: Context) -> Iterator[Hit]:
         choices, says = (variable.choices, variable.says.values()) if variable else ((), ())
         text = _LEVELS.get(part.text, part.text) if "PHB" in choices else part.text
         is_known = any(setting.value is None or setting.accepts(text) for setting in values)
-        is_of_a_site = text in map(str, says) and all(setting.is_choice for setting in values)
+        is_of_a_site = text in map(str, says) and all(setting.policy == DEFAULT for setting in values)
         if values and not is_known and not is_of_a_site:
             recommended = " or ".join(dict.fromkeys(str(setting.value) for setting in values))
             yield at(

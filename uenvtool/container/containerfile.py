@@ -31,14 +31,13 @@ BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
 class Surroundings:
     """The values for a Containerfile that its plan does not contain.
 
-    base: the image to build on. protected: patterns of Python packages that keep their version. exceptions: packages
-    that may change although they match a protected pattern. env: the ENV lines of the image. activation: the script
-    that sets variables that the user left unset. sign: the variable that shows that the script was sourced.
+    base: the image to build on. protected: the options of packages.py that keep the versions of Python packages. env:
+    the ENV lines of the image. activation: the script that sets variables that the user left unset. sign: the variable
+    that shows that the script was sourced.
     """
 
     base: str
     protected: Sequence[str]
-    exceptions: Sequence[str]
     env: Sequence[str] = ()
     activation: str = ""
     sign: str = ""
@@ -97,10 +96,12 @@ def _stages(plan: ContainerPlan, surroundings: Surroundings) -> Iterator[str]:
     yield from _last(plan, surroundings)
 
 
+def _from(base: str, name: str, about: str) -> list[str]:
+    return ["", *_comment(about), f"FROM {base} AS {name}"]
+
+
 def _toolchain(plan: ContainerPlan) -> Iterator[str]:
-    yield ""
-    yield "# The toolchain that builds all components."
-    yield f"FROM {BASE} AS {TOOLCHAIN}"
+    yield from _from(BASE, TOOLCHAIN, "The toolchain that builds all components.")
     yield from _installed(plan.container.packages.build)
     yield "COPY scripts/fetch.sh scripts/keep.sh /uenvtool/"
     yield "ARG JOBS=16"
@@ -110,9 +111,8 @@ def _toolchain(plan: ContainerPlan) -> Iterator[str]:
 
 def _component(stage: Stage) -> Iterator[str]:
     component, release = stage.component, stage.release
-    yield ""
-    yield from _comment(f"{stage.name} {release.version}: {component.description} [{release.source}]")
-    yield f"FROM {TOOLCHAIN} AS build-{stage.name}"
+    about = f"{stage.name} {release.version}: {component.description} [{release.source}]"
+    yield from _from(TOOLCHAIN, f"build-{stage.name}", about)
     yield from _installed(component.packages.build)
     for name, value in stage.env.items():
         yield from _comment(value.reason)
@@ -134,9 +134,7 @@ def _component(stage: Stage) -> Iterator[str]:
 
 
 def _last(plan: ContainerPlan, surroundings: Surroundings) -> Iterator[str]:
-    yield ""
-    yield "# The image, with only the files that are needed at run time."
-    yield f"FROM {BASE} AS {LAST}"
+    yield from _from(BASE, LAST, "The image, with only the files that are needed at run time.")
     packages = [package for stage in plan.stages for package in stage.component.packages.runtime]
     yield from _installed([*plan.container.packages.runtime, *packages])
     for stage in plan.stages:
@@ -146,9 +144,8 @@ def _last(plan: ContainerPlan, surroundings: Surroundings) -> Iterator[str]:
         yield "COPY runtime/ld.so.conf /etc/ld.so.conf.d/00-uenvtool.conf"
     if plan.stages:
         yield from _run(_words("ldconfig"))
-    for stage in plan.stages:
-        for command in stage.check:
-            yield from _run(command)
+    for command in (command for stage in plan.stages for command in stage.check):
+        yield from _run(command)
     for stage in plan.stages:
         yield from (f"ENV {name}={quoting.docker(name, value)}" for name, value in stage.sets.items())
     yield from _pip(plan, surroundings)
@@ -158,12 +155,8 @@ def _last(plan: ContainerPlan, surroundings: Surroundings) -> Iterator[str]:
 def _pip(plan: ContainerPlan, surroundings: Surroundings) -> Iterator[str]:
     if not plan.container.pip:
         return
-    arguments = [
-        *(f"--keep={pattern}" for pattern in surroundings.protected),
-        *(f"--except={pattern}" for pattern in surroundings.exceptions),
-        *(f"--index={url}" for url in plan.container.index),
-        *plan.container.pip,
-    ]
+    index = [f"--index={url}" for url in plan.container.index]
+    arguments = [*surroundings.protected, *index, *plan.container.pip]
     yield "# Keep the torch of the base and the packages that belong to it: another torch brings another CUDA and NCCL."
     yield from _run(_words("python3", f"{MOUNTED}packages.py", *arguments), mounted="packages.py")
 

@@ -34,7 +34,6 @@ class Identity:
 
     @property
     def canonical(self) -> str:
-        """The image name and tag with the content hash."""
         return f"{self.stable}-{self.content}"
 
     @property
@@ -49,30 +48,20 @@ def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
     return hashlib.sha256(lines.encode()).hexdigest()[:digits]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeRun:
-    """The values for test.sh that the plan does not contain.
+def test_script(plan: ContainerPlan, variables: Mapping[str, str], srun: Sequence[str], again: str) -> str:
+    """Return the script that tests the image on nodes. Its hash identifies the tests, so it contains no image hash.
 
-    variables: the variables that the image sets. srun: the options of srun. edf: the file name of the EDF.
+    variables: the variables that the image sets. srun: the options of srun.
     """
-
-    variables: Mapping[str, str]
-    srun: Sequence[str]
-    edf: str
-
-
-def test_script(plan: ContainerPlan, on_nodes: NodeRun, again: str) -> str:
-    """Return the script that tests the image on nodes. Its hash identifies the tests, so it contains no image hash."""
-    variables = [f"{name}={value}" for name, value in on_nodes.variables.items()]
-    words = "".join(f" \\\n    {quoting.sh_word(variable)}" for variable in variables)
+    words = "".join(f" \\\n    {quoting.sh_word(f'{name}={value}')}" for name, value in variables.items())
     return filled(
         template("test.sh"),
         CANONICAL=f"{plan.container.name}:{plan.tag}",
         AGAIN=again,
-        OPTIONS=" ".join(map(quoting.sh_word, on_nodes.srun)),
+        OPTIONS=" ".join(map(quoting.sh_word, srun)),
         TESTS="\n".join(map(_test, plan.container.tests)) or "  :",
         VARIABLES=f"  printf '%s\\n'{words}" if words else "  :",
-        EDF=on_nodes.edf,
+        EDF=plan.edf_name,
     )
 
 
@@ -95,16 +84,16 @@ def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
     )
 
 
-def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, base: str = "") -> dict[str, str]:
+def pipeline(plan: ContainerPlan, identity: Identity, again: str, *, base: str = "") -> dict[str, str]:
     """Return the pipeline and the script of its steps, by file name.
 
-    edf: the file name of the EDF. base: the image name and tag of the base if uenvtool builds it, otherwise "".
+    base: the image name and tag of the base if uenvtool builds it, otherwise "".
     """
     return {
         "ci.sh": filled(
             template("ci.sh"),
             STABLE=identity.stable,
-            EDF=edf,
+            EDF=plan.edf_name,
             AGAIN=again,
             CANONICAL_WORD=quoting.sh_word(identity.canonical),
             TESTED_WORD=quoting.sh_word(identity.tested),

@@ -12,7 +12,7 @@ from typing import Any
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
 from uenvtool.container.containerfile import Surroundings, context_files
-from uenvtool.container.deploy import DIGITS, Identity, NodeRun, build_script, content_hash, pipeline, test_script
+from uenvtool.container.deploy import DIGITS, Identity, build_script, content_hash, pipeline, test_script
 from uenvtool.container.plan import ContainerPlan, planned, unlocked
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core import files, quoting
@@ -44,11 +44,7 @@ class Image:
 
 
 def make(request: ContainerRequest) -> Result:
-    """Write, check or print the files of an image, or print its name and tag.
-
-    Raises BadInput if a recipe or component is invalid, or if an input has no checksum and --locked is set. Raises
-    AnswerIsNo if --check finds differences.
-    """
+    """Write, check or print the files of an image, or print its name and tag."""
     plan = planned(request)
     unlocked_inputs = list(unlocked(plan))
     if request.locked:
@@ -132,16 +128,14 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     surroundings, labels = _surroundings(plan, base, activation), _labels(plan, base)
     reader = plan.edf_reader
     engine = plan.system.jobs.of(reader.name) if reader else RuntimeJob()
-    on_nodes = NodeRun(
-        variables=dict(values(activation)) if activation and plan.kind else {},
-        srun=_srun(engine) if activation and plan.kind else [],
-        edf=plan.edf_name,
-    )
+    variables = dict(values(activation)) if activation and plan.kind else {}
+    extended = engine.extended if activation and plan.kind else None
+    srun = [*extended.srun, *(f"--{option.name}={option.value}" for option in extended.options)] if extended else []
     identity = Identity(
         image=plan.container.name,
         tag=plan.tag,
         content=content_hash(context_files(plan, surroundings, labels=labels, again="")),
-        tests=content_hash({"test.sh": test_script(plan, on_nodes, again="")}, DIGITS // 2),
+        tests=content_hash({"test.sh": test_script(plan, variables, srun, again="")}, DIGITS // 2),
     )
     labels["uenvtool.hash"] = identity.content
     texts = context_files(plan, surroundings, labels=labels, again=command)
@@ -149,15 +143,15 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
         texts[plan.edf_name] = _edf(plan, engine, activation, command)
     texts["build.sh"] = build_script(plan, identity, command)
     if not is_small and not plan.sif_program:  # the tests on nodes need an EDF
-        texts["test.sh"] = test_script(plan, on_nodes, command)
-        texts |= pipeline(plan, identity, plan.edf_name, command, base=below.identity.canonical if below else "")
+        texts["test.sh"] = test_script(plan, variables, srun, command)
+        texts |= pipeline(plan, identity, command, base=below.identity.canonical if below else "")
     return Image(plan=plan, identity=identity, files=texts)
 
 
 def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -> Surroundings:
-    protected = [rule.pattern for rule in rules()]
-    exceptions = [name for rule in rules() for name in rule.harmless]
-    surroundings = Surroundings(base=base, protected=protected, exceptions=exceptions)
+    protected = [f"--keep={rule.pattern}" for rule in rules()]
+    protected += [f"--except={name}" for rule in rules() for name in rule.harmless]
+    surroundings = Surroundings(base=base, protected=protected)
     if activation is None or not plan.container.image:
         return surroundings
     command = activate.command(activation, "bash", activation.uarch, activation.runtimes[0].name, activation.given)
@@ -170,16 +164,15 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 
 
 def _activation(plan: ContainerPlan) -> Settings | None:
-    supporting = next((runtime for runtime in plan.runtimes if plan.kind in runtime.images), None)
-    runtime = supporting if plan.kind else plan.edf_reader
+    if not plan.kind:
+        return settings_of([plan.system], [plan.edf_reader], uarch=plan.uarch) if plan.edf_reader else None
+    runtime = next((runtime for runtime in plan.runtimes if plan.kind in runtime.images), None)
     if runtime is None:
-        if plan.kind:
-            hint = "name the recipe's home system with --system, or use a recipe without `image`"
-            raise BadInput(f"no runtime of {plan.system.name} supports images of the kind {plan.kind}", hint=hint)
-        return None
+        hint = "name the recipe's home system with --system, or use a recipe without `image`"
+        raise BadInput(f"no runtime of {plan.system.name} supports images of the kind {plan.kind}", hint=hint)
     nccl = plan.versions.get("nccl")
-    versions = {"image": plan.kind, **({"nccl": nccl} if nccl else {})} if plan.kind else {}
-    return settings_of([plan.system], [runtime], uarch=plan.uarch, facts=versions)
+    facts = {"image": plan.kind, **({"nccl": nccl} if nccl else {})}
+    return settings_of([plan.system], [runtime], uarch=plan.uarch, facts=facts)
 
 
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
@@ -196,21 +189,10 @@ def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
     }
 
 
-def _srun(engine: RuntimeJob) -> list[str]:
-    if engine.extended is None:
-        return []
-    return [*engine.extended.srun, *(f"--{option.name}={option.value}" for option in engine.extended.options)]
-
-
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
     env: list[str] = []
     if activation:
         held = activation.held(inside=True, image_sets=True)
         env = [*tags(held), *edf_lines(activation, image_sets=True), debugging(VARIABLE)]
-    return edf_text(
-        engine,
-        extended=engine.extended if plan.kind else None,
-        image=f"{IMAGES}/{plan.file_name}",
-        env=env,
-        again=command,
-    )
+    extended = engine.extended if plan.kind else None
+    return edf_text(engine, extended=extended, image=f"{IMAGES}/{plan.file_name}", env=env, again=command)

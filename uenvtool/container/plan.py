@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
@@ -12,7 +12,7 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.component import OPTIONS, Component, ConditionalValue, Release, expanded, load_component
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.container import ChosenComponent, Container, container_of, load_container
+from uenvtool.knowledge.container import Container, container_of, load_container
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.place import on_this_machine
@@ -58,7 +58,6 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The name of the component."""
         return self.component.name
 
 
@@ -80,7 +79,6 @@ class ContainerPlan:
 
     @property
     def name(self) -> str:
-        """The name of the recipe."""
         return self.container.recipe
 
     @property
@@ -95,7 +93,6 @@ class ContainerPlan:
 
     @property
     def tag(self) -> str:
-        """The tag without the content hash."""
         base = self.container.base
         return self.container.tag or (self.below.tag if self.below else base.tag if base else "latest")
 
@@ -116,7 +113,6 @@ class ContainerPlan:
 
     @property
     def edf_name(self) -> str:
-        """The file name of the EDF."""
         return f"{self.container.name}.toml"
 
     @property
@@ -127,10 +123,9 @@ class ContainerPlan:
 
 
 def planned(request: ContainerRequest) -> ContainerPlan:
-    """Return the plan of a request's recipe and of the recipes that it builds on.
+    """Return the plan of a request's recipe and of the recipes that it builds on. Raises BadInput with all problems.
 
-    The default system is the current system, or else the recipe's home system. Raises BadInput with all problems:
-    unknown versions, missing components, cycles, two components that install the same file, and unknown facts.
+    The default system is the current system, or else the recipe's home system.
     """
     recipes_with_secrets = _with_bases(_recipe(request))
     recipes = storable(recipes_with_secrets)
@@ -139,12 +134,10 @@ def planned(request: ContainerRequest) -> ContainerPlan:
     if request.uarch is not None and request.uarch not in system.nodes:
         raise BadInput([unknown(f"node type of {system.name}", request.uarch, system.nodes)])
     uarch = request.uarch or next(iter(system.nodes))
-    known = available(COMPONENT)
-    runtimes = runtimes_of(system)
-    base, *others = recipes[::-1]
-    plan = _plan(base, system, uarch, runtimes, below=None, known=known)
+    base, *others = reversed(recipes)
+    plan = _plan(base, system, uarch, below=None)
     for recipe in others:
-        plan = _plan(recipe, system, uarch, runtimes, below=plan, known=known)
+        plan = _plan(recipe, system, uarch, below=plan)
     return replace(plan, has_secrets=recipes != recipes_with_secrets)
 
 
@@ -199,15 +192,7 @@ def _with_bases(container: Container) -> list[Container]:
     return recipes
 
 
-def _plan(
-    container: Container,
-    system: System,
-    uarch: str,
-    runtimes: tuple[Runtime, ...],
-    *,
-    below: ContainerPlan | None,
-    known: Collection[str],
-) -> ContainerPlan:
+def _plan(container: Container, system: System, uarch: str, *, below: ContainerPlan | None) -> ContainerPlan:
     components: dict[str, Component] = {}
     unreadable: list[Problem] = []
     problems: list[Problem] = []
@@ -221,15 +206,20 @@ def _plan(
             problems.append(unknown(f"version of {choice.name}", choice.version, component.versions, choice.position))
     BadInput.raise_any(unreadable)
     problems += _missing(container, components)
-    problems += _for_another_network(container, components, system, uarch)
+    problems += _for_another_network(container, components, system.name, system.facts(uarch))
     problems += _overlapping_installs(list(components.values()))
     BadInput.raise_any(problems)
-    chosen = {choice.name: choice for choice in container.components}
-    versions = {name: choice.version for name, choice in chosen.items()}
-    facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}  # conditions may name any component
+    versions = {choice.name: choice.version for choice in container.components}
+    facts = {**dict.fromkeys(available(COMPONENT)), **versions, **system.facts(uarch)}  # of any component
     order = _in_order(components)
-    stages = tuple(_stage(components[name], chosen[name], order, components, facts) for name in order)
-    return ContainerPlan(container=container, system=system, uarch=uarch, runtimes=runtimes, below=below, stages=stages)
+    return ContainerPlan(
+        container=container,
+        system=system,
+        uarch=uarch,
+        runtimes=runtimes_of(system),
+        below=below,
+        stages=tuple(_stage(name, versions[name], order, components, facts) for name in order),
+    )
 
 
 def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
@@ -258,15 +248,14 @@ def _missing(container: Container, components: Mapping[str, Component]) -> Itera
 
 
 def _for_another_network(
-    container: Container, components: Mapping[str, Component], system: System, uarch: str
+    container: Container, components: Mapping[str, Component], system: str, facts: Facts
 ) -> Iterator[Problem]:
-    facts = system.facts(uarch)
     for choice in container.components:
         condition = components[choice.name].when
         if condition.holds(facts) is False:
             actual = ", ".join(f"{term.fact} {facts.get(term.fact) or 'none'}" for term in condition.terms)
             hint = "remove it from the recipe for this system: NCCL supports InfiniBand itself, and MPI uses ucx"
-            yield Problem(f"{choice.name} is for {condition}, but {system.name} has {actual}", choice.position, hint)
+            yield Problem(f"{choice.name} is for {condition}, but {system} has {actual}", choice.position, hint)
 
 
 def _overlapping_installs(components: Sequence[Component]) -> Iterator[Problem]:
@@ -298,42 +287,37 @@ def _can_equal(first: str, second: str) -> bool:
 
 def _in_order(components: Mapping[str, Component]) -> list[str]:
     order: list[str] = []
+
+    def append(name: str, path: tuple[str, ...]) -> None:
+        if name in order:
+            return
+        for need in components[name].needs:
+            if need.text in path:
+                cycle = " -> ".join([name, *path[path.index(need.text) :]])
+                hint = "remove one of these entries from `needs`"
+                raise BadInput(f"`needs` has a cycle: {cycle}", need.position, hint)
+            append(need.text, (*path, need.text))
+        order.append(name)
+
     for name in components:  # in the order of the recipe
-        _append(name, components, order, path=())
+        append(name, (name,))
     return order
 
 
-def _append(name: str, components: Mapping[str, Component], order: list[str], path: tuple[str, ...]) -> None:
-    if name in order:
-        return
-    path = (*path, name)
-    for need in components[name].needs:
-        if need.text in path:
-            cycle = " -> ".join([name, *path[path.index(need.text) :]])
-            raise BadInput(f"`needs` has a cycle: {cycle}", need.position, "remove one of these entries from `needs`")
-        _append(need.text, components, order, path)
-    order.append(name)
-
-
-def _stage(
-    component: Component,
-    choice: ChosenComponent,
-    order: Sequence[str],
-    components: Mapping[str, Component],
-    facts: Facts,
-) -> Stage:
-    values = {"version": choice.version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
-    component_facts = {**facts, "version": choice.version}
+def _stage(name: str, version: str, order: Sequence[str], components: Mapping[str, Component], facts: Facts) -> Stage:
+    component = components[name]
+    values = {"version": version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
+    component_facts = {**facts, "version": version}
 
     def word(value: ConditionalValue) -> Word:
         return Word(expanded(value.value, values), value.reason)
 
     options = [word(option) for option in component.options if _holds(option, component_facts)]
     env = {name: word(value) for name, value in component.env.items() if _holds(value, component_facts)}
-    needed = _needed(component.name, components)
+    needed = _needed(name, components)
     return Stage(
         component=component,
-        release=component.versions[choice.version],
+        release=component.versions[version],
         needs=tuple(name for name in order if name in needed),
         env=env,
         sets={name: expanded(value.value, values) for name, value in component.sets.items()},

@@ -18,7 +18,7 @@ from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, Sign
 from uenvtool.knowledge.settings import runtimes_of, settings_for
 from uenvtool.knowledge.system import load_system
-from uenvtool.knowledge.tuning import Guard, Setting
+from uenvtool.knowledge.tuning import DEFAULT, EXPECTED, Guard, Setting
 from uenvtool.venv.health import PythonHere
 
 NOT_KNOWN = "variables: this machine is not a known system; pass --system"
@@ -128,7 +128,7 @@ def wrong_variables(snapshot: Snapshot) -> Iterator[Fault]:
     for setting in snapshot.tuned.settings:
         if setting.name in guard_variables:
             continue
-        if setting.is_expected:
+        if setting.policy == EXPECTED:
             if setting.name not in snapshot.environ and snapshot.is_at_work:
                 yield Fault("hook-missing", f"{setting.name} is not set: {setting.reason}")
         elif setting.name in snapshot.environ:
@@ -158,7 +158,7 @@ def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collectio
         if environ.get(other) and value and other not in forbidden:
             yield Fault("variable-wrong", f"{setting.name} and {other} conflict", (f"unset {other}",))
     if setting.is_fixed and not setting.accepts(value):
-        finding = "variable-other" if setting.is_choice else "variable-wrong"
+        finding = "variable-other" if setting.policy == DEFAULT else "variable-wrong"
         detail = f"{setting.name} is {value or 'empty'}, should be {setting.value}: {setting.reason}"
         yield Fault(finding, detail, (f"export {setting.name}={quoting.sh(setting.value or '')}",))
 
@@ -188,5 +188,5 @@ def _inherited(snapshot: Snapshot) -> Iterator[str]:
     """
     runtime, *names = snapshot.environ.get(SET, "").split() or [""]
     if snapshot.tuned is not None and runtime != snapshot.tuned.runtime:
-        tuned = {setting.name for setting in snapshot.tuned.settings if not setting.is_expected}
+        tuned = {setting.name for setting in snapshot.tuned.settings if setting.policy != EXPECTED}
         yield from (name for name in names if name in snapshot.environ and name not in tuned)

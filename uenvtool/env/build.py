@@ -153,7 +153,9 @@ class Outcome:
 def build(request: BuildRequest, progress: Progress = silent) -> Result:
     """Write and resolve the environment of a recipe for a system, or only check or print the environment.
 
-    If Spack fails, the old lock stays unchanged.
+    Raises BadInput if the recipe, the system or the target directory is not usable, AnswerIsNo if --check finds
+    differences, ToolMissing if --concretize is given and Spack is not installed, and ToolFailed if Spack or the disk
+    fails. If Spack fails, the old lock stays unchanged.
     """
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)

@@ -127,8 +127,9 @@ def install(
 ) -> Installed:
     """Install an environment and create its views. Spack sees the directory `store` at the mount point.
 
-    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments of
-    compilers first, and ignores the user's configuration. After an error, the installed packages stay in the store.
+    Spack skips packages that are in the store, so a new run continues a stopped one. Spack installs the environments
+    of compilers first, and ignores the user's configuration. Raises BadInput if the mount point does not exist, and
+    ToolFailed if Spack cannot build a package. After an error, the installed packages stay in the store.
     """
     with scratch_folder() if options.shared else contextlib.nullcontext(store / WORK) as work:
         runner = _staged(spack, environment, store, work, options)
@@ -156,7 +157,8 @@ def _staged(spack: Spack, environment: Installable, store: Path, work: Path, opt
 def shell(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> NoReturn:
     """Replace this process with the user's shell in the sandbox of a build, in which `spack` uses the environment.
 
-    The shell holds the lock of the store until it ends.
+    The shell holds the lock of the store until it ends. Raises BadInput if the mount point does not exist, ToolFailed
+    if another run uses the store.
     """
     with locked(store):
         runner = _staged(spack, environment, store, store / WORK, options)
@@ -194,7 +196,8 @@ def require_mount(mount: str) -> None:
 def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
     """Push the packages of an installed environment to the build cache `url`, and return how many the cache lacked.
 
-    Spack signs the packages with its key, unless `unsigned` is set.
+    Spack signs the packages with its key, unless `unsigned` is set. Raises ToolFailed if Spack has no key or cannot
+    write to the cache.
     """
     work = store / WORK
     directory = directory_of(url)
@@ -307,7 +310,8 @@ def _remove_unfinished_views(view: Path) -> None:
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
     """Let Spack generate module files for the environments that configure modules.
 
-    uenvtool changes only the directory of the module files, since all environments share one.
+    uenvtool changes only the directory of the module files, since all environments share one. Raises ToolFailed if
+    Spack fails.
     """
     configuring = [each for each in environments if MODULES in each.texts]
     if configuring and os.path.lexists(store / MODULE_FILES):

@@ -125,7 +125,10 @@ def is_environment(directory: Path) -> bool:
 
 
 def read_installable(directory: Path) -> Installable:
-    """Return the resolved environment in a directory."""
+    """Return the resolved environment in a directory.
+
+    Raises BadInput if spack.yaml or the lock is missing, AnswerIsNo if the lock cannot be installed.
+    """
     message = f"{directory} is not a Spack environment"
     try:
         texts = {name: (directory / name).read_text(encoding="utf-8") for name in _names(directory)}

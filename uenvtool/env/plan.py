@@ -19,12 +19,11 @@ from uenvtool.knowledge.facts import filled
 from uenvtool.knowledge.mpi import ChosenMpi, choose_mpi, facts_with_mpi
 from uenvtool.knowledge.packages import Pin, package_facts
 from uenvtool.knowledge.place import choose
-from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable
+from uenvtool.knowledge.recipe import Recipe, RootSpec, Variable, facts_with_paths
 from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding
-from uenvtool.knowledge.unfilled import facts_with_paths
 from uenvtool.knowledge.version import versions
 
 UENV = "uenv"
@@ -46,7 +45,10 @@ def named_environment(recipe_name: str, system: str | None, uarch: str | None) -
 
 
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
-    """Return the environment of a recipe on a node type of a system."""
+    """Return the environment of a recipe on a node type of a system.
+
+    Raises BadInput if the system does not meet the recipe's needs, such as a GPU architecture or an MPI version.
+    """
     if recipe.mount and system.mount:
         system = replace(system, mount=recipe.mount)
     facts = facts_with_mpi(recipe, system, uarch)

@@ -34,7 +34,10 @@ class Spack:
 
 
 def find_spack(named: Path | None) -> Spack | None:
-    """Return the named Spack, or else the Spack in SPACK_ROOT or on PATH. Return None if there is no Spack."""
+    """Return the named Spack, or else the Spack in SPACK_ROOT or on PATH. Return None if there is no Spack.
+
+    Raises BadInput if the named Spack does not exist, ToolFailed if Spack does not run or is too old.
+    """
     if named is not None:
         program = named / "bin" / "spack" if named.is_dir() else named
         if not (program.is_file() and os.access(program, os.X_OK)):

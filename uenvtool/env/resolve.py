@@ -117,7 +117,10 @@ def parse_resolved_lock(text: str, environment: Environment, part: str, spack: S
 
 
 def config_section(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Return a configuration that moves Spack's working directories out of Spack's own installation."""
+    """Return a configuration that moves Spack's working directories out of Spack's own installation.
+
+    Raises BadInput if the CPU target of the nodes is unknown.
+    """
     BadInput.raise_any(unknown_targets(environment.system.tree))
     return {
         "install_tree": {"root": str(scratch / "store")},

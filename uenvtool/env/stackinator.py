@@ -40,7 +40,10 @@ PRE_INSTALL = [
 
 
 def render_recipe(environment: Environment, version: int) -> dict[str, str]:
-    """Return the text of each file of a Stackinator recipe, by relative path. version: 2 or 3."""
+    """Return the text of each file of a Stackinator recipe, by relative path. version: 2 or 3.
+
+    Raises BadInput if the recipe names no compiler, since Stackinator requires one.
+    """
     recipe = environment.recipe
     if recipe.compiler is None:
         raise BadInput(

@@ -49,7 +49,12 @@ _OF_IMAGES = ("output", "push", "post_install", "meta", "install_only")
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Build an image. Replaces an existing image at the same path only when the new image is complete."""
+    """Build an image. Replaces an existing image at the same path only when the new image is complete.
+
+    Raises BadInput if an input is invalid, or if a file that uenvtool did not pack has the path of the image. Raises
+    AnswerIsNo if the lock cannot be installed, ToolMissing if Spack or squashfs-tools are not installed, and ToolFailed
+    if Spack, another program or the disk fails, or if signed packages are pushed and Spack has no key.
+    """
     unused = [name for name in _OF_IMAGES if request.shell and getattr(request, name)]
     if unused:
         option = f"--{unused[0].replace('_', '-')}"
@@ -152,7 +157,10 @@ def _user_texts(request: ImageRequest) -> dict[str, str]:
 
 
 def install_options(request: ImageRequest) -> InstallOptions:
-    """Return Spack's options for the build."""
+    """Return Spack's options for the build.
+
+    Raises BadInput if a value of --repo is not a package repository, or --config-scope is not a directory.
+    """
     scope = request.config_scope
     if scope and not scope.is_dir():
         hint = "name a directory with files such as mirrors.yaml"

@@ -39,7 +39,8 @@ def gather(
     """Compile modules to `unchecked-hash` bytecode in files in `scratch`, and return it by name, see `cache_name`.
 
     Python never compares this bytecode with its source (PEP 552), so it is for files that do not change. python: the
-    command that starts Python. modules: paths relative to `directory`, with their sizes in bytes.
+    command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. Raises ToolFailed if
+    Python does not run.
     """
     return _compile(python, directory, modules, scratch, is_gathered=True)
 

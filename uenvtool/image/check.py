@@ -32,7 +32,10 @@ Check = tuple[str, str | Problem]
 
 
 def check_needs(request: ImageRequest, progress: Progress = silent) -> Result:
-    """Check the requirements of a build, without resolving, installing or writing anything."""
+    """Check the requirements of a build, without resolving, installing or writing anything.
+
+    Raises AnswerIsNo if a requirement is not met, BadInput if a recipe is invalid.
+    """
     with progress("checking the requirements of the build"):
         checks = list(_checks(request))
     AnswerIsNo.raise_any(found for _, found in checks if isinstance(found, Problem))

@@ -148,7 +148,10 @@ class Contents:
 
 
 def show(images: Sequence[Path]) -> Result:
-    """Return the contents of each image."""
+    """Return the contents of each image.
+
+    Raises BadInput if a file is not an image, ToolMissing if unsquashfs is not installed.
+    """
     all_contents = [read(image) for image in images]
     all_data = [_data(contents) for contents in all_contents]
     pairs = zip(all_contents, all_data, strict=True)
@@ -203,7 +206,10 @@ def _changes(views: Mapping[str, UenvView]) -> Iterator[tuple[str, str, str]]:
 
 
 def read(image: Path, is_needed: Callable[[str], bool] = lambda name: name.endswith(RECORD)) -> Contents:
-    """Return the contents of an image, with the texts of the metadata files that are needed."""
+    """Return the contents of an image, with the texts of the metadata files that are needed.
+
+    Raises BadInput if it is not an image, or its metadata files are too large.
+    """
     head = require_image(image)
     entries = listing(image)
     names = by_name(entries)

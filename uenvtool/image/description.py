@@ -39,7 +39,8 @@ Source: Spack v1.1.0, etc/spack/defaults/base/modules.yaml."""
 def described(environments: Sequence[Installable], store: Path, directories: Mapping[str, str]) -> dict[str, str]:
     """Return the metadata files of an image, by their name in the image.
 
-    directories: the directory of each view, relative to the store.
+    directories: the directory of each view, relative to the store. Raises BadInput if a view sets a variable whose name
+    is invalid.
     """
     first = environments[0]
     has_programs = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()

@@ -44,7 +44,9 @@ class Side:
 def diff(before: str, after: str) -> Result:
     """Return the packages that differ, with the exit code NO if there are any.
 
-    before, after: recipes, directories of environments, locks, images or published tables.
+    before, after: recipes, directories of environments, locks, images or published tables. Raises BadInput if an input
+    has no packages or cannot be read, AnswerIsNo for a lock that cannot be installed, and ToolMissing for an image if
+    unsquashfs is not installed.
     """
     old, new = _side(before), _side(after)
     rows, data = [], []

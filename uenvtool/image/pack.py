@@ -40,7 +40,9 @@ class Packed:
 def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int | None = None) -> Packed:
     """Write a tree into a new image, and read it back. The same tree and epoch give the same bytes.
 
-    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask.
+    epoch: the time of every entry, in seconds since 1970. The mode of the file follows the user's umask. Raises
+    BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or the disk fails, or if the image differs
+    from the tree.
     """
     epoch = EPOCH if epoch is None else epoch
     write(programs, tree, image, scratch, epoch)
@@ -54,7 +56,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
 
 
 def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
-    """Write an image."""
+    """Write an image. Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs or the disk fails."""
     command: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
     command += _exclusions(tree, scratch)
     command += ["-pf", write_pseudo_file(tree, programs, epoch, scratch)]

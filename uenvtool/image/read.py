@@ -88,7 +88,8 @@ class Listed(NamedTuple):
 def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
     """Return the entries of an image except its root.
 
-    below: if given, return only the entries below these paths and their parent directories.
+    below: if given, return only the entries below these paths and their parent directories. Raises ToolMissing if
+    unsquashfs is not installed, BadInput if the image cannot be read or its listing is larger than LARGEST_LISTING.
     """
     token = secrets.token_hex(16).encode()  # marks the start of each name, since no name contains this random text
     command: list[str | Path] = [find_program("unsquashfs"), *limits(), "-lln", "-d", token.decode(), image, *below]
@@ -206,7 +207,8 @@ def _text(path: Path, largest: int) -> str | None:
 def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
     """Yield the name, size and content of every file of an image, without extraction. Skips pieces that are not read.
 
-    entries: see `listing`.
+    entries: see `listing`. Raises ToolMissing if unsquashfs 4.5 or newer is not installed, BadInput if the image is
+    damaged.
     """
     programs = find_programs()
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]

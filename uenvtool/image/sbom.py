@@ -44,7 +44,10 @@ class Bill:
 
 
 def sbom(path: Path) -> Result:
-    """Return the bill of materials of an image or a spack.lock as reproducible CycloneDX 1.6 JSON."""
+    """Return the bill of materials of an image or a spack.lock as reproducible CycloneDX 1.6 JSON.
+
+    Raises BadInput if the file is neither an image nor a lock, ToolMissing if unsquashfs is not installed.
+    """
     data = _data(_bill(path))
     return Result(data=data, file=f"{json.dumps(data, indent=2)}\n")
 
@@ -52,7 +55,8 @@ def sbom(path: Path) -> Result:
 def holders(spec: str, paths: Sequence[Path]) -> Result:
     """Return the packages of images and locks that match a spec with versions.
 
-    The exit code is NO if no package matches. A Python package also matches without the prefix `py-`.
+    The exit code is NO if no package matches. A Python package also matches without the prefix `py-`. Raises the errors
+    of `sbom`, and BadInput for a spec with anything but a name and versions.
     """
     try:
         wanted = parse_spec(spec)

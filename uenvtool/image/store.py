@@ -32,7 +32,8 @@ def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) 
     """Return the tree of an image, which is the same for every store that contains the packages in the locks.
 
     Compiles the bytecode again, in a form that Python never compares with its source, since the files in the image have
-    other times than in the store. scratch: the directory for the bytecode.
+    other times than in the store. scratch: the directory for the bytecode. Raises BadInput if the store has no
+    packages, ToolFailed if the environment's Python does not run.
     """
     first = environments[0]
     installs = _filtered_database(environments, store)

@@ -94,7 +94,10 @@ def parents(name: bytes) -> Iterator[bytes]:
 
 
 def walk(directory: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
-    """Return the entries below a directory, except names in `left_out` and base names in `skipped`."""
+    """Return the entries below a directory, except names in `left_out` and base names in `skipped`.
+
+    Raises BadInput for a device, pipe or socket, ToolFailed if a directory or file cannot be read.
+    """
     entries: dict[bytes, Entry] = {}
     waiting = [b""]
     root = os.fsencode(directory)

@@ -87,7 +87,8 @@ class _FileFacts(NamedTuple):
 def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     """Check that all view paths and libraries exist, and that no file uses a build directory.
 
-    build_folders: more directories that no file may refer to. The exit code is NO if there is a problem.
+    build_folders: more directories that no file may refer to. The exit code is NO if there is a problem. Raises
+    BadInput if a file is not an image or is damaged, ToolMissing if unsquashfs 4.5 or newer is not installed.
     """
     reports = [(str(image), examined(image, build_folders)) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in reports for problem in report.problems]
@@ -129,7 +130,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
 
 
 def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
-    """Return the result of checking an image."""
+    """Return the result of checking an image. Raises the same errors as `verify`."""
     scanner = BuildPathScanner(build_folders)
     contents = read(image, _is_lock)
     files = {name: _facts(pieces, size, scanner) for name, size, pieces in read_contents(image, contents.entries)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -14,17 +15,19 @@ from uenvtool.core.result import Result, Table
 from uenvtool.core.words import counted, listed, wrapped
 from uenvtool.core.yamltext import scalar
 from uenvtool.knowledge.bind import children
+from uenvtool.knowledge.condition import Condition
 from uenvtool.knowledge.fabric import unusable_packages
+from uenvtool.knowledge.facts import filled
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, SYSTEM, WORKAROUNDS, Kind, kind_of, recipe_file
 from uenvtool.knowledge.load import check_file, load_extended
 from uenvtool.knowledge.locate import Location, available, locate, shown
+from uenvtool.knowledge.mpi import facts_with_mpi
 from uenvtool.knowledge.place import missing_rdma, unknown_targets
-from uenvtool.knowledge.recipe import read_recipe
-from uenvtool.knowledge.recognise import duplicate_markers
+from uenvtool.knowledge.recipe import Recipe, facts_with_paths, read_recipe
+from uenvtool.knowledge.recognise import concrete_systems, duplicate_markers
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
-from uenvtool.knowledge.unfilled import unfilled
 from uenvtool.knowledge.yamltree import Node, content, is_abstract, read, text
 
 SUFFIXES = (".yaml", ".yml")
@@ -206,10 +209,39 @@ def _problems_in(path: Path, more: Callable[[str], Iterable[Problem]] | None) ->
             locate(SYSTEM, str(home.value), home.position)
         if kind is RECIPE and not is_abstract(tree):
             named = str(location.path)
-            return [*unfilled(read_recipe(named)), *(more(named) if more else ())]
+            return [*_unfilled(read_recipe(named)), *(more(named) if more else ())]
         return _system_problems(location, tree) if kind is SYSTEM else []
     except BadInput as error:
         return list(error.problems)
+
+
+def _unfilled(recipe: Recipe) -> list[Problem]:
+    """Return a problem for each text with a `${fact}` that has no value in a build on some known system.
+
+    The problem names the first such system.
+    """
+    problems: dict[Position, Problem] = {}
+    for name in concrete_systems():
+        with contextlib.suppress(BadInput):  # uenvtool reports an invalid system when the user names it
+            system = load_system(name)
+            for uarch in filter(recipe.supports, system.nodes):
+                facts = facts_with_paths(recipe, system, facts_with_mpi(recipe, system, uarch))
+                for text, position, when in _texts(recipe):
+                    try:
+                        if when.holds(facts):
+                            filled(text, facts, position)
+                    except BadInput as error:
+                        problems.setdefault(position, error.problems[0])
+    return list(problems.values())
+
+
+def _texts(recipe: Recipe) -> Iterator[tuple[str, Position, Condition]]:
+    for group in (recipe.variants[name] for name in recipe.global_variants):
+        yield from ((value, group.position, group.when) for value in group.values)
+    yield from ((root.spec.text, root.position, root.when) for root in recipe.roots)
+    for pin in (*recipe.require.values(), *([recipe.python] if recipe.python else [])):
+        yield pin.variants, pin.position, pin.when
+    yield from ((variable.value or "", variable.position, variable.when) for variable in recipe.view.env)
 
 
 def _system_problems(location: Location, tree: Node) -> list[Problem]:

@@ -160,8 +160,7 @@ def _known_gpus(model: str, count: int) -> Gpu | None:
 
 
 def _gpus_of_slurm(model: str, count: int) -> tuple[Gpu, str]:
-    known = _known_gpus(model, count)
-    if known:
+    if known := _known_gpus(model, count):
         return known, "architecture and memory of the model that sinfo shows"
     which = f"of an unknown model, {model!r}" if model else "without a model"
     why = f"sinfo shows {count} GPUs {which}; give the model with --gpu MODEL, or edit vendor and arch here"
@@ -214,10 +213,7 @@ def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str,
 
 
 def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> SeenSystem | None:
-    """Return the properties of a new system, or None if no option is given. Options replace detected values.
-
-    Raises BadInput if a network, GPU model or runtime is unknown.
-    """
+    """Return the properties of a new system, or None if no option is given. Options replace detected values."""
     if not (here or fabric or gpu or cores or runtimes):
         return None
     properties = detected_system() if here else SeenSystem(runtimes=("conda",), guessed=NOT_DETECTED)

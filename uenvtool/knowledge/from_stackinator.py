@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,9 +60,8 @@ class _Source:
     version: int
     config: Data
     compilers: Data
-    packages: Data
     read: Mapping[str, _File]
-    files: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, Path]
 
 
 def is_stackinator(directory: Path) -> bool:
@@ -73,25 +72,22 @@ def is_stackinator(directory: Path) -> bool:
 def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[str, Imported]:
     """Return the converted recipes by the names of their environments.
 
-    starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old for
-        uenvtool.
-
-    Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
+    starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old.
     """
     read = {name: _file(directory, name) for name in (*REQUIRED, PACKAGES) if (directory / f"{name}.yaml").is_file()}
     config, compilers, environments = (read[name] for name in REQUIRED)
     if not environments.data:
         raise BadInput("the recipe has no environment", environments.tree.position, "add one, or use another directory")
-    others = {name: path for name, path in _other_files(directory).items() if _can_be_copied(name, path)}
+    files = dict(_files(directory, config.data))
+    files |= {name: path for name, path in _other_files(directory).items() if _can_be_copied(name, path)}
     try:
         source = _Source(
             directory=directory,
             version=config.data.get("version", 1),
             config=config.data,
             compilers=compilers.data,
-            packages=read[PACKAGES].data[PACKAGES] if PACKAGES in read else {},
             read=read,
-            files={**dict(_files(directory, config.data)), **others},
+            files=files,
         )
         return {
             name: Imported(lines=_recipe(source, name, data, starter), files=source.files)
@@ -174,10 +170,8 @@ def _of_version_2(old: Data) -> dict[str, Any]:  # source: Stackinator 6, docs/p
 
 
 @functools.cache
-def _defaults() -> dict[str, Any]:
-    path = Path(__file__).parent / "stackinator.yaml"
-    defaults: dict[str, Any] = read(path, path.name).plain()
-    return defaults
+def _defaults() -> Any:
+    return read(Path(__file__).with_name("stackinator.yaml"), "stackinator.yaml").plain()
 
 
 def _config(source: _Source, name: str, starter: tuple[GitPin, GitPin], comments: Comments) -> Iterator[str]:
@@ -248,12 +242,9 @@ def _compilers(source: _Source, environment: Data, comments: Comments) -> Iterat
     for name, (version, variants) in buildable.items():
         newest = str(_defaults()["newest"].get(version, "")) if name == "gcc" else ""
         exact = newest or (f"{version}.0" if name == "gcc" and version.count(".") == 1 else version)
-        why = (
-            f"{version} in the Stackinator recipe; this is the newest such version in Spack's packages"
-            if newest
-            else ""
-        )
-        why = "; ".join(filter(None, [comments.of(source.read["compilers"].tree.get(name)), why]))
+        changed = f"{version} in the Stackinator recipe; this is the newest such version in Spack's packages"
+        reasons = [comments.of(source.read["compilers"].tree.get(name)), changed if newest else ""]
+        why = "; ".join(filter(None, reasons))
         if version == "system":
             yield from comment("Stackinator uses the system's gcc, and so does a recipe without `compiler`.")
             yield from comment(why)
@@ -296,13 +287,15 @@ def _variants(lines: Sequence[SpecLine]) -> Iterator[str]:
 
 
 def _pins(source: _Source, all_comments: Mapping[str, Comments]) -> Iterator[str]:
+    if PACKAGES not in source.read:
+        return
     pins: list[str] = []
     comments: list[str] = []
-    tree = source.read[PACKAGES].tree.get(PACKAGES) if PACKAGES in source.read else None
-    for name, data in source.packages.items():
+    tree = source.read[PACKAGES].tree.value[PACKAGES]
+    for name, data in source.read[PACKAGES].data[PACKAGES].items():
         texts = [data["require"]] if isinstance(data.get("require"), str) else data.get("require", [])
         pin = None if name == "all" else _required(name, texts)
-        reason = all_comments[PACKAGES].of(tree.get(name)) if tree and pin else ""
+        reason = all_comments[PACKAGES].of(tree.get(name)) if pin else ""
         pins += with_comment(f"  {scalar(name)}: {_mapping(pin)}", reason) if pin else []
         comments += rest_of(
             data, ("require",) if pin else (), f"under {name} in packages.yaml; the system's file can have it"

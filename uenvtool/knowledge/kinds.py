@@ -6,24 +6,23 @@ To add a kind, add a row here, a schema of the same name and a reader. The comma
 
 from __future__ import annotations
 
-import json
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.schema import schema
 from uenvtool.knowledge.yamltree import Node
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of knowledge file.
 
     directory: The directory that contains a user's files of this kind.
-    pattern: The glob for the files in that directory. Its `*` matches the name.
     reader: MODULE:FUNCTION, which is imported on use because readers import this table. The function reads a file by
         its name or path, and raises BadInput with all problems in the file.
+    pattern: The glob for the files in that directory. Its `*` matches the name.
     heading: The heading of the column between name and description in `list`. If it is empty, `list` omits the kind.
     column: The field in this column, if its name differs from the heading.
     listed_as: The name of the kind in `list`. The default is the directory.
@@ -34,8 +33,8 @@ class Kind:
 
     name: str
     directory: str
-    pattern: str = "*.yaml"
     reader: str
+    pattern: str = "*.yaml"
     heading: str = ""
     column: str = ""
     listed_as: str = ""
@@ -68,95 +67,43 @@ class Kind:
 
 
 RECIPE = Kind(
-    name="recipe",
-    directory="recipes",
+    "recipe",
+    "recipes",
+    "uenvtool.knowledge.checks:load_recipe",
     pattern="*/recipe.yaml",
-    reader="uenvtool.knowledge.checks:load_recipe",
     heading="for",
     column="uarchs",
     joined={"specs": (), "couplings": ("when",), "absent": ("reason",)},
     pins=("require", "prefer"),
 )
-SYSTEM = Kind(
-    name="system",
-    directory="systems",
-    reader="uenvtool.knowledge.system:load_system",
-    heading="nodes",
-)
-FABRIC = Kind(
-    name="fabric",
-    directory="fabrics",
-    reader="uenvtool.knowledge.fabric:load_fabric",
-)
+SYSTEM = Kind("system", "systems", "uenvtool.knowledge.system:load_system", heading="nodes")
+FABRIC = Kind("fabric", "fabrics", "uenvtool.knowledge.fabric:load_fabric")
 PACKAGES = Kind(
-    name="packages",
-    directory="packages",
-    reader="uenvtool.knowledge.packages:load_package_facts",
+    "packages",
+    "packages",
+    "uenvtool.knowledge.packages:load_package_facts",
     joined={"couplings": ("when",), "cves": ("id", "package"), "yanked": ("package", "versions")},
 )
-TUNING = Kind(
-    name="tuning",
-    directory="tuning",
-    reader="uenvtool.knowledge.checks:load_tuning_file",
-    heading="variables",
-)
-RUNTIME = Kind(
-    name="runtime",
-    directory="runtimes",
-    reader="uenvtool.knowledge.runtime:load_runtime",
-    heading="reads",
-    column="forms",
-)
+TUNING = Kind("tuning", "tuning", "uenvtool.knowledge.checks:load_tuning_file", heading="variables")
+RUNTIME = Kind("runtime", "runtimes", "uenvtool.knowledge.runtime:load_runtime", heading="reads", column="forms")
 LAUNCHER = Kind(
-    name="launcher",
-    directory="launchers",
-    reader="uenvtool.knowledge.launcher:load_launcher",
-    heading="starts by",
-    column="commands",
+    "launcher", "launchers", "uenvtool.knowledge.launcher:load_launcher", heading="starts by", column="commands"
 )
-PUBLISHED = Kind(
-    name="published",
-    directory="recipes",
-    pattern="*/published.yaml",
-    reader="uenvtool.knowledge.published:load_published",
-)
-
-RULES = Kind(
-    name="rules",
-    directory="rules",
-    reader="uenvtool.knowledge.rule:load_rule_file",
-    heading="rules",
-)
-FINDINGS = Kind(
-    name="findings",
-    directory="findings",
-    reader="uenvtool.knowledge.finding:load_finding_file",
-    heading="findings",
-)
-
+PUBLISHED = Kind("published", "recipes", "uenvtool.knowledge.published:load_published", pattern="*/published.yaml")
+RULES = Kind("rules", "rules", "uenvtool.knowledge.rule:load_rule_file", heading="rules")
+FINDINGS = Kind("findings", "findings", "uenvtool.knowledge.finding:load_finding_file", heading="findings")
 REFERENCE = Kind(
-    name="reference",
-    directory="references",
-    reader="uenvtool.knowledge.reference:load_references",
-    heading="for",
-    column="systems",
+    "reference", "references", "uenvtool.knowledge.reference:load_references", heading="for", column="systems"
 )
-
 CONTAINER = Kind(
-    name="container",
-    directory="recipes",
+    "container",
+    "recipes",
+    "uenvtool.knowledge.container:load_container",
     pattern="*/container.yaml",
-    reader="uenvtool.knowledge.container:load_container",
     heading="components",
     listed_as="containers",
 )
-COMPONENT = Kind(
-    name="component",
-    directory="components",
-    reader="uenvtool.knowledge.component:load_component",
-    heading="versions",
-)
-
+COMPONENT = Kind("component", "components", "uenvtool.knowledge.component:load_component", heading="versions")
 KINDS = (
     *(RECIPE, SYSTEM, FABRIC, PACKAGES, TUNING, RUNTIME, LAUNCHER),
     *(PUBLISHED, RULES, FINDINGS, REFERENCE, CONTAINER, COMPONENT),
@@ -175,8 +122,4 @@ def recipe_file(directory: Path) -> Path:
 def kind_of(path: Path, tree: Node) -> Kind:
     """Return the kind of a file: the kind of its directory, or else the kind whose schema matches most keys."""
     by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
-    return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
-
-
-def _fields(kind: Kind) -> set[str]:
-    return set(json.loads(schema_text(kind.name))["properties"])
+    return by_place or max(KINDS, key=lambda kind: len(tree.value.keys() & schema(kind.name)["properties"]))

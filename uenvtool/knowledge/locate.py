@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -127,12 +127,10 @@ def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: byt
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
         return _by_path(kind, Path(name), origin, unwritten)
-    file = kind.pattern.replace("*", name)
-    for directory, logical in search_directories(kind):
-        if os.path.isfile(directory / file):
-            return _with_valid_name(kind, Location(name, directory / file, f"{logical}/{file}"), origin)
-    for directory, _ in search_directories(kind):
-        path = directory / file
+    directories = search_directories(kind)
+    if location := _first_in(directories, kind, name):
+        return _with_valid_name(kind, location, origin)
+    for path in (directory / kind.pattern.replace("*", name) for directory, _ in directories):
         if os.path.lexists(path):  # for example a pipe or a broken link, about which `content` raises an error
             content(path, shown(path))
     if origin is None and os.path.lexists(name):
@@ -157,11 +155,16 @@ def locate_next(kind: Kind, location: Location, origin: Position) -> Location:
     file, path = kind.pattern.replace("*", location.name), os.path.abspath(location.path)
     directories = search_directories(kind)
     own = next((index for index, (directory, _) in enumerate(directories) if str(directory / file) == path), -1)
-    for directory, logical in directories[own + 1 :]:
-        if os.path.isfile(directory / file):
-            return Location(location.name, directory / file, f"{logical}/{file}")
+    if following := _first_in(directories[own + 1 :], kind, location.name):
+        return following
     hint = f"extend another {kind.name}, or delete `extends`"
     raise BadInput(f"`extends: {location.name}` is this file, and there is no built-in file of that name", origin, hint)
+
+
+def _first_in(directories: Sequence[tuple[Path, str]], kind: Kind, name: str) -> Location | None:
+    file = kind.pattern.replace("*", name)
+    found = (Location(name, directory / file, f"{logical}/{file}") for directory, logical in directories)
+    return next((location for location in found if os.path.isfile(location.path)), None)
 
 
 def _is_abstract(location: Location) -> bool:

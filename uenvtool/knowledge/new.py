@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.runtime import load_runtime
-from uenvtool.knowledge.schema import SCHEMA_DIRECTORY, schema_text
+from uenvtool.knowledge.schema import SCHEMA_DIRECTORY, schema
 from uenvtool.knowledge.stackinator_view import LEFT_OUT
 from uenvtool.knowledge.system import load_system
 
@@ -139,7 +138,7 @@ def _recipe_alone() -> list[str]:
 
 
 def _system_alone(properties: SeenSystem) -> list[str]:
-    *names, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
+    *names, last = schema(SYSTEM.name)["properties"]["fabric"]["enum"]
     gpus = properties.gpus
     vendor = {"nvidia": ["cuda"], "amd": ["rocm"]}.get(gpus.vendor if gpus else "", [])
     fabric = [properties.fabric] if properties.fabric in ("slingshot", "infiniband", "roce") else []
@@ -178,7 +177,7 @@ def _system_alone(properties: SeenSystem) -> list[str]:
 
 
 def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
-    properties = json.loads(schema_text(kind.name))["properties"]
+    properties = schema(kind.name)["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
     lines = ["# Other fields:"]
@@ -189,8 +188,7 @@ def _other_fields(kind: Kind, lines: Sequence[str]) -> list[str]:
 
 
 def _schema_line(kind: Kind, path: Path) -> str:
-    schema = SCHEMA_DIRECTORY / f"{kind.name}.json"
-    is_near = schema.is_relative_to(Path.cwd())
-    named = json.loads(schema_text(kind.name))["$id"]
-    place = os.path.relpath(schema, path.absolute().parent) if is_near else named
+    file = SCHEMA_DIRECTORY / f"{kind.name}.json"
+    is_near = file.is_relative_to(Path.cwd())
+    place = os.path.relpath(file, path.absolute().parent) if is_near else schema(kind.name)["$id"]
     return f"# yaml-language-server: $schema={place}"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
-from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.load import package_of
@@ -17,7 +17,7 @@ from uenvtool.knowledge.locate import Location, locate, shown
 from uenvtool.knowledge.packages import Coupling, Pin
 from uenvtool.knowledge.published import Published, PublishedTable, load_published
 from uenvtool.knowledge.spec import Spec
-from uenvtool.knowledge.system import GitPin
+from uenvtool.knowledge.system import GitPin, System
 from uenvtool.knowledge.yamltree import Node, read
 
 ANY_UARCH = "any"
@@ -234,6 +234,12 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
             binder.problems.append(unknown("variant group", node.value, recipe.variants, node.position))
     binder.finish()
     return replace(recipe, deployment=_deployment(binder, recipe.deployment), modules=_modules(binder))
+
+
+def facts_with_paths(recipe: Recipe, system: System, facts: Facts) -> Facts:
+    """Return the facts that a view's variables can contain: the facts of a node, and the paths of the image."""
+    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
+    return {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
 
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:

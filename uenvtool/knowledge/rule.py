@@ -65,10 +65,6 @@ class Look:
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "name", getattr(self, kind) or Pattern(""))
 
-    def matches(self, name: str, text: str) -> bool:
-        """Return whether a part of this kind with this name and text matches."""
-        return (self.kind in LINES or self.name.fullmatch(name) is not None) and self.accepts(text)
-
     def accepts(self, text: str) -> bool:
         """Return whether a part with this text matches, if its kind and name match."""
         return (

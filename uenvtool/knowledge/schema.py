@@ -37,6 +37,12 @@ def schema_text(name: str) -> str:
     return (SCHEMA_DIRECTORY / f"{name}.json").read_text(encoding="utf-8")
 
 
+@cache
+def schema(name: str) -> Any:
+    """Return a JSON Schema as data."""
+    return json.loads(schema_text(name))
+
+
 def check_schema(tree: Node, name: str) -> None:
     """Check a tree against the named schema. Raises BadInput with all problems and their positions."""
     errors = _validator(name).iter_errors(tree.plain())
@@ -53,7 +59,7 @@ def _validator(name: str) -> Any:
     from jsonschema.validators import extend
 
     validator = extend(Draft202012Validator, {"pattern": _whole_pattern, "format": _regular_expression})
-    return validator(json.loads(schema_text(name)))
+    return validator(schema(name))
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
@@ -97,18 +103,15 @@ def _is_long_enum(error: Any) -> bool:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    branches = grouped((inner.schema_path[0], inner) for inner in error.context)
-    fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
-    return fitting[0] if fitting else []
+    branches = grouped((inner.schema_path[0], inner) for inner in error.context).values()
+    return next((inner for inner in branches if all(each.validator != "type" or each.path for each in inner)), [])
 
 
 def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
     known = sorted(error.schema.get("properties", {}))
-    for name, child in node.value.items():
-        if name in known:
-            continue
+    for name in node.value.keys() - set(known):
         hint = f"{did_you_mean(name, known)} use one of these keys: {', '.join(known)}"
-        yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
+        yield Problem(f"unknown key {_shortened(name)!r}", node.value[name].key, hint.lstrip())
 
 
 def _hint(error: Any) -> str | None:

@@ -27,22 +27,10 @@ from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.recognise import this_system
 from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system
-from uenvtool.knowledge.tuning import (
-    THE_HOOK,
-    VENV_SITE,
-    Guard,
-    Setting,
-    Tuning,
-    Workaround,
-    applicable,
-    holding,
-)
+from uenvtool.knowledge.tuning import THE_HOOK, VENV_SITE, Guard, Setting, Tuning, Workaround, applicable, holding
 from uenvtool.knowledge.version import Version, Versions
 
-SHOWN = (
-    *("runtime", "container", "image", "overlay", "nodes"),
-    *(fact for fact, known in SOFTWARE.items() if known.library),
-)
+SHOWN = ("runtime", "container", "image", "overlay", "nodes", *(fact for fact in SOFTWARE if SOFTWARE[fact].library))
 """The facts that a script can determine when it is sourced. It can also test whether a variable is set."""
 ENVIRONMENTS = "envs"
 """The directory of resolved environments."""

@@ -134,8 +134,7 @@ def _parts(text: str) -> Iterator[re.Match[str]]:
 
 
 def _unknown_part(text: str, index: int) -> SpecSyntaxError:
-    token = re.match(r"\S+", text[index:])
-    return SpecSyntaxError(f"{token[0] if token else ''!r} is not valid in a spec", index)
+    return SpecSyntaxError(f"{text[index:].split(maxsplit=1)[0]!r} is not valid in a spec", index)
 
 
 def _node(parts: list[re.Match[str]]) -> tuple[str, Versions | None, dict[str, str]]:

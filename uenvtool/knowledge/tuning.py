@@ -77,16 +77,8 @@ class Setting:
         return self.policy in (DEFAULT, AT_MOST, REQUIRED) and self.value is not None and not self.from_
 
     @property
-    def is_choice(self) -> bool:
-        return self.policy == DEFAULT
-
-    @property
     def removes(self) -> bool:
         return self.policy == UNSET
-
-    @property
-    def is_expected(self) -> bool:
-        return self.policy == EXPECTED
 
     def accepts(self, value: str) -> bool:
         """Return whether a value equals the setting's value or, if that is a limit, does not exceed it."""

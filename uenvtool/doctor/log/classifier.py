@@ -27,8 +27,14 @@ _MOMENT = re.compile(
 )
 
 
-_COUNTS = re.compile(r"(?<![\d/.:,-])(\d{1,12})\s*(?:/|\bof\b|\bout of\b)\s*(\d{1,12})(?![\d/.:-])")
-"""Matches a part and the total, such as 55/100 or 55 of 100, but not a date."""
+_COUNTS = re.compile(
+    r"(?i)(?P<score>\b(?:best\b.{0,60}?|acc\w*|correct\w*|passed|solved|scored?|success\w*|matched)\W{0,4})?"
+    r"(?<![\d/.,-])(?<!\d:)(?P<part>\d{1,12})\s*(?:/|\bof\b|\bout of\b)\s*(?P<total>\d{1,12})"
+    r"(?![\d/.:-]|\W{0,3}(?:passed|correct|ok\b|solved|success|[GM]i?B\b))"
+)
+"""Matches a part and the total, such as 55/100 or 55 of 100, but not a date. A score, such as an accuracy, is named."""
+_PYTHON_WARNING = re.compile(r"\.py:\d+: \w*Warning: ")
+"""Matches a warning of Python, which is followed by the line of code that caused it."""
 _PERCENTS = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d{1,3})?) ?%\|")
 
 
@@ -92,14 +98,31 @@ class LineClassifier:
 
     def is_open(self, line: str) -> bool:
         """Return whether a line shows work that has not ended, such as step 5 of 100 or a compilation."""
-        if self.has(line, "end") or self.shows_failure(line):
+        is_partial, is_step = self._is_partial(line), self.has(line, "progress") and not self.has(line, "request")
+        ends = ("closes",) if is_partial else ("closes", "end", "between")
+        if self.shows_failure(line) or self.has(line, *ends):
             return False
-        counts = [(int(match[1]), int(match[2])) for match in _COUNTS.finditer(line)]
-        percents = [float(match[1]) for match in _PERCENTS.finditer(line)]
-        is_partial = any(part < total for part, total in counts) or any(percent < 100 for percent in percents)
-        is_step = self.has(line, "progress") and not self.has(line, "request")
-        is_whole = bool(counts or percents) and not is_partial
-        return (is_step and not is_whole) or (self.has(line, "busy") and not is_whole)
+        return (is_step or self.has(line, "busy")) and is_partial is not False
+
+    def is_partial_step(self, line: str, most: float = 1) -> bool:
+        """Return whether a line is a step of a known total, such as 5 of 100, before the given share of the total."""
+        return self.has(line, "progress") and self.is_open(line) and bool(self._is_partial(line, most))
+
+    def _is_partial(self, line: str, most: float = 1) -> bool | None:
+        """Return whether a line states a part that is less than a share of a total, or None if it states no total."""
+        shares = [float(match[1]) / 100 for match in _PERCENTS.finditer(line)]
+        for match in _COUNTS.finditer(line):
+            if not match["score"]:
+                shares.append(int(match["part"]) / max(int(match["total"]), 1))
+        return min(shares) < most if shares else None
+
+    def is_between_steps(self, line: str, above: str) -> bool:
+        """Return whether a line can follow a step while the run continues: a warning, its code, or the end of an epoch.
+
+        above: the line above.
+        """
+        is_warning = self.has(line, "warning") or self.is_no_sign(line) or bool(_PYTHON_WARNING.search(above))
+        return self.has(line, "between") or (is_warning and not self.has(line, "closes", "done", "end"))
 
     def weight(self, line: str) -> int:
         """Return how well a line explains a failure; a line that is only a consequence of another line is negative."""

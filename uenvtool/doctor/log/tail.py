@@ -16,6 +16,8 @@ TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
 ENOUGH = 5
 """The number of progress lines that show that an earlier problem did not end the run."""
 LAST_LINES, MOST_AFTER_END, MOST_BEFORE_END = 4, 20, 3
+MOST_BEFORE_END_OF_EPOCH = 0.8
+"""The share of a total after which an epoch's end may be the end of the run. Programs count from 0 or skip steps."""
 MOST_ADVICE = 240
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=[A-Z`\[])")
 MOST_QUOTES, MOST_BEFORE, MOST_NEAR = 4, 2, 50
@@ -111,12 +113,13 @@ class Tail:
             return self._reason_to_leave(numbers, lines)
         if steps >= ENOUGH:
             return None
+        last_number, last = failures[-1]
         number, line = max(failures, key=lambda failure: classifier.weight(failure[1]))
-        following = lines[number + 1 :]
+        following = lines[last_number + 1 :]
         is_last = not any(map(str.strip, following[LAST_LINES - 1 :])) and not any(
             classifier.has(later, "success") for later in following
         )
-        is_last = is_last and classifier.has(line, "failure") and not classifier.has(line, "shell")
+        is_last = is_last and classifier.has(last, "failure") and not classifier.has(last, "shell")
         return self._quoted(numbers[number], line, is_last=is_last)
 
     def _reason_to_leave(self, numbers: Sequence[int], lines: Sequence[str]) -> QuotedLine | None:
@@ -171,18 +174,30 @@ class Tail:
         return ""
 
     def last_line(self) -> tuple[QuotedLine, bool] | None:
-        """Return the last line, and whether it shows work that has not ended, or None if the log shows an end."""
+        """Return the last line, and whether it shows work that has not ended, or None if the log shows an end.
+
+        Warnings, saved checkpoints and validation results after a step of a known total are not the last line.
+        """
         (numbers, lines), classifier = self._numbered_lines(), self.classifier
-        printed = [
-            number for number, line in enumerate(lines) if _WORD.search(line) and not classifier.has(line, "aside")
-        ]
-        if not printed:
+        printed = [number for number, line in enumerate(lines) if _WORD.search(line)]
+        has_closed = any(classifier.has(lines[number], "closes") for number in printed[-MOST_AFTER_END:])
+        printed = [number for number in printed if not classifier.has(lines[number], "aside")]
+        step = len(printed) - 1
+        while step > 0 and classifier.is_between_steps(lines[printed[step]], lines[printed[step] - 1]):
+            step -= 1
+        is_epoch_end = any(classifier.has(lines[number], "between") for number in printed[step + 1 :])
+        most = MOST_BEFORE_END_OF_EPOCH if is_epoch_end else 1
+        if printed and classifier.is_partial_step(lines[printed[step]], most):
+            return self._quoted(numbers[printed[step]], lines[printed[step]]), True
+        if has_closed or not printed:
             return None
+        if not is_epoch_end:
+            del printed[step + 1 :]
         is_open = classifier.is_open(lines[printed[-1]])
         for number in reversed(printed[-MOST_AFTER_END:]):
-            if classifier.has(lines[number], "closes", "done", "end", "success"):
+            if classifier.has(lines[number], "done", "end", "success"):
                 is_last = number == printed[-1] or (not is_open and number in printed[-MOST_BEFORE_END:])
-                if is_last or classifier.has(lines[number], "closes", "done"):
+                if is_last or classifier.has(lines[number], "done"):
                     return None
             if classifier.has(lines[number], "progress"):
                 if number == printed[-1] and not is_open:

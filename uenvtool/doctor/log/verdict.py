@@ -304,7 +304,8 @@ def _with_lowered_warnings(findings: list[Finding], warned: Collection[str], see
         return findings
     last = decisive_line(seen.tails.values())
     is_failed = bool(others) or (last is not None and last.is_last)
-    if all(finding.known.fallback for finding in others) and not has_exception and is_failed:
+    is_weak = all(finding.known.fallback and finding.known.fault != STOPPED for finding in others)
+    if is_weak and not has_exception and is_failed:
         return [*(finding for finding in findings if finding not in others), *others]
     lowered = [finding for finding in broken if finding not in others]
     return [
