@@ -677,5 +677,5 @@ FINDERS: Mapping[str, Finder] = {
     **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
 """The finders by name; a rule refers to one with `finder:`."""
-OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders"))
-"""The finders of problems that options of sbatch can solve. A submitted job does not have these problems."""
+OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders", "rejected-options"))
+"""The finders of problems that options of sbatch can solve, or that sbatch rejects. A submitted job has none of them."""
