@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.doctor.test_log import read
 from uenvtool.doctor.log.traceback import HEADER, exception_text
+from uenvtool.doctor.report import line_of
 
 PLAIN = f'{HEADER}:\n  File "/home/u/train.py", line 12, in main\n    x = d["a"]\n        ~^^^^^\nKeyError: \'a\'\n'
 LIBRARY = f'{HEADER}:\n  File "/opt/lib/python3.12/site-packages/q/r.py", line 3, in f\n    g()\nx.FooError: no\n'
@@ -52,6 +54,18 @@ def test_tracebacks_of_two_ranks_are_separated() -> None:
 def test_first_and_last_exception_of_a_chain_are_named() -> None:
     assert said(PLAIN + DURING + LIBRARY) == f"{SAID}; finally x.FooError: no at r.py:3 in f"
     assert said(PLAIN + "step 3\n" + LIBRARY) == SAID
+
+
+def test_long_chain_is_printed_with_the_message_of_its_last_exception() -> None:
+    first = PLAIN.replace("KeyError: 'a'", f"urllib.error.HTTPError: HTTP Error 302: {'Found ' * 9}")
+    last = LIBRARY.replace("FooError: no", "FooError: HTTP Error 403: the server does not allow this request")
+
+    (finding,) = read(first + DURING + last).findings
+
+    assert line_of(finding).endswith(
+        "urllib.error.HTTPError: HTTP Error 302: Found Found Found Found Found Found ...; "
+        "finally x.FooError: HTTP Error 403: the server does not ... at r.py:3 in f, log0:1"
+    )
 
 
 @pytest.mark.parametrize(

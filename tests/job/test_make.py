@@ -948,3 +948,9 @@ def test_a_packed_venv_of_this_machine_s_python_is_refused_over_a_uenv(cli: Cli,
         "hint: create the environment on the uenv: `uenvtool venv NEW PACKAGE... --uenv pytorch/v2.6.0:v1"
         in answer.stderr
     )
+
+
+def test_the_note_on_an_nccl_test_names_its_program(cli: Cli, place: Path) -> None:
+    answer = cli("job", *UENV, "--nccl-test", "-o", "job.sh")
+
+    assert "8 ranks of `all_reduce_perf` on 2 nodes, 4 GPUs each" in answer.stderr

@@ -102,6 +102,18 @@ def test_the_script_is_valid_bash_and_names_its_command(cli: Cli, place: Path, w
     assert not (place / "try.sh").exists()
 
 
+def test_the_ranks_of_a_pair_connect_to_the_first_of_its_nodes_in_slurm(cli: Cli, place: Path) -> None:
+    script = cli("try", "-A", "a", "-s", "clariden", "--recipe", "pytorch-2.6", "--nodes", "4", "--dry-run").stdout
+    function = script[script.index("test_on() {") : script.index("ranks_of_tests=")]
+    program(place / "bin" / "srun", 'echo "$MASTER_ADDR"')
+    nodes = "nodes=(n1 n2 n3 n4) limit=9 LOGS=.\ndeclare -A address=([n1]=10.0.0.1)"
+    text = f"{nodes}\n{function}\ntest_on a 4 n4 n2 -- true\ntest_on b 4 n3 n1 -- true"
+
+    subprocess.run(["bash", "-c", text], cwd=place, check=True, env={"PATH": f"{place / 'bin'}:/usr/bin:/bin"})
+
+    assert [(place / name).read_text() for name in ("a.log", "b.log")] == ["n2\n", "10.0.0.1\n"]
+
+
 def test_a_runtime_of_pods_is_rejected(cli: Cli) -> None:
     answer = cli("try", "-s", "rcp", "--runtime", "runai")
 

@@ -25,7 +25,10 @@ DIRECTORY = Path("activate")
 
 
 def activate(request: ActivateRequest) -> Result:
-    """Return a script or file with a system's settings, or write or check the committed scripts."""
+    """Return a script or file with a system's settings, or write or check the committed scripts.
+
+    Raises BadInput if a name or an option is invalid.
+    """
     if request.check or request.write:
         return _committed(request)
     if request.output:

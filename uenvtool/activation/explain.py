@@ -30,6 +30,8 @@ def explain(request: ExplainRequest) -> Result:
     """Return descriptions of variables, rules of `check`, findings of `doctor` and sources.
 
     If the system is known, a variable's description is its value on that system, and --verbose adds everything else.
+
+    Raises BadInput if a name is unknown, or without a name, system or --all.
     """
     names = request.names
     facts = known_facts({"nccl": request.nccl} if request.nccl is not None else {})

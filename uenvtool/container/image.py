@@ -44,7 +44,11 @@ class Image:
 
 
 def make(request: ContainerRequest) -> Result:
-    """Write, check or print the files of an image, or print its name and tag."""
+    """Write, check or print the files of an image, or print its name and tag.
+
+    Raises BadInput if a recipe or component is invalid, or if an input has no checksum and --locked is set. Raises
+    AnswerIsNo if --check finds differences.
+    """
     plan = planned(request)
     unlocked_inputs = list(unlocked(plan))
     if request.locked:
@@ -77,11 +81,9 @@ def make(request: ContainerRequest) -> Result:
 
 
 def _job(plan: ContainerPlan, directory: Path) -> Iterator[str]:
-    image = plan.edf_name if plan.edf_reader else plan.file_name if plan.sif_program else ""
-    if image:
-        this_machine = recognised()
-        is_here = this_machine is not None and this_machine[0] == plan.system.name
-        system = [] if is_here else ["--system", plan.system.name]
+    if image := plan.edf_name if plan.edf_reader else plan.file_name if plan.sif_program else "":
+        here, _ = recognised() or ("", "")
+        system = [] if here == plan.system.name else ["--system", plan.system.name]
         required = [argument for option in plan.system.jobs.required for argument in (f"--{option}", option.upper())]
         arguments = ["uenvtool", "job", *system, *required, "--image", str(directory / image)]
         yield shlex.join([*arguments, "-o", "train.sh", "--", "python", "train.py"])

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import processes
-from uenvtool.core.elf import Needs, needs_of
+from uenvtool.core.elf import needs_of
 from uenvtool.core.errors import NoAnswer, UenvtoolError
 from uenvtool.doctor.finding import Fault, no_answer
 from uenvtool.doctor.snapshot import Libraries, MpiUser, Snapshot
@@ -21,6 +21,7 @@ from uenvtool.venv.health import PythonHere
 
 PLUGIN, MPI = "libnccl-net", "libmpi"
 PATTERNS = {PLUGIN: "libnccl-net*.so*", MPI: "libmpi.so*"}
+LIBRARY_PATH = "LD_LIBRARY_PATH"
 CONFIGURATION = Path("/etc/ld.so.conf.d")
 MPI_USERS = ("mpi4py/MPI*.so", "torch/lib/libtorch_cpu.so", "torch/lib/libtorch_python.so")
 """The compiled files in Python packages that may be linked with an MPI library."""
@@ -44,13 +45,14 @@ def libraries_here(
 
     directories, gone: the directories in LD_LIBRARY_PATH that exist, and those that do not exist.
     """
-    search_directories = [*directories, *default_directories()]
-    found = {name: found_in(search_directories, pattern) for name, pattern in PATTERNS.items()}
+    places = dict.fromkeys(directories, LIBRARY_PATH)
+    places |= {folder: "" for folder in default_directories() if folder not in places}
+    found = {name: found_in(places, pattern) for name, pattern in PATTERNS.items()}
     providers, silent = _providers(environ)
     return Libraries(
         found=found,
-        plugin_lacks=tuple(_lacking(found[PLUGIN], search_directories)),
-        mpi_users=tuple(_mpi_users(environ, python, search_directories)),
+        plugin_lacks=tuple(_lacking(found[PLUGIN], places)),
+        mpi_users=tuple(_mpi_users(environ, python, places)),
         gone=tuple(gone),
         providers=providers,
         silent=silent,
@@ -60,7 +62,7 @@ def libraries_here(
 
 def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Return the directories in LD_LIBRARY_PATH that exist, and those that do not exist."""
-    named = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry]
+    named = [entry for entry in environ.get(LIBRARY_PATH, "").replace(";", ":").split(":") if entry]
     present = [entry for entry in named if os.path.isdir(entry)]
     return present, [entry for entry in named if entry not in present]
 
@@ -118,19 +120,26 @@ def _providers(environ: Mapping[str, str]) -> tuple[frozenset[str] | None, tuple
     return frozenset(line.rstrip(":") for line in answer.stdout.splitlines() if line.endswith(":")), ()
 
 
-def _lacking(plugins: tuple[str, ...], directories: Sequence[str]) -> Iterator[str]:
+def resolved(user: str, library: str, places: Mapping[str, str]) -> tuple[str, str]:
+    """Return the path that the loader uses for a library that a file needs, and the reason; empty if not found.
+
+    places: the directories of the loader, each with its origin, such as LIBRARY_PATH.
+    """
+    needed, folder_of_user = needs_of(user), os.path.dirname(os.path.realpath(user))
+    reason = f"{'RUNPATH' if needed.is_late else 'RPATH'} of {os.path.basename(user)}"
+    own = {folder.replace("$ORIGIN", folder_of_user): reason for folder in needed.folders}
+    early = {folder: place for folder, place in places.items() if place == LIBRARY_PATH}
+    order = {**early, **own} if needed.is_late else {**own, **early}
+    paths = ((os.path.join(folder, library), why) for folder, why in (*order.items(), *places.items()))
+    return next((pair for pair in paths if os.path.exists(pair[0])), ("", ""))
+
+
+def _lacking(plugins: tuple[str, ...], places: Mapping[str, str]) -> Iterator[str]:
     for plugin in plugins[:1]:
-        needed = needs_of(plugin)
-        yield from (library for library in needed.libraries if not _resolved(plugin, needed, library, directories))
+        yield from (library for library in needs_of(plugin).libraries if not resolved(plugin, library, places)[0])
 
 
-def _resolved(path: str, needed: Needs, library: str, directories: Sequence[str]) -> str:
-    run_path = [entry.replace("$ORIGIN", os.path.dirname(os.path.realpath(path))) for entry in needed.folders]
-    candidates = (os.path.join(directory, library) for directory in [*run_path, *directories])
-    return next(filter(os.path.exists, candidates), "")
-
-
-def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, directories: Sequence[str]) -> Iterator[MpiUser]:
+def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, places: Mapping[str, str]) -> Iterator[MpiUser]:
     """Yield the files in Python packages that need an MPI library. All of them use a GTL in LD_PRELOAD."""
     if python is None or not (python.versions("mpi4py") or python.versions("torch")):
         return
@@ -139,7 +148,7 @@ def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, directorie
     for path in files:
         needed = needs_of(path)
         for mpi in filter(_MPI.match, needed.libraries):
-            library = _resolved(path, needed, mpi, directories)
+            library, _ = resolved(path, mpi, places)
             if not library and _VARIANT.search(path):
                 continue
             linked = [*needed.libraries, *needs_of(library).libraries]

@@ -11,6 +11,7 @@ from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.tail import shortened
+from uenvtool.doctor.log.traceback import FINALLY
 from uenvtool.doctor.plot import table
 from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
@@ -109,10 +110,17 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
 
 def line_of(finding: Finding) -> str:
     """Return the problem of a finding, the observation and the location in one line."""
-    at = match[0] if (match := _RAISED_AT.search(finding.detail)) else ""
-    detail = shortened(finding.detail.removesuffix(at), MOST_DETAIL - len(at)) + at
+    detail = _shortened_detail(finding.detail)
     what = f"{finding.known.what}: {detail}" if detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
+
+
+def _shortened_detail(detail: str) -> str:
+    """Return a detail with at most MOST_DETAIL characters, with both exceptions of a chain and the last place."""
+    first, finally_, last = detail.partition(FINALLY) if len(detail) > MOST_DETAIL else ("", "", detail)
+    begin = shortened(_RAISED_AT.sub("", first), MOST_DETAIL // 2) + finally_
+    at = match[0] if (match := _RAISED_AT.search(last)) else ""
+    return begin + shortened(last.removesuffix(at), MOST_DETAIL - len(begin) - len(at)) + at
 
 
 def _whole(finding: Finding) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from uenvtool.core.elf import needs_of
 from uenvtool.core.result import Result, Table
 from uenvtool.core.session import in_container, loaded_views
-from uenvtool.doctor.libraries import default_directories, driver_cuda, found_in, search_path
+from uenvtool.doctor.libraries import LIBRARY_PATH, default_directories, driver_cuda, found_in, resolved, search_path
 from uenvtool.venv.health import PythonHere, python_here
 
 TORCH = ("torch/lib/libtorch_cuda.so", "torch/lib/libtorch_hip.so", "torch/lib/libtorch_cpu.so", "mpi4py/MPI*.so")
@@ -27,7 +27,6 @@ STACK = {
 """The libraries, each with the pattern of its files, the library or package that loads it, and the start of its wheel's
 name."""
 HEADINGS = ("library", "version", "origin", "built against", "why", "path")
-LIBRARY_PATH = "LD_LIBRARY_PATH"
 BUILT = {
     "CUDA runtime": ("torch/version.py", re.compile(r"^cuda\b[^=\n]*= *['\"]([\d.]+)", re.MULTILINE)),
     "NCCL": (
@@ -52,8 +51,10 @@ def stack(environ: Mapping[str, str]) -> Result:
 def _rows(environ: Mapping[str, str], python: PythonHere | None) -> Iterator[Sequence[str]]:
     views = [os.path.join(view.root, name) for view in loaded_views(environ) for name in ("lib", "lib64")]
     places = dict.fromkeys(search_path(environ)[0], LIBRARY_PATH)
-    for folder, place in (*((view, "view of the uenv") for view in views), *_defaults()):
-        places.setdefault(folder, place)
+    for view in views:
+        places.setdefault(view, "view of the uenv")
+    for folder in default_directories():
+        places.setdefault(folder, "default directory of the loader")
     folders = python.folders if python else ()
     used: dict[str, str] = {}
     for name, (pattern, user, wheel) in STACK.items():
@@ -75,10 +76,6 @@ def _rows(environ: Mapping[str, str], python: PythonHere | None) -> Iterator[Seq
             yield name, version, _origin(path, folders, environ), *reason, path
 
 
-def _defaults() -> Iterator[tuple[str, str]]:
-    return ((folder, "default directory of the loader") for folder in default_directories())
-
-
 def _winner(
     users: Sequence[str], pattern: str, places: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[str, str, str]:
@@ -87,17 +84,11 @@ def _winner(
     for path in environ.get("LD_PRELOAD", "").replace(":", " ").split():
         if os.path.basename(path).startswith(stem):
             return path, "", "LD_PRELOAD"
-    early = {folder: place for folder, place in places.items() if place == LIBRARY_PATH}
     for user in users:
-        needed = needs_of(user)
-        reason = f"{'RUNPATH' if needed.is_late else 'RPATH'} of {os.path.basename(user)}"
-        folder_of_user = os.path.dirname(os.path.realpath(user))
-        own = {folder.replace("$ORIGIN", folder_of_user): reason for folder in needed.folders}
-        order = {**early, **own} if needed.is_late else {**own, **early}
-        for name in (name for name in needed.libraries if name.startswith(stem)):
-            for folder, why in (*order.items(), *places.items()):
-                if os.path.exists(path := os.path.join(folder, name)):
-                    return os.path.normpath(path), name, why
+        for name in (name for name in needs_of(user).libraries if name.startswith(stem)):
+            path, why = resolved(user, name, places)
+            if path:
+                return os.path.normpath(path), name, why
     return "", "", ""
 
 

@@ -29,7 +29,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import Position
 from uenvtool.core.limits import limited
 from uenvtool.core.options import given
-from uenvtool.job.disk import Disk
+from uenvtool.job.disk import text_of
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.launcher import Launcher, Strategy
 from uenvtool.knowledge.secrets import storable
@@ -127,7 +127,8 @@ class Typed:
         if script := next(scripts, ""):
             return program_name(script).split()[-1][: -len(".py")]
         for i, word in enumerate(self.words[:-1]):
-            if _MODULE_OPTION.fullmatch(word) and (self.launcher or any(map(_is_python, self.words[:i]))):
+            has_python = any(PYTHON_NAME.fullmatch(program_name(before)) for before in self.words[:i])
+            if _MODULE_OPTION.fullmatch(word) and (self.launcher or has_python):
                 return self.words[i + 1]
         if self.launcher:
             started_program = program_name(next((word for word in self.rest if not word.startswith("-")), ""))
@@ -136,9 +137,9 @@ class Typed:
         return self.program
 
 
-def read_words(words: Sequence[str], disk: Disk, folder: str) -> Typed:
-    """Return the parsed command of a user. disk: reads its script. folder: the directory in which the command runs."""
-    words = _split(words, disk)
+def read_words(words: Sequence[str], folder: str) -> Typed:
+    """Return the parsed command of a user. folder: the directory in which the command runs."""
+    words = _split(words)
     start, launcher = _program(words)
     program = program_name(words[start])
     if launcher:
@@ -146,7 +147,7 @@ def read_words(words: Sequence[str], disk: Disk, folder: str) -> Typed:
             words=words, start=start, program=program, launcher=launcher, end=start + matched(words[start:])[1]
         )
     alone, launcher_alone, _ = of_one_node(words[start:])
-    script_name, script = _script(words[start:], disk, folder)
+    script_name, script = _script(words[start:], folder)
     with limited(script_name):
         inner = tuple(_inside(script_name, script))
     return Typed(
@@ -170,13 +171,13 @@ def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
     return JobCommand(words=typed.words, launcher=launcher)
 
 
-def with_strategy(command: JobCommand, typed: Typed, ranks: int, disk: Disk, *, has_gpus: bool) -> JobCommand:
+def with_strategy(command: JobCommand, typed: Typed, ranks: int, *, has_gpus: bool) -> JobCommand:
     """Return the command with the option that makes its launcher start all ranks, even if torch sees fewer GPUs."""
     launcher = launcher_named(command.launcher)
     strategy = launcher.strategy if launcher else None
     if strategy is None or ranks < 2:
         return command
-    is_given = _is_strategy_given(strategy, typed, disk)
+    is_given = _is_strategy_given(strategy, typed)
     variables = () if has_gpus else tuple(f"{name}={value}" for name, value in strategy.without_gpu.items())
     return replace(
         command,
@@ -185,17 +186,17 @@ def with_strategy(command: JobCommand, typed: Typed, ranks: int, disk: Disk, *, 
     )
 
 
-def _is_strategy_given(strategy: Strategy, typed: Typed, disk: Disk) -> bool:
+def _is_strategy_given(strategy: Strategy, typed: Typed) -> bool:
     names = (spelled(name) for name in (strategy.option, *strategy.instead))
     if option(typed.options, *names) is not None:
         return True
     if strategy.config is None:
         return False
     named = option(typed.options, spelled(strategy.config.option))
-    path = named or f"{disk.home}/{strategy.config.file}"
-    if not disk.exists(path):
+    path = named or os.path.expanduser(f"~/{strategy.config.file}")
+    if not os.path.exists(path):
         return named is not None  # a file that the user names may exist only on the compute nodes
-    return bool(strategy.config.says.search(disk.text(path)))
+    return bool(strategy.config.says.search(text_of(path)))
 
 
 def again(request: JobRequest, system: str) -> str:
@@ -254,12 +255,8 @@ def given_by_job(launcher: Launcher, typed: Typed, ranks: int) -> list[str]:
     ]
 
 
-def _is_python(word: str) -> bool:
-    return PYTHON_NAME.fullmatch(program_name(word)) is not None
-
-
-def _split(words: Sequence[str], disk: Disk) -> tuple[str, ...]:
-    if len(words) == 1 and re.search(r"\s", words[0].strip()) and not disk.exists(words[0]):
+def _split(words: Sequence[str]) -> tuple[str, ...]:
+    if len(words) == 1 and re.search(r"\s", words[0].strip()) and not os.path.exists(words[0]):
         if _SHELL_MARKS.search(words[0]):
             return ("bash", "-c", words[0])
         try:
@@ -291,14 +288,14 @@ def is_inline(words: Sequence[str]) -> bool:
     return program_name(words[0]) in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]) is not None
 
 
-def _script(words: Sequence[str], disk: Disk, folder: str) -> tuple[str, str]:
+def _script(words: Sequence[str], folder: str) -> tuple[str, str]:
     """Return the path of the shell script that a command runs, and its text, which is "" without such a script."""
     if is_inline(words):
         return "-c", words[2]
     is_shell = program_name(words[0]) in _SHELLS
     arguments = (word for word in words[1:] if not word.startswith("-"))
     path = os.path.join(folder, next(arguments, words[0]) if is_shell else words[0])
-    return path, disk.text(path) if is_shell or path.endswith((".sh", ".bash")) else ""
+    return path, text_of(path) if is_shell or path.endswith((".sh", ".bash")) else ""
 
 
 def _inside(name: str, script: str) -> Iterator[Started]:

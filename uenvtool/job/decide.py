@@ -77,7 +77,10 @@ def decide(
     request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk
 ) -> tuple[JobPlan, tuple[str, ...]]:
     """Return the plan of a job, and warnings about possible failures. Raises BadInput if the job is impossible."""
-    typed = read_words(request.words or ("sleep", "infinity"), disk, request.workdir)
+    words = request.words or ("sleep", "infinity")
+    if request.nccl_test:
+        words = (*OF_PROCESSES, *NCCL_TEST) if runtime.job.image == CONTAINER else NCCL_TEST
+    typed = read_words(words, request.workdir)
     recipe = read_recipe(request.recipe) if request.recipe else None
     if request.workaround:
         chosen_workarounds(load_tuning(system.tuning), request.workaround)
@@ -88,13 +91,14 @@ def decide(
         usual = SRUN  # the environment of a job without GPUs may have no torch
     command = through_its_python(_command(request, runtime, typed, usual), disk)
     plan = _planned(request, system, uarch, runtime, disk, typed, command, published)
+    named = recipe_of_label(plan.image) if plan.use.image == UENV else None
     case = Case(
         system=system,
         uarch=uarch,
         disk=disk,
         typed=typed,
         recipe=recipe,
-        known=recipe or _recipe_of_image(plan),
+        known=recipe or (read_recipe(named) if named else None),
         published=published,
         refused_launchers=refused_launchers,
         usual_launcher=usual,
@@ -120,13 +124,13 @@ def _planned(
     defaults, limits = system.scheduler.defaults, limits_of(system, request.in_partition, request.qos)
     gpus, ranks, cores = _size(request, system, node, use, disk)
     nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
-    command = with_strategy(command, typed, nodes * ranks, disk, has_gpus=gpus > 0)
+    command = with_strategy(command, typed, nodes * ranks, has_gpus=gpus > 0)
     tasks = 1 if command.once_per_node else ranks
     overlay = _overlay(request.venv, disk.environment) if request.venv else None
     edf = disk.edf if use.variables == "edf" else None
     image = edf.image or edf.path if edf else _image(request, runtime, knowledge, overlay, published)
     if use.variables == "edf" and not edf and image.startswith(PATH_STARTS) and not request.stage:
-        image = disk.whole(image)  # Sarus Suite expands no variable in the path
+        image = _whole(image)  # Sarus Suite expands no variable in the path
     extended = knowledge.extended if knowledge.extended and knowledge.extended.image.search(image) else None
     packed = overlay if overlay and overlay.mount else None
     images = (image, packed.image) if packed else (image,)
@@ -176,6 +180,11 @@ def _views(named: str, overlay: Overlay | None) -> str:
     return f"{base},{overlay.view}" if overlay.mount else base
 
 
+def _whole(path: str) -> str:
+    expanded = os.path.expandvars(path)
+    return expanded if expanded.startswith("$") else os.path.abspath(expanded)
+
+
 def _copies(images: tuple[str, ...], folder: str) -> tuple[str, ...]:
     named = (PurePath(image).suffix if image.startswith(PATH_STARTS) else "" for image in images)
     suffixes = (suffix if re.fullmatch(r"[.][A-Za-z]+", suffix) else ".squashfs" for suffix in named)
@@ -191,11 +200,6 @@ def _size(request: JobRequest, system: System, node: NodeType, use: JobUse, disk
         return 0, *ranks_and_cores(request, system, node)
     ranks = request.gpus or gpus or 2
     return ranks, ranks, node.cores * ranks // node.gpu_count if node.gpu_count else 0
-
-
-def _recipe_of_image(plan: JobPlan) -> Recipe | None:
-    name = recipe_of_label(plan.image) if plan.use.image == UENV else None
-    return read_recipe(name) if name else None
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str, recipe: Recipe | None) -> JobPlan:
@@ -239,12 +243,10 @@ def _runtimes(system: System) -> Iterator[Runtime]:
 
 
 def _command(request: JobRequest, runtime: Runtime, typed: Typed, usual: str) -> JobCommand:
-    if request.nccl_test:
-        in_image = OF_PROCESSES if runtime.job.image == CONTAINER else ()
-        return JobCommand(words=(*in_image, *NCCL_TEST), launcher=SRUN)
     if request.interactive and runtime.job.scheduler == SLURM:
         return JobCommand(words=typed.words if request.words else ("bash",), launcher=NONE)
-    return command_of(typed, request.launcher or "", usual if request.words else NONE)
+    asked = SRUN if request.nccl_test else request.launcher or ""
+    return command_of(typed, asked, usual if request.words else NONE)
 
 
 def _published(deployment: Deployment, system: str, uarch: str) -> str:

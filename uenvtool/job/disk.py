@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uenvtool.check.edf import netstack_of, read_edf
 from uenvtool.core.files import read_named
 from uenvtool.core.limits import limited
-from uenvtool.core.session import in_container, loaded_views
+from uenvtool.core.session import loaded_views
 from uenvtool.core.words import is_within
 from uenvtool.job.request import JobRequest
 
@@ -62,16 +62,6 @@ class Disk:
     edf: NamedEdf | None = None
 
     @property
-    def folder(self) -> str:
-        """Return the path of the current directory."""
-        return os.getcwd()
-
-    @property
-    def in_container(self) -> bool:
-        """Return whether this shell runs in a container."""
-        return in_container(os.environ)
-
-    @property
     def active(self) -> str:
         """Return the active virtual or conda environment if it contains torch, or an empty string otherwise."""
         active = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
@@ -84,32 +74,6 @@ class Disk:
 
         return gpu_count()
 
-    @property
-    def home(self) -> str:
-        """Return the path of the user's home directory."""
-        return os.path.expanduser("~")
-
-    def whole(self, path: str) -> str:
-        """Return the absolute path of a file, with the variables of this shell replaced by their values."""
-        expanded = os.path.expandvars(path)
-        return expanded if expanded.startswith("$") else os.path.abspath(expanded)
-
-    def exists(self, path: str) -> bool:
-        """Return whether a file or directory exists."""
-        return os.path.exists(path)
-
-    def is_file(self, path: str) -> bool:
-        """Return whether a path is a file."""
-        return os.path.isfile(path)
-
-    def is_program(self, path: str) -> bool:
-        """Return whether a file is executable."""
-        return os.access(path, os.X_OK)
-
-    def text(self, path: str) -> str:
-        """Return the text of a file, or an empty string if it does not exist. Raises BadInput if it cannot be read."""
-        return _text(path) if os.path.isfile(path) else ""
-
 
 def read_disk(request: JobRequest) -> Disk:
     """Return the facts about the files of a request. Raises BadInput if --venv names no environment."""
@@ -121,12 +85,15 @@ def read_disk(request: JobRequest) -> Disk:
     is_edf = request.image.endswith(EDF) and os.path.isfile(request.image)
     return Disk(
         environment=environment,
-        edf=_named_edf(request.image, _text(request.image)) if is_edf else None,
+        edf=_named_edf(request.image, text_of(request.image)) if is_edf else None,
         loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
     )
 
 
-def _text(path: str) -> str:
+def text_of(path: str) -> str:
+    """Return the text of a file, or an empty string if it does not exist. Raises BadInput if it cannot be read."""
+    if not os.path.isfile(path):
+        return ""
     return read_named(Path(path), MAX_PROGRAM).decode("utf-8", "replace")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
@@ -11,7 +11,7 @@ from uenvtool.job.disk import SUBMITTED_IN
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.shell import (
     export,
-    mounted_overlay,
+    mounts_of_user,
     of_threads,
     of_user,
     other_settings,
@@ -35,6 +35,7 @@ VARIABLE = '{} = "{}"'
 
 def job_edf(plan: JobPlan) -> str:
     """Return the EDF of a job."""
+    packed = _as_mounted(plan, 1, plan.overlay.image) if plan.overlay and plan.overlay.mount else ""
     env = [
         *tags([*other_settings(plan), *plan.by_hook]),
         *_table(plan.mpi.env if plan.mpi else ()),
@@ -48,7 +49,7 @@ def job_edf(plan: JobPlan) -> str:
         plan.knowledge,
         extended=plan.extended,
         image=_as_mounted(plan, 0, plan.image),
-        mounts=[*_mounts(plan)],
+        mounts=[f"  {quoting.toml(mount)}, # {why}" for mount, why in mounts_of_user(plan, packed)],
         env=env,
         again=plan.again,
         workdir=plan.request.workdir,
@@ -105,19 +106,6 @@ def edf_text(
         ),
         ENV="\n".join([*_table(extended.env if extended else ()), *env]),
     )
-
-
-def _mounts(plan: JobPlan) -> Iterator[str]:
-    for mount in plan.request.mount:
-        yield f"  {quoting.toml(with_target(mount))}, # --mount"
-    if plan.overlay is None:
-        return
-    path = plan.overlay.image
-    if not plan.overlay.mount:
-        yield f"  {quoting.toml(with_target(path))}, # the Python overlay"
-    else:
-        mounted = mounted_overlay(plan, _as_mounted(plan, 1, path))
-        yield f"  {quoting.toml(mounted)}, # the packed Python overlay"
 
 
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:

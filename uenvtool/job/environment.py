@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from uenvtool.check.launchers import launcher_named
 from uenvtool.core.errors import Problem
+from uenvtool.core.session import in_container
 from uenvtool.core.words import is_within
 from uenvtool.job.command import JobCommand
 from uenvtool.job.disk import Disk
@@ -36,17 +37,17 @@ def misfit(plan: JobPlan, disk: Disk, node: NodeType, mount: str) -> Iterator[Pr
         problem = f"--venv {path}: it was created for {environment.platform}, but the nodes of {plan.system} are"
         yield Problem(f"{problem} {node.machine}", hint="create it again on such a node")
     hint = _hint(plan)
-    if reason := _wrong_python(plan, environment, disk, mount):
+    if reason := _wrong_python(plan, environment, mount):
         yield Problem(f"--venv {path}: its Python {environment.python} {reason}", hint=hint)
     if plan.use.image in (UENV, CONTAINER) and not environment.sees_base and TORCH not in environment.packages:
         why = "--no-base" if environment.is_overlay else "include-system-site-packages = false"
         yield Problem(f"--venv {path}: it has no torch and cannot see the base's ({why})", hint=hint)
 
 
-def _wrong_python(plan: JobPlan, environment: Environment, disk: Disk, mount: str) -> str:
+def _wrong_python(plan: JobPlan, environment: Environment, mount: str) -> str:
     """Return the reason if the base lacks the environment's Python, or "" if the base has it or this is unknown."""
     use, python = plan.use.image, environment.python
-    is_here = plan.use.scheduler == HERE and disk.exists(python)
+    is_here = plan.use.scheduler == HERE and os.path.exists(python)
     if not python or is_here:
         return ""
     in_uenv = environment.kind == UENV or is_within(environment.home, mount)
@@ -56,8 +57,8 @@ def _wrong_python(plan: JobPlan, environment: Environment, disk: Disk, mount: st
         return "belongs to a uenv"
     if use == CONTAINER:
         is_of_host = environment.in_container is False
-        if environment.in_container is None and not disk.in_container:
-            is_of_host = disk.exists(python) or is_within(environment.home, disk.home)
+        if environment.in_container is None and not in_container(os.environ):
+            is_of_host = os.path.exists(python) or is_within(environment.home, os.path.expanduser("~"))
         return "belongs to this machine" if is_of_host else ""
     if environment.in_container and not environment.base_is_here:
         return "belongs to a container"

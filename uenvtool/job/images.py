@@ -57,8 +57,8 @@ def as_path(image: str, *, is_absolute: bool = False) -> str:
 def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
     """Yield the problems with a file that the user names as the image of a job."""
     named, file = plan.request.image, "" if plan.use.image == NO_IMAGE else _path_in(plan.request.image)
-    is_checked = file and "$" not in file and not is_elsewhere(plan, disk)
-    if is_checked and not disk.exists(file):
+    is_checked = file and "$" not in file and not is_elsewhere(plan)
+    if is_checked and not os.path.exists(file):
         yield Problem(f"--image: file not found: '{named}'", hint="check the path, or use an image name and tag")
     elif is_checked and not (is_file(Path(file)) or os.path.isdir(file)):  # conda, Apptainer: directories
         yield Problem(f"--image '{named}': not an image file", hint="name an image file, or an image name and tag")
@@ -69,32 +69,32 @@ def of_image_file(plan: JobPlan, disk: Disk) -> Iterator[Problem]:
         hint = "use --runtime to choose a runtime that reads EDFs, such as ce, or specify an image"
         yield Problem(f"--image {named}: this is an EDF, and {plan.runtime.name} does not read EDFs", hint=hint)
     if plan.edf:
-        yield from _of_edf(plan, plan.edf, disk.folder)
+        yield from _of_edf(plan, plan.edf)
     yield from _of_annotations(plan)
 
 
-def is_elsewhere(plan: JobPlan, disk: Disk) -> bool:
+def is_elsewhere(plan: JobPlan) -> bool:
     """Return whether the image of a job is a path of another machine, so that it cannot be checked here.
 
     The nearest directory of the path that exists here is then none, or one in which file systems are mounted.
     """
     file = PurePath(_path_in(plan.request.image))
     here, _ = recognised() or ("", "")
-    if not file.is_absolute() or file.suffix == EDF or disk.exists(str(file)) or here == plan.system:
+    if not file.is_absolute() or file.suffix == EDF or os.path.exists(str(file)) or here == plan.system:
         return False
-    nearest = next(str(folder) for folder in file.parents if disk.exists(str(folder)))
+    nearest = next(str(folder) for folder in file.parents if os.path.exists(str(folder)))
     return nearest in _MOUNT_POINTS
 
 
-def on_another_machine(plan: JobPlan, disk: Disk) -> Iterator[str]:
+def on_another_machine(plan: JobPlan) -> Iterator[str]:
     """Yield a warning if the image of a job is a path of another machine."""
-    if plan.use.image != NO_IMAGE and plan.use.scheduler == SLURM and is_elsewhere(plan, disk):
+    if plan.use.image != NO_IMAGE and plan.use.scheduler == SLURM and is_elsewhere(plan):
         yield f"--image {plan.request.image}: this machine has no such file system, so the path was not checked"
 
 
-def _of_edf(plan: JobPlan, edf: NamedEdf, folder: str) -> Iterator[Problem]:
+def _of_edf(plan: JobPlan, edf: NamedEdf) -> Iterator[Problem]:
     request, path = plan.request, edf.path
-    runs_in = request.workdir or folder
+    runs_in = request.workdir or os.getcwd()
     if edf.error:
         yield Problem(f"{path}: {edf.error}", hint=f"run `uenvtool check {path}` to see the line")
     if request.stage:

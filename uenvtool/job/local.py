@@ -15,6 +15,9 @@ def local_files(plan: JobPlan) -> dict[str, str]:
     launcher = launcher_named(plan.command.launcher)
     options = launcher.one_node.replace("@RANKS@", str(plan.ranks)) if launcher else ""
     program = "".join(f"{part} " for part in (bash_words(plan.command.program), options) if part)
+    run = f'{program}"${{command[@]}}"'
+    if plan.request.tests:
+        run = tests_of_machine(plan, filled(template("try-step-local.sh"), RANKS=str(plan.ranks)))
     script = filled(
         template("local.sh"),
         RANKS=str(plan.ranks),
@@ -23,10 +26,6 @@ def local_files(plan: JobPlan) -> dict[str, str]:
         NAME=plan.name,
         RECORD=record(plan, "$(uname -n)"),
         INSIDE="".join(f"{line}\n" for line in overlay_lines(plan)) + exports(plan),
-        RUN=_tests(plan) if plan.request.tests else f'{program}"${{command[@]}}"',
+        RUN=run,
     )
     return {plan.request.file: script}
-
-
-def _tests(plan: JobPlan) -> str:
-    return tests_of_machine(plan, filled(template("try-step-local.sh"), RANKS=str(plan.ranks)))

@@ -186,7 +186,7 @@ def _of_launcher(case: Case) -> Iterator[Problem]:
     if request.nccl_test and (request.launcher == TORCHRUN or SRUN not in use.launchers):
         hint = "leave --launcher out, or choose a runtime with srun"
         yield Problem("--nccl-test: only srun can start the tests, which are not Python programs", hint=hint)
-    if not (request.nccl_test or plan.opens_shell):
+    if not plan.opens_shell:
         yield from _of_words(case)
     reason = case.refused_launchers.get(command.launcher)
     if reason and not (request.nccl_test or request.tests):
@@ -299,7 +299,7 @@ def _without_torch(case: Case) -> Iterator[Problem]:
     is_loaded = kind == NO_IMAGE and known.modules and known.torch
     program = typed.words[typed.start]
     is_by_name = "/" not in program and bool(typed.launcher or PYTHON_NAME.fullmatch(program))
-    if is_loaded or case.disk.active or plan.request.nccl_test or typed.runner or not is_by_name:
+    if is_loaded or case.disk.active or typed.runner or not is_by_name:
         return
     why = f"the file of {system.name} lists no modules for the runtime {name}"
     if known.modules:
@@ -353,16 +353,16 @@ def _of_mounts(plan: JobPlan) -> Iterator[Problem]:
 
 
 def _unmounted(case: Case) -> Iterator[Problem]:
-    plan, disk = case.plan, case.disk
-    folder = plan.request.workdir or disk.folder
+    plan = case.plan
+    folder = plan.request.workdir or os.getcwd()
     seen = [mount.rpartition(":")[2] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
     seen += [bind.inside for bind in plan.knowledge.binds] + [folder]
-    seen += [disk.home] if plan.use.step and plan.use.home else []
+    seen += [os.path.expanduser("~")] if plan.use.step and plan.use.home else []
     seen += plan.knowledge.site_fs.paths if plan.knowledge.site_fs else ()
     seen += [plan.overlay.place] if plan.overlay else []
     for word in plan.command.words:
         path = word.rpartition("=")[2]
-        if not path.startswith("/") or HOST_FOLDERS.match(path) or not disk.exists(path):
+        if not path.startswith("/") or HOST_FOLDERS.match(path) or not os.path.exists(path):
             continue
         if plan.edf:
             is_seen, hint = plan.edf.shows(path, folder), mount_hint(plan.edf.path, os.path.dirname(path))

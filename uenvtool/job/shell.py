@@ -207,6 +207,15 @@ def mounted_overlay(plan: JobPlan, image: str) -> str:
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
+def mounts_of_user(plan: JobPlan, packed: str) -> Iterator[tuple[str, str]]:
+    """Yield the mounts of --mount and --venv, each with its reason. packed: the file of a packed overlay, if any."""
+    yield from ((with_target(mount), "--mount") for mount in plan.request.mount)
+    if plan.overlay and not plan.overlay.mount:
+        yield with_target(plan.overlay.image), "the Python overlay"
+    elif packed:
+        yield mounted_overlay(plan, packed), "the packed Python overlay"
+
+
 def overlay_lines(plan: JobPlan) -> list[str]:
     """Return the lines of a step that activate the overlay, or end the step if the overlay has no Python.
 

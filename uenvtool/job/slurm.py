@@ -25,6 +25,7 @@ from uenvtool.job.shell import (
     exports_of_start,
     launcher_line,
     mounted_overlay,
+    mounts_of_user,
     overlay_lines,
     sibling,
     template,
@@ -330,15 +331,9 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
         yield before + quoting.sh_word(f"{rest if before else bind.host}:{bind.inside}"), bind.reason
     for mount in plan.knowledge.mounts:
         yield quoting.sh_word(with_target(mount)), ""
-    for mount in plan.request.mount:
-        yield quoting.sh_word(with_target(mount)), "--mount"
-    if plan.overlay is None:
-        return
-    path = plan.overlay.image
-    if not plan.overlay.mount:
-        yield quoting.sh_word(with_target(path)), "the Python overlay"
-    elif not plan.request.stage:
-        yield quoting.sh_word(mounted_overlay(plan, path)), "the packed Python overlay"
+    packed = plan.overlay.image if plan.overlay and not plan.request.stage else ""
+    for mount, reason in mounts_of_user(plan, packed):
+        yield quoting.sh_word(mount), reason
 
 
 def _container_step(plan: JobPlan) -> str:

@@ -13,7 +13,7 @@ from uenvtool.check.launchers import NONE, OF_RANK, PYTHON_NAME, SRUN, TORCHRUN
 from uenvtool.check.program import read_program
 from uenvtool.core.words import counted, is_within
 from uenvtool.job.command import is_inline
-from uenvtool.job.disk import SUBMITTED_IN
+from uenvtool.job.disk import SUBMITTED_IN, text_of
 from uenvtool.job.environment import starts_without_it
 from uenvtool.job.images import on_another_machine, on_another_tag, on_unknown_recipe
 from uenvtool.job.limits import TASKS
@@ -60,7 +60,7 @@ def warnings(case: Case) -> Iterator[str]:
     if case.disk.environment and case.disk.environment.newer:
         newer = case.disk.environment.newer
         yield f"{plan.request.venv} is older than {newer}; pack it again with `uenvtool venv {newer} --squash`"
-    yield from on_another_machine(plan, case.disk)
+    yield from on_another_machine(plan)
     yield from case.disk.environment.outdated if case.disk.environment else ()
     yield from on_unknown_recipe(plan)
     yield from on_another_tag(plan, case.published if case.recipe else "")
@@ -73,7 +73,7 @@ def _of_other_python(case: Case) -> Iterator[str]:
     """Yield a warning if the command starts a Python that is neither the overlay's nor the image's."""
     plan, typed = case.plan, case.typed
     base = plan.overlay.path if plan.overlay else plan.image
-    if not base or plan.request.nccl_test:
+    if not base:
         return
     if typed.runner and not {base, base.removeprefix("./")}.intersection(typed.words):
         yield (
@@ -97,7 +97,7 @@ def _is_other(case: Case, path: str) -> bool:
         return not is_within(path, mount if mount.startswith("/") and mount != plan.image else case.system.mount)
     if plan.use.image == ENVIRONMENT:
         return plan.is_sent or not is_within(path, os.path.abspath(plan.image))
-    return case.disk.exists(path) and not HOST_FOLDERS.match(path)  # a path in the container may be the image's Python
+    return os.path.exists(path) and not HOST_FOLDERS.match(path)  # a path in the container may be the image's Python
 
 
 def _of_idle_gpus(case: Case) -> Iterator[str]:
@@ -113,11 +113,11 @@ def _of_idle_gpus(case: Case) -> Iterator[str]:
 
 
 def _of_program(case: Case) -> Iterator[str]:
-    plan, disk = case.plan, case.disk
+    plan = case.plan
     file = _program_file(case)
-    if not file or plan.opens_shell or plan.request.nccl_test or case.typed.alone:
+    if not file or plan.opens_shell or case.typed.alone:
         return
-    launcher, text, name = plan.command.launcher, disk.text(file), PurePath(file).name
+    launcher, text, name = plan.command.launcher, text_of(file), PurePath(file).name
     match = _STARTS_ITSELF.search(text)
     if match and launcher in (SRUN, TORCHRUN):
         place = f"{file}:{text.count(chr(10), 0, match.start()) + 1}"
@@ -132,7 +132,7 @@ def _of_program(case: Case) -> Iterator[str]:
     is_known = match or case.typed.inner or OF_RANK.search(f"{' '.join(plan.command.words)} {case.typed.script}")
     if is_known or processes == 1:
         return
-    program = read_program(file, text, str(case.folder), disk.text)
+    program = read_program(file, text, str(case.folder), text_of)
     if not program.reads_rank:
         yield from _of_same_work(case, name)
     if program.first_gpu and plan.gpus and launcher != NONE and plan.ranks > 1 and not plan.one_gpu_per_rank:
@@ -186,9 +186,9 @@ def _program_file(case: Case) -> str:
     if named and not named.endswith(".py"):
         path = folder / named.replace(".", "/")
         main = path / "__main__.py"
-        return str(main) if case.disk.exists(str(main)) else f"{path}.py"
+        return str(main) if os.path.exists(str(main)) else f"{path}.py"
     in_script = (
-        word for word in re.findall(r"[\w./-]+\.py\b", case.typed.script) if case.disk.exists(str(folder / word))
+        word for word in re.findall(r"[\w./-]+\.py\b", case.typed.script) if os.path.exists(str(folder / word))
     )
     named = named or next(in_script, "")
     return str(folder / named) if named else ""
@@ -198,11 +198,11 @@ def _of_missing_program(case: Case) -> Iterator[str]:
     workdir, words, folder = case.plan.request.workdir, case.plan.command.words, case.folder
     for before, word in zip(("", *words), words, strict=False):
         is_named = word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-"))
-        if is_named and not case.disk.exists(str(folder / word)):
+        if is_named and not os.path.exists(str(folder / word)):
             yield f"file not found: '{word}'; the job looks for it in {workdir or 'the directory where you submit it'}"
             break
         package = word.partition(".")[0]
-        if before == "-m" and not any(case.disk.exists(str(folder / f"{package}{end}")) for end in ("", ".py")):
+        if before == "-m" and not any(os.path.exists(str(folder / f"{package}{end}")) for end in ("", ".py")):
             packages = case.disk.environment.packages if case.disk.environment else ()
             names = {name.replace("-", "_") for name in packages}
             if package not in names:
@@ -212,20 +212,21 @@ def _of_missing_program(case: Case) -> Iterator[str]:
 
 def _of_start(case: Case) -> Iterator[str]:
     """Yield a warning if the command is a file here that the system cannot start as a program."""
-    plan, disk, word = case.plan, case.disk, case.typed.words[case.typed.start]
+    plan, word = case.plan, case.typed.words[case.typed.start]
     file = str(case.folder / word)
-    if not disk.is_file(file) or (plan.command.launcher == TORCHRUN and word.endswith(".py")):
+    if not os.path.isfile(file) or (plan.command.launcher == TORCHRUN and word.endswith(".py")):
         return
-    is_script = disk.text(file).startswith("#!") if word.endswith((".py", ".sh")) else True
+    is_script = text_of(file).startswith("#!") if word.endswith((".py", ".sh")) else True
     if "/" not in word:
         why = "is not on PATH"
-    elif not disk.is_program(file):
+    elif not os.access(file, os.X_OK):
         why = "is not executable"
     elif not is_script:
         why = "has no #! line"
     else:
         return
-    starter = "python" if word.endswith(".py") else "bash" if word.endswith(".sh") or not disk.is_program(file) else ""
+    needs_bash = word.endswith(".sh") or not os.access(file, os.X_OK)
+    starter = "python" if word.endswith(".py") else "bash" if needs_bash else ""
     yield f"'{word}' {why}, so the job cannot start it; use `{f'{starter} {word}' if starter else f'./{word}'}`"
 
 
@@ -245,9 +246,9 @@ def _of_words(case: Case) -> Iterator[str]:
 
 def _of_home(case: Case) -> Iterator[str]:
     """Yield a warning if an EDF of the job mounts the whole home directory."""
-    plan, home = case.plan, case.disk.home.rstrip("/")
+    plan, home = case.plan, os.path.expanduser("~").rstrip("/")
     folder = plan.request.workdir or plan.knowledge.workdir or SUBMITTED_IN
-    folder = folder.replace(SUBMITTED_IN, case.disk.folder)
+    folder = folder.replace(SUBMITTED_IN, os.getcwd())
     mounted = [folder, *(mount.partition(":")[0] for mount in plan.request.mount)]
     if plan.writes_edf and home and any(path.rstrip("/") == home for path in mounted):
         yield (
@@ -258,5 +259,5 @@ def _of_home(case: Case) -> Iterator[str]:
 
 def _of_edf_image(case: Case) -> Iterator[str]:
     image = os.path.expandvars(case.plan.image)
-    if image.startswith("/") and "$" not in image and not case.disk.exists(image):
+    if image.startswith("/") and "$" not in image and not os.path.exists(image):
         yield f"file not found: '{image}', the image in {case.plan.request.image}"

@@ -101,7 +101,7 @@ def _entry(kind: Kind, location: Location) -> dict[str, str]:
 
 
 def show(name: str) -> Result:
-    """Return a file, by name or path, with everything that it inherits, and the FILE:LINE of each value."""
+    """Return a file, by name or path, with everything that it inherits. Raises BadInput if it does not exist."""
     tree = _resolved(name)
     origins = {path: _origin(node) for path, node in _leaves(tree, "")}
     return Result(data={"values": tree.plain(), "from": origins}, file="\n".join(_lines(tree, 0)))

@@ -213,7 +213,10 @@ def detected_system(run: Callable[..., str] | None = None, environ: Mapping[str,
 
 
 def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> SeenSystem | None:
-    """Return the properties of a new system, or None if no option is given. Options replace detected values."""
+    """Return the properties of a new system, or None if no option is given. Options replace detected values.
+
+    Raises BadInput if a network, GPU model or runtime is unknown.
+    """
     if not (here or fabric or gpu or cores or runtimes):
         return None
     properties = detected_system() if here else SeenSystem(runtimes=("conda",), guessed=NOT_DETECTED)

@@ -27,7 +27,10 @@ class Fabric:
 
 
 def load_fabric(name: str) -> Fabric:
-    """Return the fabric with this name or path. If no file describes the fabric, it has no requirements."""
+    """Return the fabric with this name or path. If no file describes the fabric, it has no requirements.
+
+    Raises BadInput with all problems in the file.
+    """
     if "/" not in name and name not in available(FABRIC):
         return Fabric()
     return bound(Fabric, locate(FABRIC, name), FABRIC, facts=SYSTEM_FACTS)

@@ -106,7 +106,7 @@ class Known:
 
 
 def load_finding_file(name: str) -> FindingFile:
-    """Return the findings in one file, given by name or path.
+    """Return the findings in one file, given by name or path. Raises BadInput with all problems.
 
     Ids that another file also defines and references to unknown findings are problems.
     """

@@ -73,6 +73,8 @@ def read_stackinator(directory: Path, starter: tuple[GitPin, GitPin]) -> dict[st
     """Return the converted recipes by the names of their environments.
 
     starter: The Spack and the package repository that replace those of a version 1 recipe, whose Spack is too old.
+
+    Raises BadInput if a file is not valid YAML or does not have the form of a Stackinator recipe.
     """
     read = {name: _file(directory, name) for name in (*REQUIRED, PACKAGES) if (directory / f"{name}.yaml").is_file()}
     config, compilers, environments = (read[name] for name in REQUIRED)
@@ -257,8 +259,7 @@ def _compilers(source: _Source, environment: Data, comments: Comments) -> Iterat
 
 def _versions(source: _Source) -> Iterator[tuple[str, tuple[str, str]]]:
     variants = _defaults()["variants"]
-    filled = {name: data for name, data in source.compilers.items() if data}
-    for name, data in filled.items():
+    for name, data in ((name, data) for name, data in source.compilers.items() if data):
         old = [parse_spec(spec) for spec in data.get("specs", ())]
         pinned = [(spec.package, str(spec.versions or "")) for spec in old] or [(name, str(data.get("version", "")))]
         for compiler, version in pinned:

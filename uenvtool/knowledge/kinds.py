@@ -20,8 +20,7 @@ class Kind:
     """One kind of knowledge file.
 
     directory: The directory that contains a user's files of this kind.
-    reader: MODULE:FUNCTION, which is imported on use because readers import this table. The function reads a file by
-        its name or path, and raises BadInput with all problems in the file.
+    reader: MODULE:FUNCTION, which is imported on use because readers import this table.
     pattern: The glob for the files in that directory. Its `*` matches the name.
     heading: The heading of the column between name and description in `list`. If it is empty, `list` omits the kind.
     column: The field in this column, if its name differs from the heading.
@@ -52,6 +51,7 @@ class Kind:
         return self.directory if self.directory == "recipes" else f"knowledge/{self.directory}"
 
     def load(self, name: str) -> object:
+        """Load the file with this name or path. Raises BadInput with all problems in the file."""
         reader: Callable[[str], object] = pkgutil.resolve_name(self.reader)
         return reader(name)
 

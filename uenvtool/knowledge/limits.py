@@ -45,15 +45,13 @@ def excesses(system: System, partition: str, qos: str, nodes: int, gpus: int, ti
     for kind, limit in limits_of(system, partition, qos):
         known: Mapping[str, Partition] = system.jobs.qos if kind == QOS else system.jobs.partitions
         others = tuple(other.name for other in known.values() if other.accepts(nodes, gpus, requested))
-        for of, says, most in _over(system, kind, limit, nodes, gpus, requested):
+        place = f"the {_NAMES[kind]} {limit.name} of {system.name}"
+        for of, says, most in _over(limit, place, nodes, gpus, requested):
             yield Excess(kind=kind, of=of, says=f"{says} [{limit.source}]", most=most, others=others)
 
 
-def _over(
-    system: System, kind: str, limit: Partition, nodes: int, gpus: int, requested: float
-) -> Iterator[tuple[str, str, str]]:
+def _over(limit: Partition, place: str, nodes: int, gpus: int, requested: float) -> Iterator[tuple[str, str, str]]:
     """Yield the kind of limit, the limit as a text, and the largest value for each request that exceeds a limit."""
-    place = f"the {_NAMES[kind]} {limit.name} of {system.name}"
     job = f"a job in {place}"
     if limit.gpus == 0 and gpus:
         yield GPUS, f"{place} has no GPUs", ""
@@ -63,5 +61,5 @@ def _over(
         yield NODES, f"{job} can have at most {counted(limit.nodes, 'node')}", str(limit.nodes)
     most = limit.minutes(nodes)
     if requested > most:
-        on_nodes = f" on {nodes} node{'s' if nodes > 1 else ''}" if limit.node_minutes or limit.bins else ""
+        on_nodes = f" on {counted(nodes, 'node')}" if limit.node_minutes or limit.bins else ""
         yield TIME, f"{job}{on_nodes} can run at most {time_text(most)}", time_text(most)

@@ -41,7 +41,10 @@ class ExtendedTree:
 
 
 def load_extended(location: Location, kind: Kind) -> ExtendedTree:
-    """Return a file and everything that it extends as one tree. Files of the user are checked against their schema."""
+    """Return a file and everything that it extends as one tree. Files of the user are checked against their schema.
+
+    Raises BadInput if any of the files has an error or if `extends` has a cycle.
+    """
     return _load(location, kind, {os.path.realpath(location.path): location}, {})
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.words import is_within
 from uenvtool.knowledge.kinds import CONTAINER, FINDINGS, RECIPE, RULES, SYSTEM, TUNING, Kind
 from uenvtool.knowledge.yamltree import content, is_abstract, read
 
@@ -81,19 +82,14 @@ def search_directories(kind: Kind, *, user_files: bool = True) -> list[tuple[Pat
 def shown(path: Path) -> str:
     """Return the path relative to the current directory if it is inside that directory, or else the whole path."""
     try:
-        below = _relative_path(os.path.abspath(path), os.getcwd())
+        whole, here = os.path.abspath(path), os.getcwd()
     except OSError:  # the current directory was deleted
-        below = None
-    return str(path) if below is None else below or "."
-
-
-def _relative_path(path: str, directory: str) -> str | None:  # pathlib takes far longer
-    start = directory.rstrip(os.sep) + os.sep
-    return path[len(start) :] if f"{path}{os.sep}".startswith(start) else None
+        return str(path)
+    return whole[len(here.rstrip("/")) + 1 :] or "." if is_within(whole, here) else str(path)
 
 
 def _is_built_in(path: Path) -> bool:
-    return _relative_path(os.path.abspath(path), str(data_root())) is not None
+    return is_within(os.path.abspath(path), str(data_root()))
 
 
 def in_your_own(position: Position | None) -> str:

@@ -31,7 +31,10 @@ class ChosenSystem:
 
 
 def choose(recipe: Recipe, system: str | None, uarch: str | None) -> ChosenSystem:
-    """Return the system and node type for a recipe: the named system, the recognised one, or the recipe's home."""
+    """Return the system and node type for a recipe: the named system, the recognised one, or the recipe's home.
+
+    Raises BadInput if the recipe does not support the named system or node type.
+    """
     name, reason = system_name(recipe, system, uarch)
     chosen = on_this_machine(load_system(name))
     supported = [node for node in chosen.nodes if recipe.supports(node)]

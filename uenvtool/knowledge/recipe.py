@@ -206,9 +206,9 @@ class Recipe:
 
 
 def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
-    """Return the recipe with this name or path, including inherited values. `load_recipe` also checks versions.
+    """Return the recipe with this name or path, including inherited values. Raises BadInput with all problems.
 
-    unwritten: The content to use instead of the file, which may not exist yet.
+    `load_recipe` also checks versions. unwritten: The content to use instead of the file, which may not exist yet.
     """
     binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree

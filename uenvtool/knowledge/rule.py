@@ -121,7 +121,10 @@ class RuleFile:
 
 
 def load_rule_file(name: str) -> RuleFile:
-    """Return the rules of one file, by its name or path. An id that another file also defines is a problem."""
+    """Return the rules of one file, by its name or path. Raises BadInput with all problems.
+
+    Ids that another file also defines are problems.
+    """
     file = _load(locate(RULES, name))
     others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)
     BadInput.raise_any(duplicate_id_problems(file.rules, others, "the rule "))

@@ -289,7 +289,7 @@ class System:
 
 
 def load_system(name: str, unwritten: bytes | None = None) -> System:
-    """Return the system with this name or path, including inherited values.
+    """Return the system with this name or path, including inherited values. Raises BadInput with all problems.
 
     unwritten: The content to use instead of the file, which may not exist yet.
     """

@@ -35,18 +35,13 @@ class Check:
     source: str = ""
     nodes: Sequence[str] = ()
 
-    @property
-    def is_wrong(self) -> bool:
-        """Return whether the check found a fault."""
-        return self.verdict not in (GOOD, "") and not self.verdict.startswith(UNTESTED)
-
 
 def report(trial: Trial) -> Result:
     """Return the output of `uenvtool try`. The exit code is NO if a check found a fault or if no test ran."""
     found = list(_checks(trial))
-    result = next((f"wrong: {check.test}: {check.verdict}" for check in found if check.is_wrong), RIGHT)
-    if not any(check.verdict and not check.verdict.startswith(UNTESTED) for check in found):
-        result = "wrong: no test ran"
+    tested = [check for check in found if check.verdict and not check.verdict.startswith(UNTESTED)]
+    usual = RIGHT if tested else "wrong: no test ran"
+    result = next((f"wrong: {check.test}: {check.verdict}" for check in tested if check.verdict != GOOD), usual)
     bad = {node for check in found for node in check.nodes}
     others = "Vetted" if bad or result == RIGHT else "Unclear"
     nodes = {node: "Cordon" if node in bad else others for node in trial.nodes}
@@ -177,10 +172,7 @@ def _of_training(trial: Trial) -> Iterator[Check]:
         wrong = "" if first == second else f"the loss is {second[-1]!r} with the same seed"
         yield Check(test="training, same seed twice", figure=f"loss {first[-1]:.6g}", verdict=wrong or GOOD)
     if one and first:
-        is_equal = len(one) == len(first) and all(map(_is_close, one, first))
+        pairs = zip(one, first, strict=False)
+        is_equal = len(one) == len(first) and all(math.isclose(*pair, rel_tol=EQUAL) for pair in pairs)
         wrong = "" if is_equal else f"the loss is {first[-1]!r} on all ranks"
         yield Check(test="training, one and all ranks", figure=f"loss {one[-1]:.6g}", verdict=wrong or GOOD)
-
-
-def _is_close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=EQUAL)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 HEADER = "Traceback (most recent call last)"
 """The first line of a traceback in all versions of Python 3 (Lib/traceback.py), Rich and IPython."""
 CUT_OFF = "a traceback that is cut off"
+FINALLY = "; finally "
+"""Separates the first and the last exception of a chain in a summary."""
 MOST_LINES = 500
 LABEL_LINES = 20
 """The number of lines after the header in which the parser searches for the header's label."""
@@ -73,7 +75,7 @@ def exception_text(before: str, text: str) -> tuple[str, int]:
     if first is None or last is None:
         return (f"{CUT_OFF} after {place}" if place else CUT_OFF), below
     is_same = (first.type, first.message) == (last.type, last.message)
-    return str(first) if is_same else f"{first}; finally {last}", below
+    return str(first) if is_same else f"{first}{FINALLY}{last}", below
 
 
 def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[Raised | None, str, int]]:

@@ -8,7 +8,7 @@ test_on() { # NAME RANKS NODE... -- COMMAND...: runs a command with RANKS ranks 
   shift
   [ "$ranks" != 1 ] || gpus=(@GPUS@)
   for first in "${nodes[@]}"; do [[ " ${on[*]} " != *" $first "* ]] || break; done # Slurm puts rank 0 there
-  MASTER_ADDR="${address[$first]-$first}" timeout -k 10 "$limit" srun -l -K"${stop-$((ranks != 1))}" \
+  MASTER_ADDR="${address[$first]-$first}" timeout -k 10 "$limit" srun -l -K"${stop:-$((ranks != 1))}" \
     -N ${#on[@]} -n $((ranks * ${#on[@]})) --ntasks-per-node="$ranks" "${gpus[@]}" \
     -w "$(IFS=, && echo "${on[*]}")"@CORES@ --cpu-bind=none@SRUN@ @STEP@bash -c '
 @INSIDE@  export @RANK@ MASTER_PORT=@PORT@

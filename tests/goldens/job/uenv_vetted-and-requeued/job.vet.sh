@@ -136,7 +136,7 @@ test_on() { # NAME RANKS NODE... -- COMMAND...: runs a command with RANKS ranks 
   shift
   [ "$ranks" != 1 ] || gpus=()
   for first in "${nodes[@]}"; do [[ " ${on[*]} " != *" $first "* ]] || break; done # Slurm puts rank 0 there
-  MASTER_ADDR="${address[$first]-$first}" timeout -k 10 "$limit" srun -l -K"${stop-$((ranks != 1))}" \
+  MASTER_ADDR="${address[$first]-$first}" timeout -k 10 "$limit" srun -l -K"${stop:-$((ranks != 1))}" \
     -N ${#on[@]} -n $((ranks * ${#on[@]})) --ntasks-per-node="$ranks" "${gpus[@]}" \
     -w "$(IFS=, && echo "${on[*]}")" -c 72 --cpu-bind=none bash -c '
   export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS" MASTER_PORT=$((10000 + (${SLURM_STEP_NUM_TASKS:+7919 * (SLURM_STEP_ID + 20000) + }SLURM_JOB_ID) % 20000))
