@@ -678,4 +678,4 @@ FINDERS: Mapping[str, Finder] = {
 }
 """The finders by name; a rule refers to one with `finder:`."""
 OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders", "rejected-options"))
-"""The finders of problems that options of sbatch can solve, or that sbatch rejects. A submitted job has none of them."""
+"""The finders of problems that options of sbatch can solve or that sbatch rejects. A submitted job has none of them."""
