@@ -23,7 +23,7 @@ SEEDS = {
     (1, "--uenv"): {"placeholder", "cores-not-asked", "tuning-missing"},
     (3, "submit-dist"): {"runai-small-shm"},
     (3, "tee rank_"): {"roce-gid-from-grep", "failure-hidden"},
-    (4, "apptainer"): {"placeholder", "kill-by-pattern"},
+    (4, "apptainer"): {"placeholder"},
 }
 """The problems in each seed script, corrected by later pages of its site or observed in a real Slurm."""
 
@@ -252,8 +252,8 @@ PROBLEMS = {
     "python-behind-launcher": ONE + "torchrun --standalone --nproc_per_node=4 python train.py\n",
     "tasks-without-step": FOUR + "python train.py\n",
     "tasks-without-step, on one node": FOUR.replace("nodes=2", "nodes=1") + "python train.py\n",
-    "counts-apart": "#!/bin/bash\n#SBATCH --ntasks=1 --ntasks-per-node=2\nsrun python train.py\n",
-    "counts-apart, of several nodes": FOUR + "#SBATCH --ntasks=4\nsrun python train.py\n",
+    "counts-apart": "#!/bin/bash\n#SBATCH -N 1 --ntasks=3 --ntasks-per-node=2\nsrun python train.py\n",
+    "counts-apart, of several nodes": FOUR + "#SBATCH --ntasks=16\nsrun python train.py\n",
     "several-addresses": TWO + "head_ip=$(hostname -I)\nsrun torchrun --rdzv_endpoint $head_ip:$PORT t.py\n",
     "several-addresses, by the name": TWO
     + "ip=$(srun -N1 -n1 -w $(scontrol show hostnames | head -1) hostname --ip-address)\n"
@@ -280,7 +280,7 @@ PROBLEMS = {
     "tasks-without-step, of a launcher": ONE + "#SBATCH --ntasks-per-node=4\ntorchrun --standalone t.py\n",
     "placeholder, in a brace": ONE + "#SBATCH --account={FILL} --comment={FILL}\n",
     "placeholder, your own": ONE + "#SBATCH --job-name=your_job_name\n",
-    "kill-by-pattern, on each node": TWO + "mpiexec -ppn 1 pkill python\n",
+    "kill-by-pattern, on each node": HEAD + "mpiexec -ppn 1 pkill python\n",
     "unread-setting, no number": ONE + "export NCCL_IB_GID_INDEX=mlx5_0\n",
     "failure-hidden, of a program that is not known": ONE
     + "srun --kill-on-bad-exit ./train.sh\necho done\n",

@@ -72,10 +72,43 @@ PITFALLS = {
     ),
     ("idle-gpus", "a launcher around torchrun"): (TWO_GPUS + "oumi distributed torchrun -m oumi train -c t.yaml\n", []),
     ("idle-gpus", "torchrun"): (TWO_GPUS + "torchrun -m own train -c t.yaml\n", [4]),
+    ("idle-gpus", "an unknown program"): (TWO_GPUS + "python t.py --d 1 --seed 2\n", [4]),
+    ("idle-gpus", "a number of devices"): (TWO_GPUS + "python t.py --d 2\n", []),
+    ("idle-gpus", "JAX"): (TWO_GPUS + "export XLA_FLAGS=--x\npython t.py\n", []),
+    ("idle-gpus", "a driver of Ray"): (TWO_GPUS + "srun ray start --block &\npython t.py\nwait $!\n", []),
     ("workers-without-cores", "a heredoc"): (TWO_GPUS + "python - <<E\nLoader(d, num_workers=16)\nE\n", [5]),
     ("workers-without-cores", "no workers"): (TWO_GPUS + "python - <<E\nLoader(d, num_workers=0)\nE\n", []),
     ("workers-without-cores", "cores"): (TWO_GPUS + "#SBATCH -c 17\npython - <<E\nnum_workers = 16\nE\n", []),
     ("failure-hidden", "a tool in a pipe"): (HEAD + "python count.py | tee count.log\n", []),
+    ("counts-apart", "one task of several"): (HEAD + "#SBATCH -N 1 -n 1 --ntasks-per-node=4\nsrun python t.py\n", []),
+    ("counts-apart", "a node without a task"): (HEAD + "#SBATCH -N 2 -n 1 --ntasks-per-node=4\nsrun a t.py\n", [3]),
+    ("launcher-in-launcher", "one task of several"): (
+        TWO_GPUS + "#SBATCH -N 1 --ntasks-per-node=4\nsrun torchrun --standalone --nproc-per-node=4 t.py\n",
+        [],
+    ),
+    ("launcher-in-launcher", "a step with more tasks"): (
+        TWO_GPUS + "#SBATCH -N 1\nsrun --ntasks-per-node=4 torchrun --standalone --nproc-per-node=4 t.py\n",
+        [5],
+    ),
+    ("option-behind-command", "a prompt first"): ("$ cat job.sh\n" + HEAD, []),
+    ("option-behind-command", "no #! at all"): ("cat job.sh\n#SBATCH -N 1\n", [2]),
+    ("shebang", "a prompt first"): ("$ cat job.sh\n" + HEAD, [1]),
+    ("devices-by-hand", "the first of several"): (TWO_GPUS + "export CUDA_VISIBLE_DEVICES=0\nsrun python t.py\n", [4]),
+    ("devices-by-hand", "of two programs"): (
+        TWO_GPUS + "CUDA_VISIBLE_DEVICES=1 vllm serve m &\nCUDA_VISIBLE_DEVICES=0 python t.py\n",
+        [],
+    ),
+    ("devices-by-hand", "in the order of the cores"): (TWO_GPUS + "export CUDA_VISIBLE_DEVICES=1,0\npython t.py\n", []),
+    ("devices-by-hand", "the only one"): (HEAD + "#SBATCH --gpus=1\nexport CUDA_VISIBLE_DEVICES=0\npython t.py\n", []),
+    ("no-environment", "a container in a variable"): (HEAD + 'C="apptainer exec x.sif"\n$C python3 t.py\n', []),
+    ("no-environment", "a variable"): (HEAD + 'C="time nice"\n$C python3 t.py\n', [4]),
+    ("srun-cores", "in a variable"): (HEAD + '#SBATCH -c 4\nS=" \\\n -c 4 \\\n"\nsrun $S python t.py\n', []),
+    ("srun-cores", "a variable without cores"): (HEAD + '#SBATCH -c 4\nS="-n 4"\nsrun $S python t.py\n', [5]),
+    ("rdzv-id-fixed", "a port of the job"): (
+        HEAD + "PORT=$((9000 + SLURM_JOB_ID % 9))\nsrun torchrun --rdzv_id=7 t.py\n",
+        [],
+    ),
+    ("kill-by-pattern", "by its name"): (HEAD + "pkill python\n", [3]),
     ("failure-hidden", "a training in a pipe"): (TWO_GPUS + "python train.py | tee train.log\n", [4]),
     ("broken-continuation", "a value without a backslash"): (
         HEAD + "srun -N 1 \\\n  --bind /a \\\n  --bind /b\n  /images/a.sif \\\n  --lr 1\n",
@@ -97,6 +130,26 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
     text, lines = PITFALLS[rule, case]
 
     assert [line for line, _ in of_rule(cli, write, text, rule)] == lines
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "severity"),
+    [
+        ("failure-hidden", "{}#SBATCH --gpus=2\nfor a in 1 2; do\n  srun python t.py $a | tee $a.log\ndone\n", "hint"),
+        (
+            "failure-hidden",
+            "{}#SBATCH --gpus=2\nset -e\nfor a in 1 2; do\n  srun python t.py $a | tee $a.log\ndone\n",
+            "warning",
+        ),
+        ("kill-by-pattern", "{}#SBATCH --exclusive\npkill python\n", "hint"),
+        ("kill-by-pattern", "{}#SBATCH --gres=gpu:4\npkill python\n", "hint"),
+        ("kill-by-pattern", "{}#SBATCH --gres=gpu:2\npkill python\n", "warning"),
+    ],
+)
+def test_severity_depends_on_the_rest_of_the_script(
+    cli: Cli, write: Write, rule: str, text: str, severity: str
+) -> None:
+    assert [found for _, found in of_rule(cli, write, text.format(HEAD), rule)] == [severity]
 
 
 @pytest.mark.parametrize(("files", "severity"), [([], "hint"), (["t.py"], "warning")])

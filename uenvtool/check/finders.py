@@ -180,6 +180,9 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
         is_only = len(context.launches) == 1
         sees_one = is_only and len(visible) == 1 and next(iter(visible)).isdecimal()
         is_certain = ranks == 1 and (launch.program == TORCHRUN or "torch" in text or sees_one)
+        if launch.program == PYTHON and not text:
+            is_only &= not context.mentions("ray start", "XLA_", "JAX_")
+            is_only &= not re.search(rf" --?(d|g|n|ng)[= ]{gpus}\b", line)
         if not _USES_ALL_GPUS.search(text) and (is_certain or is_only):
             count = "one process" if ranks == 1 else f"{ranks} processes"
             yield replace(at(launch.part, f"{gpus} GPUs but {count} per node"), is_certain=is_certain)
@@ -314,6 +317,8 @@ def _fork(part: Part, other: Part) -> int:
     return 0
 
 
+_STOPS = re.compile(r"\s-[a-zA-Z]*e|errexit")
+"""The options of `set` that end a script at the first failure."""
 _KEEPS_EXIT_CODE = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
 """Last commands that return the exit code of training, report its result, or cancel the job."""
 _CONTAINERS = ("apptainer", "singularity")
@@ -331,7 +336,7 @@ def _is_training(launch: Launch, step: int) -> bool:
 def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -> bool:
     """Return whether a command handles the exit code of the training, which ends at the offset `trained`."""
     return any(
-        (part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text))
+        (part.name == "set" and _STOPS.search(part.text))
         or (part.name == "trap" and re.search(r"\bERR\b", part.text))
         or (
             part.name == "exit"
@@ -357,15 +362,17 @@ def _bare_wait(context: Context) -> Iterator[Hit]:
 
 
 def _piped_launch(context: Context) -> Iterator[Hit]:
-    fails = any(part.name == "set" and "pipefail" in part.text for part in context.commands)
-    if fails or context.mentions("PIPESTATUS"):
+    options = " ".join(part.text for part in context.commands if part.name == "set")
+    if "pipefail" in options or context.mentions("PIPESTATUS"):
         return
     training = [launch for launch in context.launches if _is_training(launch, launch.part.step)]
     started = {_outer(launch).offset for launch in training} | {launch.part.offset for launch in training}
     before: dict[int, int] = {}  # the last command that writes to a pipe, by step
     for part in context.commands:
         if part.name == "| tee" and before.get(part.step) in started:
-            yield at(part, "the exit code of the pipe is that of tee, which does not fail", "set -o pipefail")
+            hit = at(part, "the exit code of the pipe is that of tee, which does not fail", "set -o pipefail")
+            goes_on = LOOP in part.around and not _STOPS.search(options)  # a failed run does not end the other runs
+            yield replace(hit, is_certain=not goes_on)
         if part.piped:
             before[part.step] = part.offset
 
@@ -424,6 +431,8 @@ _SETS_NO_RANKS = re.compile(r"/bin/activate$|conda\w*\.sh$|/\.?(bashrc|profile|b
 def late_options(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines after the first command. A block of lines is one problem, and --fix moves it as a whole."""
     text = context.source.text
+    if not context.source.has_shebang and _SHEBANG.search(text):  # sbatch rejects the script before it reads options
+        return
     first = min((part.offset for part in context.commands), default=0)
     above = text.rfind("\n", 0, first) + 1
     block: list[Part] = []
@@ -510,14 +519,17 @@ def no_shebang(context: Context) -> Iterator[Hit]:
 
     The problem is a hint if no line has `#!`, because the file may be a fragment that another file includes.
     """
-    if context.source.has_shebang or not any(part.kind in ("directive", "ignored") for part in context.source.parts):
+    if context.source.has_shebang or {"directive", "late", "ignored"}.isdisjoint(
+        part.kind for part in context.source.parts
+    ):
         return
     text = context.source.text
     follows_mark = text.startswith(f"{BYTE_ORDER_MARK}#!")
     detail = "a byte order mark precedes it" if follows_mark else ""
     edits = ((0, 1, ""),) if follows_mark else ()
     is_certain = _SHEBANG.search(text) is not None
-    yield Hit(offset=0, end=max(text.find("\n"), 1), detail=detail, edits=edits, is_certain=is_certain)
+    fix = "remove the text before #!" if is_certain and any(context.source.of("late")) else ""
+    yield Hit(offset=0, end=max(text.find("\n"), 1), detail=detail, fix=fix, edits=edits, is_certain=is_certain)
 
 
 _SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)

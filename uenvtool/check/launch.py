@@ -96,7 +96,8 @@ def job_shape(source: CheckedFile, values: Values) -> Shape:
     shape = _shape(requested, {}, values)
     values.known.update(
         {
-            "SLURM_NNODES": shape.nodes, "SLURM_JOB_NUM_NODES": shape.nodes, "SLURM_NTASKS_PER_NODE": shape.tasks,
+            "SLURM_NNODES": shape.nodes, "SLURM_JOB_NUM_NODES": shape.nodes,
+            "SLURM_NTASKS_PER_NODE": values.number(requested.get("ntasks-per-node", "")) or shape.tasks,
             "SLURM_GPUS_PER_NODE": shape.gpus, "SLURM_GPUS_ON_NODE": shape.gpus,
             "SLURM_CPUS_PER_TASK": values.number(requested.get("cpus-per-task", "")),
         }
@@ -126,6 +127,9 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = None
         elif "ntasks-per-node" not in both:
             per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
+    elif total and nodes and per_node and "ntasks" in (step if "ntasks-per-node" in step else both):
+        fits = nodes <= total < nodes * per_node  # --ntasks-per-node is then a maximum
+        per_node = per_node if not fits else total // nodes if total % nodes == 0 else None
     if gpus is None and share and per_node:
         gpus = share * per_node
     share_of_cores = values.number(both.get("cpus-per-task", ""))
