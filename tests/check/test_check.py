@@ -596,7 +596,7 @@ QUIET = {
     "an address in a variable or a file": TWO
     + "srun torchrun $ARGS t.py\nsrun accelerate launch --config_file a.yaml t.py\n",
     "what the batch script takes for all": TWO
-    + "M=`hostname`\nL=\"torchrun --nnodes 2 --nproc_per_node 4 --master_addr $M\"\nsrun bash -c '$L t.py'\n",
+    + "M=`hostname`\nexport L=\"torchrun --nnodes 2 --nproc_per_node 4 --master_addr $M\"\nsrun bash -c '$L t.py'\n",
     "a number of a node that c10d does not read": TWO
     + f"srun {MEETS.replace('t.py', '--node_rank=$SLURM_NODEID t.py')}\n",
     "a number of a node, in the step": TWO
@@ -649,7 +649,7 @@ QUIET = {
     + "#SBATCH --job-name=a\u2013b --comment=\"a \u2013\u00a0b\" # x \u2013y\u00a0z\necho 'a \u2013b\u00a0c'\n",
     "options of a program": ONE + "torchrun --standalone t.py --nnodes_in_graph 4 --nproc 4\n",
     "a program that the launcher does not start by Python": ONE + "torchrun --standalone --no-python python t.py\n",
-    "a server in one task": FOUR + "srun -N 1 -n 1 vllm serve M\n",
+    "a server in one task": FOUR + "srun -N 1 -n 1 vllm serve M --tensor-parallel-size=4\n",
     "servers on ports of their own": FOUR + "srun -c 8 bash -c 'vllm serve M --port $((8000 + SLURM_LOCALID))'\n",
     "nodes that a program starts itself": FOUR + "ray start --head\npython t.py\n",
     "counts that agree": FOUR + "#SBATCH --ntasks=8\nsrun -c 8 python t.py\n",

@@ -72,6 +72,13 @@ PITFALLS = {
     ),
     ("idle-gpus", "a launcher around torchrun"): (TWO_GPUS + "oumi distributed torchrun -m oumi train -c t.yaml\n", []),
     ("idle-gpus", "torchrun"): (TWO_GPUS + "torchrun -m own train -c t.yaml\n", [4]),
+    ("idle-gpus", "a server"): (TWO_GPUS + "vllm serve m --port 80\n", [4]),
+    ("idle-gpus", "a server as a module"): (
+        TWO_GPUS + "srun python -m vllm.entrypoints.openai.api_server &\nwait $!\n",
+        [4],
+    ),
+    ("idle-gpus", "a server on all GPUs"): (TWO_GPUS + "vllm serve m \\\n  -tp 2\nvllm serve m $ARGS\n", []),
+    ("idle-gpus", "a server on one GPU each"): (TWO_GPUS + "CUDA_VISIBLE_DEVICES=1 vllm serve m\n", []),
     ("idle-gpus", "an unknown program"): (TWO_GPUS + "python t.py --d 1 --seed 2\n", [4]),
     ("idle-gpus", "a number of devices"): (TWO_GPUS + "python t.py --d 2\n", []),
     ("idle-gpus", "JAX"): (TWO_GPUS + "export XLA_FLAGS=--x\npython t.py\n", []),
@@ -109,6 +116,35 @@ PITFALLS = {
         [],
     ),
     ("kill-by-pattern", "by its name"): (HEAD + "pkill python\n", [3]),
+    ("port-too-large", "the job ID"): (HEAD + "export MASTER_PORT=$(( 20000 + (SLURM_JOBID % 50000) ))\n", [3]),
+    ("port-too-large", "the job ID first"): (
+        HEAD + "torchrun --master_port=$((SLURM_JOBID % 60000 + 6000)) t.py\n",
+        [3],
+    ),
+    ("port-too-large", "in range"): (HEAD + "PORT=$((10000 + SLURM_JOB_ID % 50000))\nP=$((20000 + A % 50000))\n", []),
+    ("port-too-large", "RANDOM"): (HEAD + "PORT=$((RANDOM % 50000 + 30000))\n", []),
+    ("arguments-in-quotes", "all arguments"): (HEAD + 'srun bash -c "\n  a \\"b\\"\n  python t.py $@"\n', [5]),
+    ("arguments-in-quotes", "an array"): (HEAD + 'A=(--x 1)\nsrun bash -lc "python t.py ${A[@]}"\n', [4]),
+    ("arguments-in-quotes", "one argument"): (HEAD + 'srun bash -c "python $1" _ t.py\n', [3]),
+    ("arguments-in-quotes", "of the inner shell"): (
+        HEAD
+        + 'srun bash -c "python t.py \\$@" _ "$@"\nbash -c "python $1 $*"\n'
+        + 'bash -c \'python "$@"\' _ "$@"\n./t.sh -c "a $@"\n',
+        [],
+    ),
+    ("address-not-exported", "in single quotes"): (HEAD + "M=a\nsrun bash -c 'python t.py '\"'$A'\"' $M'\n", [4]),
+    ("address-not-exported", "in a heredoc"): (HEAD + "M=a\nbash <<'E'\n  python ${M} $M\nE\n", [5]),
+    ("address-not-exported", "in a heredoc that bash expands"): (HEAD + "M=a\nsrun bash <<E\n  python $M\nE\n", []),
+    ("address-not-exported", "exported in another way"): (
+        HEAD + "M=a N=b\nO=c\nexport O\nsrun --export=ALL,M=$M env N=$N bash -c 'python $M $N $O ${P:-1}'\nP=1\n",
+        [],
+    ),
+    ("address-not-exported", "set by the inner shell"): (
+        HEAD + "M=a\nsrun bash -c 'for M in 1 2; do python $M; done'\nK=c\nsrun bash -c 'read -r K; a $K'\n",
+        [],
+    ),
+    ("address-not-exported", "exported by an option"): (HEAD + "set -o allexport\nM=a\nsrun sh -c 'b $M'\n", []),
+    ("address-not-exported", "from the environment"): (HEAD + "M=$M:/a\nsrun bash -c 'python $M'\n", []),
     ("failure-hidden", "a training in a pipe"): (TWO_GPUS + "python train.py | tee train.log\n", [4]),
     ("broken-continuation", "a value without a backslash"): (
         HEAD + "srun -N 1 \\\n  --bind /a \\\n  --bind /b\n  /images/a.sif \\\n  --lr 1\n",
@@ -144,6 +180,11 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("kill-by-pattern", "{}#SBATCH --exclusive\npkill python\n", "hint"),
         ("kill-by-pattern", "{}#SBATCH --gres=gpu:4\npkill python\n", "hint"),
         ("kill-by-pattern", "{}#SBATCH --gres=gpu:2\npkill python\n", "warning"),
+        ("address-not-exported", "{}source e.sh\nM=a\nsrun bash -c 'python $M'\n", "hint"),
+        ("address-not-exported", "{}source e/bin/activate\nM=a\nsrun bash -c 'python $M'\n", "warning"),
+        ("idle-gpus", "{}#SBATCH --gpus=4\nvllm serve m\n", "warning"),
+        ("arguments-in-quotes", '{}bash -c "python t.py $@"\n', "warning"),
+        ("arguments-in-quotes", '{}bash -c "python t.py ${{A[@]}}"\n', "hint"),
     ],
 )
 def test_severity_depends_on_the_rest_of_the_script(

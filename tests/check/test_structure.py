@@ -244,7 +244,7 @@ def test_training_in_the_arguments_of_a_shell_can_lose_its_exit_code(cli: Cli, w
 
 
 FIRST_NODE_ONLY = [
-    "vllm serve m --tensor-parallel-size 4", "apptainer exec --nv x.sif vllm serve m", "litgpt pretrain m",
+    "vllm serve m --tensor-parallel-size 4", "apptainer exec --nv x.sif vllm serve m -tp 4", "litgpt pretrain m",
     "apptainer exec x.sif litgpt pretrain m", "uv run train.py", "uv run --with x train.py --lr 1", "./train.py --lr 1",
     "uv run litgpt pretrain m", "python -m trainer.main --x", "conda run -n x python t.py", "ls\n~/bin/train --x",
     "env A=1 ./build/gpt2 -e 1", "train() {\n  litgpt pretrain m\n}\ntrain", "if a; then\n  llama-bench -m x\nfi",

@@ -428,6 +428,66 @@ _SETS_NO_RANKS = re.compile(r"/bin/activate$|conda\w*\.sh$|/\.?(bashrc|profile|b
 """Files that activate an environment but set no variables for the ranks."""
 
 
+def not_exported(context: Context) -> Iterator[Hit]:
+    """Yield commands of an inner shell that use a variable which only the batch script's own shell sees.
+
+    The problem is a hint if the script runs a file that can export the variable.
+    """
+    variables = context.parts("variable")
+    others = {part.name for part in variables if part.exported or _in_other_shell(part)}
+    others |= {name for match in _SETS.finditer(context.source.text) for name in _WORD.findall(match[0])}
+    texts = grouped((part.name, part.text) for part in variables if part.name not in others)
+    # a value that contains the value from outside keeps its export
+    own = {
+        name for name in texts if not _FROM_OUTSIDE.fullmatch(name) and not all(_has_own(name, t) for t in texts[name])
+    }
+    files = [part.argv[1] for part in context.commands if part.name in ("source", ".") and len(part.argv) > 1]
+    is_hidden = any(not _SETS_NO_RANKS.search(file) for file in files)
+    steps = {part.offset: part for part in context.commands}
+    for part in (*context.commands, *variables) if own else ():
+        step = steps.get(part.step)
+        is_expanded = step is not None and part.offset >= step.end and not part.literal  # in a heredoc
+        if not _in_other_shell(part) or is_expanded:
+            continue
+        used = {name for match in _INNER.finditer(" ".join(part.argv) or part.text) for name in match.groups() if name}
+        words = step.argv if step and used & own else ()  # such as --export=ALL,NAME
+        names = sorted((used & own).difference(*(_WORD.findall(word) for word in words if not re.search(r"\s", word))))
+        own.difference_update(names)
+        if names:
+            yield replace(at(part, ", ".join(names), f"export {' '.join(names)}"), is_certain=not is_hidden)
+
+
+def _in_other_shell(part: Part) -> bool:
+    return part.scope == STEP or part.literal
+
+
+def _has_own(name: str, text: str) -> bool:
+    return re.search(rf"\$(?:{name}\b|\{{{name}\b(?!:?[-=]))", text) is not None
+
+
+_INNER = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:[}%#/^,\[]|:\d))")
+_WORD = re.compile(r"(?<![\w${])[A-Za-z_]\w*")
+_SETS = re.compile(r"\b(?:(?:for|select|printf\s+-v)\s+\w+|(?:read|mapfile|readarray|getopts)\b[^;&|<\n]*)")
+"""Commands that set a variable without an assignment."""
+
+
+def large_ports(context: Context) -> Iterator[Hit]:
+    """Yield ports that are computed from a number, such as the job ID, and can exceed 65535."""
+    for part in context.parts("line"):
+        for match in _COMPUTED_PORT.finditer(part.text):
+            first, modulus = (int(number) for number in (match[1] or match[4], match[2] or match[3]))
+            most = first + min(modulus, 32768 if "RANDOM" in match[0] else modulus) - 1
+            if most > 65535:
+                place = part.offset + match.start()
+                yield Hit(offset=place, end=part.offset + match.end(), detail=f"up to {most}")
+
+
+_COMPUTED_PORT = re.compile(
+    r"(?i:port)\w{0,9}[= ][\"']?[^\s=]{0,60}?\$\(\([^)]{0,60}?"
+    r"(?:\b(\d{1,9}) {0,4}\+[^+%)]{1,60}% {0,4}(\d{1,9})|% {0,4}(\d{1,9})[ )]{0,9}\+ {0,4}(\d{1,9}))"
+)
+
+
 def late_options(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines after the first command. A block of lines is one problem, and --fix moves it as a whole."""
     text = context.source.text
@@ -679,6 +739,7 @@ _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
     lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options, slots,
     array_indices, dos_line_ends, output_folders, world_size, required_options, limits, views, issued_tokens, never_set,
+    not_exported, large_ports,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

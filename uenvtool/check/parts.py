@@ -72,7 +72,7 @@ class Part:
     argv: the program and arguments of a command.
     step: the offset of the command that starts the enclosing step, or -1 outside a step.
     exported: whether programs see the variable.
-    literal: whether the part is in single quotes.
+    literal: whether the part is in single quotes, or in a heredoc that the shell does not expand.
     background, piped: as in ShellCommand.
     """
 

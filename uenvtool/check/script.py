@@ -156,7 +156,9 @@ def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
 def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
     """Yield the parts, with a variable marked as exported if the script has `export NAME` or `set -a`."""
     names = {word for part in parts if part.kind == "command" and part.name == "export" for word in part.argv[1:]}
-    exports_all = any(part.kind == "command" and part.name == "set" and "-a" in part.argv for part in parts)
+    exports_all = any(
+        {"-a", "allexport"} & {*part.argv} for part in parts if part.kind == "command" and part.name == "set"
+    )
     for part in parts:
         if part.kind == "variable" and not part.exported and (exports_all or part.name in names):
             yield dataclasses.replace(part, exported=True)
@@ -212,6 +214,7 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
             yield from _nested(text, words[run], offsets, inside, depth)
         if command.body is not None and (name in SHELLS or name in _STEPS):
             begin, end = command.body.start, command.body.end
+            inside = inside._replace(literal=frame.literal or command.body.kind == "quoted")
             for nested in commands(text[begin:end]):
                 yield from _command(text[begin:end], offsets[begin:end], inside, depth + 1, nested)
 
