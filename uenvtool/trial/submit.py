@@ -93,11 +93,11 @@ def _run_here(folder: Path, progress: Progress) -> None:
 
 
 def _wait(job: str, folder: Path, progress: Progress) -> None:
-    """Show the state of a job until it ends: why it waits, or its last test."""
-    shown = ""
+    """Show the state of a job, its last test, or the error of squeue, until the job ends."""
+    shown, squeue = "", ["squeue", "--noheader", "--format=%T %r", f"--jobs={job}"]
     with progress(f"job {job}") as step:
-        while state := processes.ask(["squeue", "--noheader", "--format=%T %r", f"--jobs={job}"]).stdout.strip():
-            state = state.removesuffix(" None")
+        while (done := processes.ask(squeue)).stdout.strip() or (done.code and "Invalid job id" not in done.stderr):
+            state = done.stdout.strip().removesuffix(" None") or done.reason
             if (folder / RESULTS).exists():
                 _, *tests = files.read_named(folder / RESULTS, 1_000_000).decode(errors="replace").splitlines() or [""]
                 last = f", the last one is {tests[-1].partition(' ')[0]}" if tests else ""
