@@ -135,6 +135,13 @@ def test_the_ranks_of_a_pair_connect_to_the_first_of_its_nodes_in_slurm(cli: Cli
     assert [(place / name).read_text() for name in ("a.log", "b.log")] == ["n2\n", "10.0.0.1\n"]
 
 
+@pytest.mark.parametrize("option", ["--record", "-otry.svg"])
+def test_an_option_for_results_is_rejected_if_try_does_not_wait_for_them(cli: Cli, option: str) -> None:
+    answer = cli("try", "--no-wait", option)
+
+    assert (answer.code, "--no-wait does not show results" in answer.stderr) == (2, True)
+
+
 def test_a_runtime_of_pods_is_rejected(cli: Cli) -> None:
     answer = cli("try", "-s", "rcp", "--runtime", "runai")
 

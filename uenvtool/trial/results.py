@@ -112,7 +112,8 @@ def _silence(name: str, run: Run | None, losses: Sequence[float]) -> str:
     """Return the fault of a test that ended without a result, because it printed nothing or too much."""
     if name.startswith("training-"):
         return "the loss is infinite" if INFINITE & {*losses} else "" if losses else "the test printed no loss"
-    return "" if run or name == "devices" else "the test printed no bandwidth"
+    has_bandwidth = run is not None and any(row.busbw for row in run.rows)
+    return "" if has_bandwidth or name == "devices" else "the test printed no bandwidth"
 
 
 def _fault(code: int, examination: Examination, text: str) -> str:
