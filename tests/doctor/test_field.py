@@ -374,6 +374,8 @@ ENDS = {
         0,
     ),
     "a score before the last epoch": ("cnn: Test Epoch: 9/30, Test set: Average loss: 1.4\n", 1),
+    "a remark of a compiler": ("solve:\n     59, Generating implicit copy(u(:)) [if not already present]\n", 0),
+    "a stage without a total": ("solve:\nGenerating the mesh\n", 1),
     "a bar without a total": ("100it [01:40,  1.01it/s]\n", 0),
     "a checkpoint after a last step that is counted from 0": ("Epoch 4/5 | loss 0.1\nModel weights saved to m.pt\n", 0),
     "a checkpoint after the last step": ("Epoch 9/9 | loss 0.1\nNew best model saved to best.pt\n", 0),
