@@ -162,7 +162,7 @@ PARSERS = {"json.loads", "yaml.load", "yaml.compose", "tomlkit.parse", "YAML(typ
 LIMITS = {"limited", "_refusing_others"}
 NOT_FOREIGN = {
     # Files of uenvtool.
-    *("schema.schema", "secrets.table", "uv.failure", "compat.rules", "directory.yaml_data"),
+    *("schema.schema", "secrets.table", "sbatch._table", "uv.failure", "compat.rules", "directory.yaml_data"),
     # The output of programs that uenvtool starts.
     *("hang._ranks_in", "runner.answer_of", "resolve.sorted_lock", "base.label", "base.marked", "attach.ranks_of"),
     *("sbom._data", "record.data"),

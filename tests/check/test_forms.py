@@ -33,16 +33,25 @@ FIELD = {
         (9, "error", "placeholder"),
         (10, "error", "placeholder"),
         (11, "warning", "unknown-slurm-variable"),
+        (14, "hint", "no-environment"),
+        (14, "hint", "srun-cores"),
         (15, "hint", "escaped-dollar"),
     ],
     ("install-in-every-task", None): [
         (9, "warning", "work-for-one-process"),
+        (10, "hint", "srun-cores"),
         (10, "warning", "work-for-one-process"),
+        (10, "hint", "no-environment"),
         (10, "warning", "work-for-one-process"),
         (11, "warning", "work-for-one-process"),
+        (12, "hint", "srun-cores"),
     ],
     ("limits-of-clariden", "clariden"): [(3, "error", "limit-exceeded"), (10, "error", "unknown-view")],
-    ("silent-conda-and-one-download", None): [(7, "hint", "nodes-by-name"), (14, "hint", "unknown-slurm-variable")],
+    ("silent-conda-and-one-download", None): [
+        (7, "hint", "nodes-by-name"),
+        (14, "hint", "unknown-slurm-variable"),
+        (15, "hint", "srun-cores"),
+    ],
     ("silent-uenv-of-clariden", "clariden"): [],
 }
 
@@ -121,34 +130,33 @@ packages:
 
 
 @pytest.mark.parametrize(
-    ("version", "command", "has_problem"),
+    ("version", "command", "severity"),
     [
-        ("22.05.8", "srun bash -c 'python t.py'", True),
-        ("22.05.8", "srun --mem=0 python t.py -c 8", True),
-        ("22.05.8", "srun ./train.sh", True),
-        ("22.05.8", "srun -c 8 python t.py", False),
-        ("24.05.4", "srun python t.py", False),
-        (None, "srun python t.py", False),
+        ("22.05.8", "srun bash -c 'python t.py'", "warning"),
+        ("22.05.8", "srun --mem=0 python t.py -c 8", "warning"),
+        ("22.05.8", "srun ./train.sh", "warning"),
+        ("22.05.8", "srun -c 8 python t.py", None),
+        ("24.05.4", "srun python t.py", None),
+        (None, "srun python t.py", "hint"),
     ],
 )
-def test_cores_of_srun_matter_only_with_a_slurm_that_is_known_to_be_old(
-    cli: Cli, write: Write, version: str | None, command: str, has_problem: bool
+def test_cores_of_srun_matter_with_an_old_slurm_and_are_a_hint_with_an_unknown_one(
+    cli: Cli, write: Write, version: str | None, command: str, severity: str | None
 ) -> None:
     write("systems/mine.yaml", OLD_SLURM.replace("VERSION", version or "1"))
 
     rows = of_rule(cli, write, f"{JOB}{command}\n", "srun-cores", *(("--system", "mine") if version else ()))
 
-    assert rows == ([(3, "warning")] if has_problem else [])
+    assert rows == ([(3, severity)] if severity else [])
 
 
-STEP = "srun python t.py\n"
+STEP = "srun -c 8 python t.py\n"
 NO_ADVICE = {
     "somebody's conda on two nodes": f'eval "$(conda shell.bash hook)"\nconda activate x\n{STEP}',
     "conda by its script": f"source ~/miniconda3/bin/activate x\n{STEP}",
     "conda by its script, in quotes": f'. "$HOME/miniforge/bin/activate"\n{STEP}',
     "the old activation of conda": f"source activate x\n{STEP}",
-    "core dumps": STEP,
-    "cores of a step": STEP,
+    "core dumps": f"module load pytorch\n{STEP}",
 }
 """Correct scripts for two nodes about which check has no advice, not even as a hint."""
 
@@ -161,8 +169,8 @@ def test_correct_script_has_no_hint(cli: Cli, write: Write, case: str) -> None:
 @pytest.mark.parametrize(
     ("command", "rows"),
     [
-        ("source $SCRATCH/venv/bin/activate", [(3, "warning")]),
-        ('source "$SCRATCH/venv/bin/activate"', [(3, "warning")]),
+        ("source $SCRATCH/venv/bin/activate", [(3, "hint")]),
+        ('source "$SCRATCH/venv/bin/activate"', [(3, "hint")]),
         ("source /tmp/venv/bin/activate", []),
         ("conda activate x", []),
     ],
@@ -189,7 +197,7 @@ def test_output_directory_with_a_placeholder_is_one_problem(
 ) -> None:
     rows = of_rule(cli, write, f"#!/bin/bash\n#SBATCH --output={path}\nhostname\n", "output-folder")
 
-    assert rows == ([(2, "warning")] if is_missing else [])
+    assert rows == ([(2, "hint")] if is_missing else [])
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_terminal_output_shows_position_text_line_and_fix(write: Write, place: P
         "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task per\n"
         "       GPU\n"
-        "1 error and 1 warning in 1 file; --all also prints 1 hint; --fix fixes 1\n"
+        "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n"
         "reasons and sources: `uenvtool explain set-x-cat launcher-in-launcher`\n"
     )
 
@@ -112,7 +112,7 @@ def test_a_problem_is_one_line_in_a_pipe(cli: Cli, write: Write) -> None:
     assert second.startswith("job.sh:6:1: error[launcher-in-launcher] ")
     assert (answer.code, answer.stderr) == (
         1,
-        "1 error and 1 warning in 1 file; --all also prints 1 hint; --fix fixes 1\n"
+        "1 error and 1 warning in 1 file; --all also prints 2 hints; --fix fixes 1\n"
         "reasons and sources: `uenvtool explain set-x-cat launcher-in-launcher`\n",
     )
 

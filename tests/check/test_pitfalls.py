@@ -20,8 +20,6 @@ PITFALLS = {
     ("output-and-error-swapped", "of the job"): (HEAD + "#SBATCH -o %j.err\n#SBATCH -e %j.out\n", [3]),
     ("output-and-error-swapped", "of a step"): (HEAD + "srun -N 1 \\\n -e a.log -o a.err \\\n  hostname\n", [4]),
     ("output-and-error-swapped", "in order"): (HEAD + "#SBATCH -o a.out -e a.err\nsrun -o b.log -e b.err a\n", []),
-    ("network-is-no-interface", "InfiniBand"): (HEAD + "#SBATCH --network=ib1\n", [3]),
-    ("network-is-no-interface", "Slingshot"): (HEAD + "#SBATCH --network=single_node_vni,job_vni\n", []),
     ("array-of-one", "one index"): (HEAD + "#SBATCH --array=1-1%4\n", [3]),
     ("array-of-one", "one task again"): (HEAD + "#SBATCH --array=7\n", []),
     ("array-of-one", "several"): (HEAD + "#SBATCH --array=0-10\n", []),

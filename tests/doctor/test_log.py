@@ -356,6 +356,7 @@ def test_log_of_many_short_runs_is_fast_and_numbered_correctly() -> None:
 QUADRATIC = {
     "tracebacks without an unindented line": ("[x] Traceback (most recent call last):\n", 2_000_000),
     "errors that the program caught": ("cxil_map: write error, will be ignored, retrying\n", 2_000_000),
+    "runs that each begin with NUL bytes": ("\0" * 9, 2_000_000),
     "one chain of exceptions": (
         "Traceback (most recent call last):\nValueError: x\n\n"
         "During handling of the above exception, another exception occurred:\n\n",

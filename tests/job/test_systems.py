@@ -118,7 +118,7 @@ jobs:
     ("own", "pods"),
     [
         ("", "3 pods with 2 GPUs"),
-        ("scheduler: {name: kubernetes, defaults: {nodes: 3, gpus-per-node: 2}}, ", "1 pods with 8 GPUs"),
+        ("scheduler: {name: kubernetes, defaults: {nodes: 3, gpus-per-node: 2}}, ", "1 pod with 8 GPUs"),
     ],
 )
 def test_each_runtime_of_a_file_with_two_schedulers_has_its_own(cli: Cli, write: Write, own: str, pods: str) -> None:

@@ -19,7 +19,7 @@ from tests.support.ordinary_user import give_to_ordinary_user, public_folder, ru
 from tests.support.project import ROOT
 from uenvtool.env.manifest import render_manifest
 from uenvtool.env.plan import plan_environment
-from uenvtool.env.resolve import SCRIPT, resolvable
+from uenvtool.env.resolve import SCRIPT
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock, without_wrapper
 from uenvtool.knowledge.place import choose
@@ -48,7 +48,7 @@ def resolved_by_spack_alone(real_spack: RealSpack) -> Lock:
     recipe = load_recipe("hello")
     choice = choose(recipe, "local", None)
     environment = plan_environment(recipe, choice.system, choice.uarch)
-    manifest = resolvable(render_manifest(environment), {"builtin": real_spack.builtin})
+    manifest = render_manifest(environment, {"builtin": real_spack.builtin}, resolving=True)
 
     def resolve(into: Path) -> None:
         (into / "spack.yaml").write_text(manifest)

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, options, step_shape
-from uenvtool.check.launchers import STARTERS, TRAINING, program_name
+from uenvtool.check.launch import MANY, Launch, Shape, job_shape, launches, on_several_nodes, step_shape
+from uenvtool.check.launchers import PYTHON, SRUN, STARTERS, TRAINING, program_name
 from uenvtool.check.parts import CheckedFile, Part
+from uenvtool.check.sbatch import options
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
@@ -116,9 +117,13 @@ class Context:
         step = None if launch else self._step_of(part)
         shape = launch.shape if launch else step_shape(step, self.shape, self.values) if step else self.shape
         ranks = launch.ranks if launch else None
+        if launch is not None and launch.program == PYTHON and launch.starter == SRUN:
+            ranks = launch.ranks_per_node or None
         starter = launch.starter if launch else step.name.removeprefix("| ") if step else None
         is_on_one = launch is not None and not on_several_nodes(launch)
-        return self._facts(shape, ranks, starter, is_on_one, self._threads_over(part), self.images.get(part.offset))
+        awaited = launch.nodes if launch is not None and launch.starter == SRUN else None
+        image = self.images.get(part.offset)
+        return self._facts(shape, ranks, starter, is_on_one, awaited, self._threads_over(part), image)
 
     @functools.cached_property
     def _facts(self) -> Callable[..., Facts]:
@@ -130,12 +135,14 @@ class Context:
         ranks: int | None,
         starter: str | None,
         is_on_one: bool,
+        awaited: int | None,
         threads: int | None,
         image: str | None,
     ) -> Facts:
         nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
         cores = shape.cores if "cpus-per-task" in shape.requested else tasks  # Slurm's default is one core per task
         nodes = self.nodes if "edf" in self.source.kinds else nodes
+        total = self.values.number(shape.requested.get("ntasks", ""))
         numbers = {
             "nodes": 1 if is_on_one else nodes,
             "tasks": tasks,
@@ -146,6 +153,9 @@ class Context:
             "cores_per_gpu": cores // gpus if gpus and cores else None,
             "tasks_apart": self._excess_tasks,
             "threads_over": threads,
+            "nodes_missing": max(awaited - nodes * (tasks or 1), 0) if awaited and nodes else None,
+            "nodes_idle": max(nodes - total, 0) if nodes and total else None,
+            "gpus_missing": self._gpus_missing,
         }
         return {
             **self.facts,
@@ -174,6 +184,15 @@ class Context:
     @functools.cached_property
     def _max_ranks_per_node(self) -> int:
         return max((launch.ranks_per_node for launch in self.launches), default=0)
+
+    @functools.cached_property
+    def _gpus_missing(self) -> int | None:
+        """Return the number of GPUs that the nodes or tasks of the job need in addition to --gpus."""
+        names = ("gpus", "nodes", "ntasks", "ntasks-per-node", "gpus-per-task", "gpus-per-node")
+        texts = (self.shape.requested.get(name, "").rpartition(":")[2] for name in names)
+        gpus, nodes, tasks, per_node, of_task, of_node = (self.values.number(text) or 0 for text in texts)
+        needed = max((tasks or nodes * per_node) * of_task, nodes * of_node)
+        return max(needed - gpus, 0) if gpus and needed else None
 
     @functools.cached_property
     def _excess_tasks(self) -> int | None:

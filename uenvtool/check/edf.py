@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from uenvtool.check.launch import job_shape, options
+from uenvtool.check.launch import job_shape
 from uenvtool.check.parts import OUTER, CheckedFile, Part, lines_of
+from uenvtool.check.sbatch import options
 from uenvtool.check.values import Values
 from uenvtool.knowledge.runtime import script_runtimes
 

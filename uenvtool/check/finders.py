@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import MANY, Launch, on_several_nodes, options
+from uenvtool.check.launch import MANY, Launch, on_several_nodes
 from uenvtool.check.launchers import (
     ALONE,
     OF_RANK,
@@ -36,6 +36,7 @@ from uenvtool.check.launchers import (
 from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
+from uenvtool.check.sbatch import options, rejection, unknown_to_srun
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
@@ -165,6 +166,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     The problem is a hint if the program cannot be read, because the program may start more processes itself.
     """
     wrapped = {launch.part.offset for launch in context.launches_of(ALONE)}
+    visible = {part.text for part in context.source.of("variable", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")}
     for launch in context.launches:
         gpus, ranks = launch.shape.gpus or 0, launch.ranks_per_node
         has_known_ranks = launch.starter in (None, SRUN) or launch.program != PYTHON
@@ -175,8 +177,9 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
         if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
             continue
         _, text = context.program(launch)
-        is_certain = ranks == 1 and (launch.program == TORCHRUN or "torch" in text)
         is_only = len(context.launches) == 1
+        sees_one = is_only and len(visible) == 1 and next(iter(visible)).isdecimal()
+        is_certain = ranks == 1 and (launch.program == TORCHRUN or "torch" in text or sees_one)
         if not _USES_ALL_GPUS.search(text) and (is_certain or is_only):
             count = "one process" if ranks == 1 else f"{ranks} processes"
             yield replace(at(launch.part, f"{gpus} GPUs but {count} per node"), is_certain=is_certain)
@@ -266,7 +269,8 @@ def lost_exit_code(context: Context) -> Iterator[Hit]:
 def _last_command(context: Context, step: int, commands: Sequence[Part], launches: Sequence[Launch]) -> Iterator[Hit]:
     """Yield commands at the end of a step, or of the script (step -1), that hide a failure of the training."""
     launched = [_outer(launch) if step == -1 else launch.part for launch in launches if _is_training(launch, step)]
-    launched += (part for part in commands if part.name == SRUN and context.shape.gpus and not _HELPS.search(part.text))
+    others = (part for part in commands if part.name in (SRUN, *_CONTAINERS) and context.shape.gpus)
+    launched += (part for part in others if not _HELPS.search(part.text))
     trained = [part for part in launched if part.step == step and FUNCTION not in part.around]
     trained.sort(key=lambda part: part.offset)
     if not trained or _keeps_exit_code(context, commands, trained[0].end):
@@ -285,7 +289,8 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
             if before.path == last.path and _QUIET.fullmatch(before.name):
                 yield at(last, f"$? is the exit code of {before.name}")
         elif not (part.background or waits):
-            yield at(last, "the last command sets the exit code, even if training failed")
+            detail = "the last command sets the exit code, even if training failed"
+            yield replace(at(last, detail), is_certain=False)  # nobody may read the state of the job
 
 
 def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
@@ -311,6 +316,7 @@ def _fork(part: Part, other: Part) -> int:
 
 _KEEPS_EXIT_CODE = re.compile(r"wait|exec|pip3?|torchrun|\[\[?|test|false|return|scancel|\| tee|(?s:.*\n.*)")
 """Last commands that return the exit code of training, report its result, or cancel the job."""
+_CONTAINERS = ("apptainer", "singularity")
 _HELPS = re.compile(
     r"[\s/](hostname|ip|[a-z]+-smi|mkdir|rm|cp|mv|tar|unzip|rsync|echo|cat|date|env|printenv|true|lscpu|pip3?|ray|p?kill(all)?)\b"
 )
@@ -326,7 +332,7 @@ def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -
     """Return whether a command handles the exit code of the training, which ends at the offset `trained`."""
     return any(
         (part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text))
-        or (part.name == "trap" and re.search(r"EXIT|ERR\b", part.text))
+        or (part.name == "trap" and re.search(r"\bERR\b", part.text))
         or (
             part.name == "exit"
             and part.argv[1:] not in ((), ("0",), ("$?",))
@@ -439,6 +445,38 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
+def array_indices(context: Context) -> Iterator[Hit]:
+    """Yield the --array option if its last index is not an index of the list that the script reads with it."""
+    ranges = next(context.source.of("directive", "array"), None)
+    last = max(map(int, re.findall(r"\d{1,9}", re.split("[:%]", ranges.text)[0])), default=0) if ranges else 0
+    lists = grouped((part.name, part.text) for part in context.source.of("variable"))
+    for name in dict.fromkeys(_INDEXED.findall(context.source.text) if ranges and last else ()):
+        text, *others = lists.get(name, [""])
+        elements = re.findall(r"\"[^\"]*\"|'[^']*'|[^\s\"']+", text[1:-1])
+        if text[:1] == "(" and not others and not re.search(r"[$`{*#]", text) and last >= len(elements) and ranges:
+            yield at(
+                ranges, f"{name} has {counted(len(elements), 'element')}, with the indices 0 to {len(elements) - 1}"
+            )
+
+
+_INDEXED = re.compile(r"^[^#\n]*\$\{(\w+)\[\$\{?SLURM_ARRAY_TASK_ID\}?\]\}", re.MULTILINE)
+
+
+def slots(context: Context) -> Iterator[Hit]:
+    """Yield mpirun commands that start more ranks than the job has tasks."""
+    shape = context.shape
+    tasks = (shape.nodes or 0) * (shape.tasks or 0) if any(context.source.of("directive")) else 0
+    for part in context.source.of("command", "mpirun", "mpiexec"):
+        match = _MPI_RANKS.search(part.text)
+        ranks = context.values.number(match[1]) if match else None
+        if ranks and tasks and ranks > tasks and not _OTHER_SLOTS.search(part.text):
+            yield at(part, f"{ranks} ranks, but {counted(tasks, 'task')}")
+
+
+_MPI_RANKS = re.compile(r"\s(?:-np?|--np?)[ =](\S+)")
+_OTHER_SLOTS = re.compile(r"oversubscribe|host|ppr:|-x? ?OMPI_MCA_rmaps")
+
+
 def repeated_options(context: Context) -> Iterator[Hit]:
     """Yield sbatch options that an earlier #SBATCH line sets to another value, except in a heterogeneous job."""
     if any(_HETEROGENEOUS.match(part.text) for part in context.parts("sbatch")):
@@ -446,12 +484,25 @@ def repeated_options(context: Context) -> Iterator[Hit]:
     given: dict[str, str] = {}
     for part in context.source.of("directive"):
         before = given.setdefault(part.name, part.text)
-        if part.text != before:
+        if part.text != before and part.name != "mail-type":  # sbatch adds the events
             yield at(part, f"--{part.name}={part.text} replaces {before}")
             given[part.name] = part.text
 
 
 _HETEROGENEOUS = re.compile(r"hetjob|packjob")
+
+
+def rejected_options(context: Context) -> Iterator[Hit]:
+    """Yield the #SBATCH lines that sbatch rejects, and the options that srun does not have."""
+    for part in context.parts("sbatch"):
+        found = rejection(part.text)
+        if found:
+            yield replace(at(part, found.reason, found.fix), is_certain=found.is_certain)
+    for step in context.source.of("command", SRUN):
+        unknown = unknown_to_srun(step.argv[1:])
+        if unknown:
+            place = max(context.source.text.find(f"--{unknown[0]}", step.offset, step.end), step.offset)
+            yield Hit(offset=place, end=step.end, detail=f"srun has no option --{unknown[0]}", is_certain=False)
 
 
 def no_shebang(context: Context) -> Iterator[Hit]:
@@ -475,16 +526,16 @@ _SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)
 def options_as_comments(context: Context) -> Iterator[Hit]:
     """Yield one problem for all #SBATCH lines that sbatch ignores as comments.
 
-    A line with a space before `#` is a certain problem. `# SBATCH` is only a hint if the file has valid #SBATCH lines,
-    because it may switch an option off.
+    A line with a space before `#`, or with a misspelt SBATCH, is a certain problem. `# SBATCH` is only a hint if the
+    file has valid #SBATCH lines, because it may switch an option off.
     """
     are_all = not any(context.source.of("directive"))
     ignored = list(context.source.of("ignored"))
-    certain = [part for part in ignored if are_all or not part.text.startswith("#")]
+    certain = [part for part in ignored if are_all or not part.text.startswith("# ")]
     lines = certain or ignored
     if lines:
         detail = f"{len(lines)} lines" if len(lines) > 1 else ""
-        edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in certain)
+        edits = tuple((part.offset, part.offset + part.text.index("-"), "#SBATCH ") for part in certain)
         first, is_certain = lines[0], bool(certain)
         yield Hit(offset=first.offset, end=first.end, detail=detail, edits=edits, is_certain=is_certain)
 
@@ -504,7 +555,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
         return
     names = [name for launch in context.launches if (name := context.program(launch)[0]) and "/" not in name[:1]]
-    is_at_home = not names or any(map(context.read, names))  # otherwise the script may be a copy
+    is_at_home = any(map(context.read, names))  # otherwise the script may be a copy
     comments = "\n".join(re.findall(r"^[ \t]*#.*\bmkdir\b(.*)", context.source.text, re.MULTILINE))
     seen = set()
     for part in context.source.of("directive", "output", "error"):
@@ -517,12 +568,12 @@ def output_folders(context: Context) -> Iterator[Hit]:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
-            is_certain = is_at_home or bool(percent)
+            is_certain = (is_at_home or bool(percent)) and path[:1] != "/"  # the job may run on another machine
             yield replace(at(part, fix=", ".join(filter(None, (renamed, made)))), is_certain=is_certain)
 
 
-_UNKNOWN_PATH = re.compile(rf"[/~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
-"""The paths that the rule does not check: absolute paths, paths with variables, and placeholders."""
+_UNKNOWN_PATH = re.compile(rf"[~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
+"""The paths that the rule does not check: paths with variables, and placeholders."""
 
 
 def world_size(context: Context) -> Iterator[Hit]:
@@ -614,8 +665,8 @@ def _of_tuning(search: Finder) -> Finder:
 
 _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
-    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, dos_line_ends, output_folders,
-    world_size, required_options, limits, views, issued_tokens, never_set,
+    lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options, slots,
+    array_indices, dos_line_ends, output_folders, world_size, required_options, limits, views, issued_tokens, never_set,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
@@ -626,5 +677,5 @@ FINDERS: Mapping[str, Finder] = {
     **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
 """The finders by name; a rule refers to one with `finder:`."""
-OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders"))
-"""The finders of problems that options of sbatch can solve. A submitted job does not have these problems."""
+OF_SUBMISSION = frozenset(("required-options", "limits", "output-folders", "rejected-options"))
+"""The finders of problems that options of sbatch can solve or that sbatch rejects. A submitted job has none of them."""

@@ -19,8 +19,9 @@ from uenvtool.check.launchers import (
     program_name,
     programs,
 )
-from uenvtool.check.parts import OUTER, CheckedFile, Part
-from uenvtool.check.script import SHELLS, SHORT_OPTIONS
+from uenvtool.check.parts import CheckedFile, Part
+from uenvtool.check.sbatch import options
+from uenvtool.check.script import OPTION_C, SHELLS
 from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED = "accelerate", "deepspeed"
@@ -35,12 +36,6 @@ _NO_LAUNCH = re.compile(
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
 )
 """Commands whose arguments may name a launcher that they do not start on this node."""
-_SRUN_FLAGS = re.compile(
-    r"label|unbuffered|exact|overlap|pty|verbose|quiet|no-kill|overcommit|disable-status|preserve-env|multi-prog|spread-job"
-    r"|oversubscribe|exclusive|kill-on-bad-exit|contiguous|hold|use-min-nodes|het-group-all|container-writable"
-    r"|(no-)?container-(mount-home|entrypoint|remap-root)"
-)
-"""The options of srun and its container plugin that take no value (srun(1), pyxis)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -93,30 +88,6 @@ class Launch:
 def on_several_nodes(launch: Launch) -> bool:
     """Return whether a program is started on several nodes."""
     return launch.starter is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
-
-
-def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:
-    """Return the leading srun options by long name, and the index of the program that srun runs."""
-    given_options: dict[str, str] = {}
-    i = 0
-    while i < len(argv):
-        word = argv[i]
-        if word.startswith("--"):
-            name, has_value, value = word[2:].partition("=")
-            if not has_value and not _SRUN_FLAGS.fullmatch(name) and i + 1 < len(argv):
-                i += 1
-                value = argv[i]
-            given_options[name] = value
-        elif re.match(r"-[A-Za-z]", word):
-            name, value = SHORT_OPTIONS.get(word[1], word[1]), word[2:].removeprefix("=")
-            if not value and word[1] not in "luvQkKOsXHEIZb" and i + 1 < len(argv):
-                i += 1
-                value = argv[i]
-            given_options[name] = value
-        elif not re.match(rf"[${OUTER}]", word):
-            break
-        i += 1
-    return given_options, i
 
 
 def job_shape(source: CheckedFile, values: Values) -> Shape:
@@ -226,7 +197,7 @@ def _inside_shell(argv: Sequence[str]) -> tuple[Sequence[str], bool]:
     """
     for i, word in enumerate(argv):
         if word.endswith("sh") and program_name(word) in SHELLS:
-            option_c = next((j for j in (i + 1, i + 2) if _OPTION_C.fullmatch("".join(argv[j : j + 1]))), None)
+            option_c = next((j for j in (i + 1, i + 2) if OPTION_C.fullmatch("".join(argv[j : j + 1]))), None)
             if option_c is not None:
                 script, words = "".join(argv[option_c + 1 : option_c + 2]), argv[option_c + 2 :]
                 is_prepared = _EVALUATES.search(script) is not None
@@ -235,7 +206,6 @@ def _inside_shell(argv: Sequence[str]) -> tuple[Sequence[str], bool]:
     return argv, False
 
 
-_OPTION_C = re.compile(r"-[a-z]*c")
 _EVALUATES = re.compile(r"\beval\s+\"?\$\{?\w")
 _RUNS_NAME = re.compile(r"\$\{?0\b")
 _RUNS_ARGUMENTS = re.compile(r"\$\{?[@*]")

@@ -305,9 +305,9 @@ def _scheduler(system: str | None, source: CheckedFile) -> Facts:
     packages = [candidate.packages["slurm"] for candidate in systems if "slurm" in candidate.packages]
     specs = [external.spec for package in packages for external in package.externals]
     versions = {str(spec.versions.lowest) for spec in specs if spec.versions}
-    slurm = {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
+    slurm = versions.pop() if len(packages) == len(systems) and len(versions) == 1 else None
     is_exclusive = bool(systems) and all(candidate.scheduler.exclusive for candidate in systems)
-    return {**slurm, "exclusive": "yes" if is_exclusive else None}
+    return {"slurm": slurm, "exclusive": "yes" if is_exclusive else None}
 
 
 def _image_kind(source: CheckedFile, system: str | None) -> str | None:

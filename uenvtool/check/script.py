@@ -8,34 +8,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
+from uenvtool.check.sbatch import long_name
 from uenvtool.check.shell import body, commands
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.rule import LINES, Look
 from uenvtool.knowledge.runtime import script_runtimes
 
-SHORT_OPTIONS = {
-    "A": "account",
-    "C": "constraint",
-    "D": "chdir",
-    "G": "gpus",
-    "J": "job-name",
-    "N": "nodes",
-    "a": "array",
-    "c": "cpus-per-task",
-    "d": "dependency",
-    "e": "error",
-    "n": "ntasks",
-    "o": "output",
-    "p": "partition",
-    "q": "qos",
-    "t": "time",
-    "w": "nodelist",
-}
-"""The long name of each short sbatch option (sbatch(1))."""
-_ALIASES = {"tasks-per-node": "ntasks-per-node"}
-"""The documented name of each long option that sbatch also accepts by another name."""
 _DIRECTIVE = re.compile(r"^#SBATCH(?!\w)[ \t]*(.*)", re.MULTILINE)
-_AS_COMMENT = re.compile(r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*", re.MULTILINE)
+_AS_COMMENT = re.compile(
+    r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*|^#(?!sbatch)(?i:S[BATCH]{3,7})(?:[ \t]+--?|-{2})[A-Za-z].*", re.MULTILINE
+)
+"""A line that sbatch ignores, because it has a space next to the `#`, or because SBATCH is misspelt."""
 BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
@@ -50,6 +33,8 @@ _OPTION = re.compile(
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
 SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
+OPTION_C = re.compile(r"-[a-z]*c")
+"""The option of a shell before a script, such as `-c` or `-lc`."""
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
 _DEEPEST = 4
 """The maximum nesting depth of shells inside shells that the parser follows."""
@@ -72,7 +57,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: in
     first = top[0].offset if top else len(whole)
     outer_text = _blanked(text, heredocs)
     parts += _directives(outer_text, offsets, first)
-    parts += _lines(outer_text, offsets)
+    parts += _lines(_blanked(outer_text, [*_printed(text, written)]), offsets)
     parts.sort(key=lambda part: part.offset)
     foreign = _FOREIGN.search(outer_text)
     return CheckedFile(
@@ -91,6 +76,14 @@ def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
     quoted = (piece for word in command.words for piece in word if piece.kind in ("single", "double"))
     for piece in (*quoted, *([command.body] if command.body else [])):
         if _DIRECTIVE.search(text, piece.start, piece.end):
+            yield piece
+
+
+def _printed(text: str, written: Sequence[ShellCommand]) -> Iterator[Piece]:
+    """Yield the heredocs that `cat` or `less` prints, such as a usage text."""
+    for command in written:
+        piece = command.body if command.spellings in (["cat"], ["less"]) and not command.piped else None
+        if piece and ">" not in text[command.words[0][-1].end : piece.start]:
             yield piece
 
 
@@ -130,7 +123,7 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
             end = start + len(option[0].rstrip())
             yield Part(kind=kind, name=name, text=value, offset=offsets[start], end=offsets[end - 1] + 1)
     for line in _AS_COMMENT.finditer(text):
-        if offsets[line.start()] < first_command:
+        if offsets[line.start()] < first_command and not _DIRECTIVE.match(line[0]):
             begin, end = offsets[line.start()], offsets[line.end() - 1] + 1
             yield Part(kind="ignored", name="", text=line[0], offset=begin, end=end)
 
@@ -148,7 +141,8 @@ def options_of(line: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(option: re.Match[str]) -> tuple[str, str]:
-    name = SHORT_OPTIONS.get(option[2], option[2]) if option[2] else _ALIASES.get(option[1], option[1])
+    name = long_name(option[2] or option[1])
+    name = "ntasks-per-node" if name == "tasks-per-node" else name  # sbatch accepts both
     return name, option[3].strip("\"'")
 
 
@@ -225,9 +219,9 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
     """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
-        if spellings[i].rpartition("/")[2] in SHELLS:
+        if spellings[i][-2:] == "sh" and spellings[i].rpartition("/")[2] in SHELLS:
             for j in range(i + 1, len(spellings) - 1):
-                if re.fullmatch(r"-[a-z]*c", spellings[j]):
+                if OPTION_C.fullmatch(spellings[j]):
                     return j + 1
     return None
 
@@ -236,7 +230,7 @@ def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Fra
     """Yield the parts of a script in a word, as literal if the whole word is in single quotes."""
     script, places = body(text, word)
     inside = frame._replace(literal=frame.literal or [piece.kind for piece in word] == ["single"])
-    moved = [offsets[place] for place in places]
+    moved = offsets[places.start : places.stop] if isinstance(places, range) else [offsets[i] for i in places]
     for command in commands(script):
         yield from _command(script, moved, inside, depth + 1, command)
 
@@ -266,6 +260,8 @@ def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]]
 def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], frame: Frame) -> Iterator[Part]:
     """Yield the variables of the options `--env NAME=VALUE`."""
     for i, word in enumerate(spellings):
+        if word[:2] not in ("--", "-e"):
+            continue
         assignment = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):
             assignment = spellings[i + 1]

@@ -23,6 +23,9 @@ _TOKEN = re.compile(
     |(?P<plain>[^\s'"`${OUTER}\\;&|()<>]+|.)""",
     re.VERBOSE | re.DOTALL,
 )
+_PLAIN = re.compile(r"[\w./:,+@%=-]+")
+_PLAIN_WORDS = re.compile(r"(?:[\w./:,+@%=-]+[ \t]+)+")
+"""Several words without special characters, and the spaces after them. A long script consists mostly of such words."""
 _WORDS = frozenset(("plain", "single", "open", "escape"))
 """The kinds of tokens that are pieces of words."""
 _IN_TEST = frozenset(("end", "redirection", "amp"))
@@ -88,7 +91,7 @@ def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
             break
         kind, (start, position) = str(token.lastgroup), token.span()
         if kind == "blank" or (kind in _IN_TEST and _is_in_test(text, command, position)):
-            word = None
+            word, position = None, position if skips else _past_plain_words(text, position, command)
         elif kind == "escape" and word is None and (end := _space_at_end(text, start, command)):
             position = end
         elif kind in _WORDS:
@@ -123,6 +126,15 @@ def _commands(text: str, blocks: _Blocks) -> Iterator[ShellCommand]:
                 position = _past_heredocs(text, position, heredocs)
     if _completed(text, command, blocks, "\n", position):
         yield command
+
+
+def _past_plain_words(text: str, position: int, command: ShellCommand) -> int:
+    """Add the plain words at a position to a command, and return the offset after them and their spaces."""
+    plain = _PLAIN_WORDS.match(text, position)
+    if plain is None:
+        return position
+    command.words += [[Piece("plain", *word.span())] for word in _PLAIN.finditer(text, position, plain.end())]
+    return plain.end()
 
 
 def _is_in_test(text: str, command: ShellCommand, position: int) -> bool:
@@ -227,8 +239,11 @@ def spelling(text: str, word: Sequence[Piece]) -> str:
     return "".join(parts)
 
 
-def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
+def body(text: str, word: Sequence[Piece]) -> tuple[str, Sequence[int]]:
     """Return a word as a script, with OUTER for each `$` that the outer shell expands, and each character's offset."""
+    if len(word) == 1 and word[0].kind == "single":
+        start, end = _range_without_quotes(text, word[0])
+        return text[start:end], range(start, end)
     parts: list[str] = []
     offsets: list[int] = []
     for piece in word:

@@ -48,7 +48,7 @@ class Values:
         """Return the words. The words of its value replace a word that consists of one variable."""
         expansion: list[str] = []
         for word in words[:_MOST_WORDS]:
-            name = _ALL.fullmatch(word.replace(OUTER, "$"))
+            name = _ALL.fullmatch(word.replace(OUTER, "$")) if word[:1] in ("$", OUTER) else None
             value = self._by_name.get(name[1] or name[2]) if name else None
             if value is None or depth > 3:
                 expansion.append(word)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from uenvtool.core.words import counted, listed
+from uenvtool.core.words import counted, grouped, listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
 from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks
@@ -54,12 +53,12 @@ def hang_findings(
     groups = list(_groups(dumps))
     by_rank = {dump.rank: dump for dump in dumps}
     world = sorted({rank for group in groups for rank in group.members} | {*by_rank, *unreadable})
-    names = _RankNames(len(world), nodes)
+    node_of = _nodes_of(world, nodes)
     reasons: list[tuple[str, str, set[int]]] = []
     blocked: dict[int, str] = {}
     late: dict[int, tuple[_Group, int]] = {}
     for group in groups:
-        disagreement = _disagreement(group, names)
+        disagreement = _disagreement(group, node_of)
         if disagreement:
             reasons.append((DISAGREE, *disagreement))
             continue
@@ -74,46 +73,45 @@ def hang_findings(
     partners = dict(_without_partner(dumps))
     blocked |= {rank: call.name for rank, call in partners.values()}
     first = {rank: at for rank, at in late.items() if rank not in blocked}
-    reasons += [(BEHIND, *text) for text in _late(first, by_rank, names)]
+    reasons += [(BEHIND, *text) for text in _late(first, by_rank, node_of)]
     reasons += [
-        (BEHIND, f"{names.of([peer])} did not enter the matching call for {call} of rank {rank}{_at(call)}", {peer})
+        (
+            BEHIND,
+            f"{_named([peer], node_of)} did not enter the matching call for {call} of rank {rank}{_at(call)}",
+            {peer},
+        )
         for peer, (rank, call) in partners.items()
         if peer not in blocked
     ]
     if late and not first and not reasons:
         crossed = [
-            f"{names.of([rank])} waits in {blocked[rank]} and did not enter collective {number} of {group.name}"
+            f"{_named([rank], node_of)} waits in {blocked[rank]} and did not enter collective {number} of {group.name}"
             for rank, (group, number) in late.items()
         ]
         reasons.append((CROSSED, listed(crossed, MOST_SHOWN), set(late)))
     gone = set(world) - set(by_rank)
     if gone and dumps:
         dump = "readable dump" if gone & set(unreadable) else "dump"
-        reasons.append((GONE, f"{names.of(gone)} wrote no {dump}, but {counted(len(dumps), 'rank')} did", gone))
+        reasons.append((GONE, f"{_named(gone, node_of)} wrote no {dump}, but {counted(len(dumps), 'rank')} did", gone))
     if not reasons:
         reasons += [(ALL_WAIT, *text) for text in _all_wait(groups)]
     for name, detail, ranks in reasons:
-        on = frozenset(filter(None, map(names.node, ranks)))
+        on = frozenset(node_of[rank] for rank in ranks if rank in node_of)
         yield Finding(known=known[name], detail=detail, nodes=on, ranks=frozenset(ranks))
 
 
-class _RankNames:
-    """The texts that name ranks and their nodes, if the ranks are spread evenly over the nodes."""
+def _nodes_of(world: Sequence[int], nodes: Sequence[str]) -> dict[int, str]:
+    """Return the node of each rank, if the ranks are spread evenly over the nodes."""
+    per_node, others = divmod(len(world), len(nodes) or 1)
+    if not nodes or others:
+        return {}
+    return dict(zip(range(len(world)), (node for node in nodes for _ in range(per_node)), strict=True))
 
-    def __init__(self, size: int, nodes: Sequence[str]) -> None:
-        self._per_node = size // len(nodes) if nodes and size % len(nodes) == 0 else 0
-        self._nodes = nodes
 
-    def node(self, rank: int) -> str:
-        if self._per_node and rank // self._per_node < len(self._nodes):
-            return self._nodes[rank // self._per_node]
-        return ""
-
-    def of(self, ranks: Iterable[int]) -> str:
-        ranks = set(ranks)
-        nodes = set(filter(None, map(self.node, ranks)))
-        on = f" on {brief_nodes(nodes)}" if nodes else ""
-        return f"rank {brief_ranks(ranks)}{on}"
+def _named(ranks: Iterable[int], node_of: Mapping[int, str]) -> str:
+    ranks = set(ranks)
+    nodes = {node_of[rank] for rank in ranks if rank in node_of}
+    return f"rank {brief_ranks(ranks)}" + (f" on {brief_nodes(nodes)}" if nodes else "")
 
 
 @cache
@@ -154,7 +152,7 @@ def _behind(group: _Group, dumps: Mapping[int, RankDump]) -> Iterator[tuple[int,
 
 
 def _late(
-    late: Mapping[int, tuple[_Group, int]], dumps: Mapping[int, RankDump], names: _RankNames
+    late: Mapping[int, tuple[_Group, int]], dumps: Mapping[int, RankDump], node_of: Mapping[int, str]
 ) -> Iterator[tuple[str, set[int]]]:
     alike: dict[tuple[int, int, str], tuple[_Group, list[int]]] = {}
     for rank, (group, number) in late.items():
@@ -166,30 +164,32 @@ def _late(
         call = next(iter(waiting.values()), None)
         named_call = f"{call or 'call'} number {number} of {group.name}"
         others = f"; {len(waiting)} of {len(group.members)} ranks wait there{_at(call)}" if call else ""
-        yield f"{names.of(ranks)} did not enter {named_call}{history}{others}", set(ranks)
+        yield f"{_named(ranks, node_of)} did not enter {named_call}{history}{others}", set(ranks)
 
 
 def _at(call: Call | None) -> str:
     return f" at {call.line}" if call and call.line else ""
 
 
-def _disagreement(group: _Group, names: _RankNames) -> tuple[str, set[int]] | None:
+def _disagreement(group: _Group, node_of: Mapping[int, str]) -> tuple[str, set[int]] | None:
     """Return a text about the first call whose operation, sizes or types differ, and the ranks in the minority."""
     numbers = sorted({number for calls in group.calls.values() for number in calls})
     for number in numbers:
-        kinds: dict[object, list[int]] = defaultdict(list)
         calls = {rank: by_number[number] for rank, by_number in group.calls.items() if number in by_number}
-        for rank, call in calls.items():
-            inputs = str(call.inputs) * (call.name not in UNEQUAL_IN)
-            outputs = str(call.outputs) * (call.name not in UNEQUAL_OUT)
-            kinds[call.name, inputs, outputs].append(rank)
+        kinds = grouped((_kind(call), rank) for rank, call in calls.items())
         if len(kinds) < 2 or all(call.state == "completed" for call in calls.values()):
             continue
         parts = sorted(kinds.values(), key=len)
-        shown = [f"{names.of(ranks)} in {calls[ranks[0]]}{_at(calls[ranks[0]])}" for ranks in parts]
+        shown = [f"{_named(ranks, node_of)} in {calls[ranks[0]]}{_at(calls[ranks[0]])}" for ranks in parts]
         odd = {rank for ranks in parts[:-1] for rank in ranks}
         return f"number {number} of {group.name}: {listed(shown, MOST_SHOWN)}", odd
     return None
+
+
+def _kind(call: Call) -> tuple[str, ...]:
+    inputs = "" if call.name in UNEQUAL_IN else str(call.inputs)
+    outputs = "" if call.name in UNEQUAL_OUT else str(call.outputs)
+    return call.name, inputs, outputs
 
 
 def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int, Call]]]:

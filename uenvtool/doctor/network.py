@@ -192,13 +192,10 @@ class Rows:
 
     def _store(self, test: str, row: Measured) -> None:
         rows = self.by_test.setdefault(test, {})
-        before = rows.get(row.bytes)
-        if before is None and len(rows) >= MOST_ROWS:
-            return
-        if before is None:
-            rows[row.bytes] = row
-        else:
+        if before := rows.get(row.bytes):
             rows[row.bytes] = replace(max(before, row, key=lambda each: each.busbw), wrong=before.wrong + row.wrong)
+        elif len(rows) < MOST_ROWS:
+            rows[row.bytes] = row
 
 
 def _number(text: str | None) -> float:

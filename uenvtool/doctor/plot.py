@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +21,6 @@ STYLE = (
     ".reference{stroke:#57606a;stroke-dasharray:5 4}@media(prefers-color-scheme:dark)"
     "{svg{background:#14181d;fill:#e6edf3}.axis{stroke:#3a434e}.run{stroke:#8ab4f8}}"
 )
-Shape = tuple[str, dict[str, str], str]
-"""An SVG element: its tag, attributes and text."""
 
 
 def table(run: Run, *, whole: bool = False) -> Table:
@@ -72,7 +70,12 @@ class _Scale:
         return f"{HEIGHT - BOTTOM - value / self.top * (HEIGHT - TOP - BOTTOM):.1f}"
 
 
-def _shapes(run: Run) -> list[Shape]:
+def _element(tag: str, attributes: Mapping[str, object], text: str = "") -> str:
+    given = "".join(f' {name}="{quoting.html(str(value))}"' for name, value in attributes.items())
+    return f"<{tag}{given}>{quoting.html(text)}</{tag}>"
+
+
+def _elements(run: Run) -> Iterator[str]:
     label = f"{run.name} {run.date[:10]}".strip() or run.test
     lines = [("run", {row.bytes: row.busbw for row in run.rows}, label)]
     if run.figures:
@@ -82,33 +85,29 @@ def _shapes(run: Run) -> list[Shape]:
     most = max(max(points.values()) for _, points, _ in lines) or 1
     step = 10 ** math.floor(math.log10(most)) / 2
     scale = _Scale(sizes=sizes, top=math.ceil(most / step) * step)
-    shapes = list(_axes(scale))
+    yield from _axes(scale)
     for number, (kind, points, name) in enumerate(lines):
         path = [f"{scale.x(size)},{scale.y(points[size])}" for size in sorted(points) if size > 0]
-        y = str(TOP + 8 + 16 * number)
-        shapes.append(("polyline", {"class": kind, "points": " ".join(path)}, ""))
-        shapes.append(("line", {"class": kind, "x1": str(LEFT + 8), "x2": str(LEFT + 32), "y1": y, "y2": y}, ""))
-        shapes.append(("text", {"x": str(LEFT + 38), "y": str(TOP + 12 + 16 * number)}, name))
-    return shapes
+        y = TOP + 8 + 16 * number
+        yield _element("polyline", {"class": kind, "points": " ".join(path)})
+        yield _element("line", {"class": kind, "x1": LEFT + 8, "x2": LEFT + 32, "y1": y, "y2": y})
+        yield _element("text", {"x": LEFT + 38, "y": y + 4}, name)
 
 
-def _axes(scale: _Scale) -> Iterator[Shape]:
+def _axes(scale: _Scale) -> Iterator[str]:
     for value in (scale.top * step / STEPS for step in range(STEPS + 1)):
         y = scale.y(value)
-        yield "line", {"class": "axis", "x1": str(LEFT), "x2": str(WIDTH - RIGHT), "y1": y, "y2": y}, ""
-        yield "text", {"x": str(LEFT - 6), "y": y, "text-anchor": "end"}, f"{value:g}"
-    yield "text", {"x": "6", "y": "14"}, "GB/s"
+        yield _element("line", {"class": "axis", "x1": LEFT, "x2": WIDTH - RIGHT, "y1": y, "y2": y})
+        yield _element("text", {"x": LEFT - 6, "y": y, "text-anchor": "end"}, f"{value:g}")
+    yield _element("text", {"x": 6, "y": 14}, "GB/s")
     for size in scale.sizes[:: math.ceil(len(scale.sizes) / MOST_SIZES)]:
-        yield "text", {"x": scale.x(size), "y": str(HEIGHT - BOTTOM + 18), "text-anchor": "middle"}, shown(size)
+        yield _element("text", {"x": scale.x(size), "y": HEIGHT - BOTTOM + 18, "text-anchor": "middle"}, shown(size))
 
 
 def svg(run: Run) -> str:
     """Return the plot as the text of an SVG file that follows the reader's light or dark theme."""
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n<style>{STYLE}</style>']
-    for tag, attributes, text in _shapes(run):
-        given = "".join(f' {name}="{quoting.html(value)}"' for name, value in attributes.items())
-        lines.append(f"<{tag}{given}>{quoting.html(text)}</{tag}>")
-    return "\n".join([*lines, "</svg>", ""])
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n<style>{STYLE}</style>'
+    return "\n".join([start, *_elements(run), "</svg>", ""])
 
 
 def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:

@@ -13,7 +13,7 @@ import os
 import platform
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.limits import limited
 from uenvtool.core.rendezvous import SHARED
-from uenvtool.core.words import listed
+from uenvtool.core.words import grouped, listed
 from uenvtool.doctor.finding import Examination, Finding, cleaned, worst_first
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks, expanded
 from uenvtool.knowledge.finding import KnownFinding, load_findings
@@ -254,13 +254,9 @@ def combined(
 
 
 def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    by_name: dict[str, dict[str, list[RankReport]]] = defaultdict(lambda: defaultdict(list))
-    for report in reports:
-        for name, value in report.values.items():
-            by_name[name][value].append(report)
-    for name, by_value in sorted(by_name.items()):
-        if sum(map(len, by_value.values())) < len(reports):
-            by_value["unset"] += [report for report in reports if name not in report.values]
+    for name in sorted({name for report in reports for name in report.values}):
+        set_first = sorted(reports, key=lambda report: name not in report.values)
+        by_value = grouped((report.values.get(name, "unset"), report) for report in set_first)
         if len(by_value) > 1:
             most_frequent = max(by_value, key=lambda value: len(by_value[value]))
             others = [value for value in by_value if value != most_frequent]
@@ -278,16 +274,12 @@ def _nodes_of(reports: Iterable[RankReport]) -> str:
 
 
 def _shared_findings(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    by_id: dict[str, dict[str, list[RankReport]]] = defaultdict(lambda: defaultdict(list))
-    for report in reports:
-        for name, detail in report.faults:
-            if name in known:
-                by_id[name][detail].append(report)
-    for name, by_detail in by_id.items():
-        groups: Iterable[tuple[str, list[RankReport]]] = by_detail.items()
+    faults = ((name, (detail, report)) for report in reports for name, detail in report.faults if name in known)
+    for name, seen in grouped(faults).items():
+        by_detail = grouped(seen)
         if len(by_detail) > MOST_DETAILS:
-            groups = [(listed(list(by_detail), 2), [report for group in by_detail.values() for report in group])]
-        for detail, group in groups:
+            by_detail = {listed(list(by_detail), 2): [report for _, report in seen]}
+        for detail, group in by_detail.items():
             ranks = frozenset(report.rank for report in group)
             nodes = frozenset(report.node for report in group) if len(ranks) < len(reports) else frozenset()
             yield Finding(known=known[name], detail=detail, count=len(group), nodes=nodes, ranks=ranks)

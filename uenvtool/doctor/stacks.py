@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo
-from uenvtool.core.words import counted
+from uenvtool.core.words import counted, grouped
 from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks
 from uenvtool.job.attach import output_on_nodes, ranks_of
@@ -40,15 +39,12 @@ def examine_hang(job: str, environ: Mapping[str, str]) -> Examination:
 
 def examined_stacks(output: str, expected: Mapping[int, str]) -> Examination:
     """Return the diagnosis of the output of scripts/stacks.sh. expected: the node of each rank."""
-    places: dict[str, list[int]] = defaultdict(list)
-    nodes, seen, is_from_proc = dict(expected), set(), False
-    for rank, node, stack in _stacks(output):
-        places[_place(stack)].append(rank)
-        is_from_proc = is_from_proc or stack.startswith("proc ")
-        nodes[rank] = node
-        seen.add(rank)
-    if lost := [rank for rank in expected if rank not in seen]:
-        places["no answer: the process has ended, or its node does not respond"] = lost
+    stacks = list(_stacks(output))
+    places = grouped((_place(stack), rank) for rank, _, stack in stacks)
+    nodes = {**expected, **{rank: node for rank, node, _ in stacks}}
+    if lost := set(expected).difference(rank for rank, _, _ in stacks):
+        places["no answer: the process has ended, or its node does not respond"] = sorted(lost)
+    is_from_proc = any(stack.startswith("proc ") for _, _, stack in stacks)
     by_size = sorted(places.items(), key=lambda place: len(place[1]))
     where = [(f"rank {brief_ranks(set(ranks))}", place) for place, ranks in reversed(by_size)]
     known = load_findings().findings
@@ -65,7 +61,7 @@ def examined_stacks(output: str, expected: Mapping[int, str]) -> Examination:
 
 
 def _stacks(output: str) -> Iterator[tuple[int, str, str]]:
-    for line in output.splitlines() if "\v" not in output else output.split("\n"):
+    for line in output.split("\n"):
         rank, _, rest = line.partition("\t")
         node, _, stack = rest.partition("\t")
         if rank.isdecimal() and stack:

@@ -1,7 +1,7 @@
 """Edits YAML text. An edit changes only the characters of the edited value.
 
-PyYAML finds the position of each value, but this module writes the text. A YAML writer would also reformat unrelated
-lines: spaces around values and in `[ ... ]`, the indentation of lists, folded text, and CRLF.
+ruamel.yaml finds the position of each value, but this module writes the text. ruamel.yaml's writer would also reformat
+unrelated lines: spaces around values and in `[ ... ]`, the indentation of lists, folded text, and CRLF.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Document:
     """YAML text whose top level is a mapping. Every edit returns a new document."""
 
     def __init__(self, text: str) -> None:
-        import yaml
+        from ruamel.yaml import YAML
 
         self.text = text
-        self.top = yaml.compose(text, Loader=yaml.SafeLoader)
+        self.top = YAML(typ="safe", pure=True).compose(text)
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
     def at(self, *names: str) -> Any:

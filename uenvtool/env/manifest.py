@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from uenvtool import __version__
@@ -26,6 +26,9 @@ repo:
   api: {PACKAGE_API}
 """
 
+Local = Mapping[str, Path]
+"""The directories of package repositories to use from disk, by name."""
+
 
 def render(environment: Environment) -> dict[str, str]:
     """Return the text of each file of an environment by relative path, in the order to write the files."""
@@ -34,9 +37,7 @@ def render(environment: Environment) -> dict[str, str]:
         files[f"{REPOSITORY}/repo.yaml"] = REPO_YAML
         for addition in environment.additions:
             files[f"{REPOSITORY}/packages/{addition.target}"] = addition.text()
-    for compiler in environment.compilers:
-        if builder := compiler.built_by:
-            files[f"{compiler.directory}/{MANIFEST}"] = _compiler(environment, compiler, builder)
+    files |= _compilers(environment)
     own = environment.recipe.deployment.files
     files |= {addition.target: addition.text() for addition in own if addition.target.startswith(f"{EXTRA}/")}
     if reframe := render_reframe(environment):
@@ -45,6 +46,20 @@ def render(environment: Environment) -> dict[str, str]:
         files[MODULES] = environment.recipe.modules
     files[MANIFEST] = render_manifest(environment)
     return files
+
+
+def render_to_resolve(environment: Environment, local: Local) -> dict[str, str]:
+    """Return the manifests that Spack resolves. They have no view and exclude all other Spack configuration."""
+    main = render_manifest(environment, local, resolving=True)
+    return {**_compilers(environment, local, resolving=True), MANIFEST: main}
+
+
+def _compilers(environment: Environment, local: Local | None = None, *, resolving: bool = False) -> dict[str, str]:
+    return {
+        f"{compiler.directory}/{MANIFEST}": _compiler(environment, compiler, builder, local, resolving=resolving)
+        for compiler in environment.compilers
+        if (builder := compiler.built_by)
+    }
 
 
 def render_reframe(environment: Environment) -> list[str]:
@@ -60,17 +75,18 @@ def render_reframe(environment: Environment) -> list[str]:
     return [*lines, f"  views: {flow([view])}"]
 
 
-def render_manifest(environment: Environment) -> str:
-    """Return the text of `spack.yaml`."""
+def render_manifest(environment: Environment, local: Local | None = None, *, resolving: bool = False) -> str:
+    """Return the text of `spack.yaml`. resolving: return the manifest that Spack resolves, see `render_to_resolve`."""
     groups = ", ".join(f"${_definition(group.name)}" for group in environment.groups)
     sections = (
+        ["include:: []"] if resolving else [],  # ignore the configuration of the machine and the user
         _definitions(environment),
         ["specs:", "- matrix:", f"  - [{groups}]", "  - [$arch]"],
         [*_concretizer(environment), *_max_dupes(environment)],
         _config(environment),
         _packages(environment),
-        _repos(environment),
-        _view(environment),
+        _repos(environment, local),
+        ["view: false"] if resolving else _view(environment),
         _env_vars(environment),
     )
     description = comment(f"{environment.recipe.name}: {environment.recipe.description}")
@@ -82,13 +98,16 @@ def render_manifest(environment: Environment) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _compiler(environment: Environment, compiler: Compiler, builder: SystemPackage) -> str:
+def _compiler(
+    environment: Environment, compiler: Compiler, builder: SystemPackage, local: Local | None, *, resolving: bool
+) -> str:
     node, built, by = environment.node, plain(compiler.external), builder.externals[0]
     lines = [
         *commented_header(environment),
         "#",
         *comment(f"{built}, built with {plain(by)}. Install it before the environment that contains it."),
         "spack:",
+        *(["  include:: []"] if resolving else []),
         "  definitions:",
         f"  - compiler: {flow([compiler.root.spec.text])}",
         f"  - arch: {flow([environment.architecture])}",
@@ -114,7 +133,7 @@ def _compiler(environment: Environment, compiler: Compiler, builder: SystemPacka
     )
     lines += indented(list(_package(settings, environment.architecture, only_these=True)), 4)
     to_top = "../" * len(Path(compiler.directory).parts)
-    return "\n".join([*lines, *indented(_repos(environment, to_top), 2), "  view: false"]) + "\n"
+    return "\n".join([*lines, *indented(_repos(environment, local, to_top), 2), "  view: false"]) + "\n"
 
 
 def header_lines(environment: Environment, *options: str) -> list[str]:
@@ -258,12 +277,15 @@ def _external(external: External, architecture: str) -> Iterator[str]:
             yield f"      {language}: {scalar(path)}"
 
 
-def _repos(environment: Environment, to_top: str = "") -> list[str]:
+def _repos(environment: Environment, local: Local | None, to_top: str = "") -> list[str]:
     lines = ["repos:"]
     if environment.additions:
         lines += with_comment(f"  {NAMESPACE}: {to_top}{REPOSITORY}", "additional versions from the recipe and system")
     by_name = sorted(environment.pins.items(), key=lambda item: (item[0] == "builtin", item[0]))
     for name, pin in by_name:  # the first repository that has a package wins
+        if local and name in local:
+            lines.append(f"  {name}: {scalar(str(local[name]))}")
+            continue
         lines += [f"  {name}:", f"    git: {scalar(pin.url)}"]
         if pin.paths:
             lines.append(f"    paths: {flow(pin.paths)}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,8 +10,8 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
-from uenvtool.env.directory import MANIFEST, parts_of, yaml_data
 from uenvtool.env.environment import Environment
+from uenvtool.env.manifest import render_to_resolve
 from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, index_cache, log_output, write_scope
@@ -52,8 +51,7 @@ def resolve(
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         directory, scope = scratch / "environment", scratch / "configuration"
-        manifests = (os.path.join(each, MANIFEST) for each in parts_of(files))
-        write_all(directory, {**files, **{name: resolvable(files[name], repos) for name in manifests}}.items())
+        write_all(directory, {**files, **render_to_resolve(environment, repos)}.items())
         write_scope(scope, {"config": config_section(environment, scratch)})
         write(scratch / ANSWERS, json.dumps(answers))
         answers_file = [scratch / ANSWERS] if FITTING.match(spack.version) else []  # without a file: this machine
@@ -64,16 +62,6 @@ def resolve(
             return sorted_lock(lock.read_text(encoding="utf-8"))
         output = log_output(completed, log, str(runner.directory), "ENVIRONMENT")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
-
-
-def resolvable(manifest: str, repos: Mapping[str, Path]) -> str:
-    """Return the manifest that Spack resolves: without a view, and excluding all other Spack configuration.
-
-    repos: package repositories to use from disk instead of the pinned repositories with the same names.
-    """
-    sections = yaml_data(manifest)["spack"]
-    named = {name: os.fspath(repos[name]) if name in repos else repo for name, repo in sections["repos"].items()}
-    return json.dumps({"spack": {"include:": [], **sections, "repos": named, "view": False}}, indent=1)
 
 
 def sorted_lock(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from uenvtool.check.launchers import TORCHRUN, launcher_named
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
+from uenvtool.core.words import counted
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.record import record
 from uenvtool.job.shell import bash_words, launcher_line, overlay_lines, sibling, template
@@ -27,7 +28,7 @@ def pod_files(plan: JobPlan) -> dict[str, str]:
     again = quoting.comment(plan.again)
     script = filled(
         template("pod.sh"),
-        PODS=str(plan.nodes),
+        PODS=f"{counted(plan.nodes, 'pod')} with {counted(plan.ranks, 'GPU')} per pod",
         RANKS=str(plan.ranks),
         AGAIN=again,
         COMMAND=bash_words(plan.command.words),
@@ -41,7 +42,7 @@ def pod_files(plan: JobPlan) -> dict[str, str]:
     line = filled(
         template("runai-submit.sh"),
         AGAIN=again,
-        PODS=str(plan.nodes),
+        PODS=counted(plan.nodes, "pod"),
         SECRETS=_secrets(plan),
         SUBMIT=_submit_words(plan),
         FLAGS=_flags(plan),

@@ -23,6 +23,9 @@ PIECE_BYTES = 1 << 14
 GZIP_MAGIC = b"\x1f\x8b"
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Matches escape sequences that set colours or move the cursor (ECMA-48, 5.4)."""
+NULS = bytes(16)
+"""The NUL bytes that replace a longer sequence. A file that was truncated while it was written may contain millions."""
+_NULS = re.compile(rb"\0{16,}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +53,7 @@ class Block:
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:
-    """Yield the blocks of a log without escape sequences.
+    """Yield the blocks of a log without escape sequences and long sequences of NUL bytes.
 
     Raises EOFError after the last block of a damaged gzip file, and OSError if the rest of a file cannot be read.
     """
@@ -58,8 +61,9 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
     failure: Exception | None = None
     try:
         for part in _parts(stream):
-            data += _ESCAPES.sub(b"", part) if b"\x1b" in part else part
-            del part  # its memory is free while the block is read
+            text = _ESCAPES.sub(b"", part) if b"\x1b" in part else part
+            data += _NULS.sub(NULS, text) if NULS in text else text
+            del part, text  # their memory is free while the block is read
             end = len(data) - AHEAD_BYTES
             if end <= start:
                 continue

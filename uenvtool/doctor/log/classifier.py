@@ -5,6 +5,7 @@ The patterns of messages are in `knowledge/findings/words.yaml`. The schema of f
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 
@@ -19,6 +20,8 @@ LONG = 20
 """The number of progress lines that prove that a run continued after a problem that usually ends a run."""
 MANY = 50
 """The number of lines that prove that a shell continued. A line that reports completion counts as this many steps."""
+MOST_REMEMBERED = 1 << 13
+"""The number of lines whose classification is kept, more than the end of a log usually has."""
 PLAIN = 2
 """The weight of a line that states the cause of a failure by itself."""
 _MOMENT = re.compile(
@@ -44,6 +47,9 @@ class LineClassifier:
     def __init__(self, lists: Mapping[str, Pattern]) -> None:
         self._lists = lists
         self._label = Pattern(rf"^\s*(?:(?:{lists['label'].text})\s*){{1,3}}")
+        # the end of a log is searched once for each finding
+        self.steps = functools.lru_cache(MOST_REMEMBERED)(self._steps)
+        self.shows_failure = functools.lru_cache(MOST_REMEMBERED)(self._shows_failure)
 
     def has(self, line: str, *lists: str) -> bool:
         return any(self._lists[name].search(line) for name in lists)
@@ -78,7 +84,7 @@ class LineClassifier:
         """Return whether a line states that the program caught the error that follows it."""
         return self.has(line, "caught") and self.has(line, "error", "tells")
 
-    def shows_failure(self, line: str) -> bool:
+    def _shows_failure(self, line: str) -> bool:
         return self.has(line, "error") and not self.has(line, "harmless", "caught") and not self.is_no_sign(line)
 
     def states_problem(self, line: str) -> bool:
@@ -91,7 +97,7 @@ class LineClassifier:
             self.has(line, "harmless", "empty", "follows", "caught") or self.is_no_sign(line)
         )
 
-    def steps(self, line: str) -> int:
+    def _steps(self, line: str) -> int:
         """Return the number of progress lines that a line counts as."""
         steps = MANY if self.has(line, "done") else int(self.has(line, "progress"))
         return 0 if steps and self.shows_failure(line) else steps

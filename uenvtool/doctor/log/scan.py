@@ -10,7 +10,7 @@ import functools
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, NamedTuple
 
@@ -19,7 +19,7 @@ from ahocorasick_rs import BytesAhoCorasick, Implementation
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.classifier import ERROR, IGNORED, LineClassifier, moment
 from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sighting, Sightings
-from uenvtool.doctor.log.tail import TAIL_BYTES, Tail, shortened
+from uenvtool.doctor.log.tail import NEAR_BYTES, TAIL_BYTES, Tail, shortened
 from uenvtool.doctor.log.traceback import CHAINED, CUT_OFF, HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.knowledge.finding import BROKEN, STOPPED, Known, LogLine
@@ -53,8 +53,8 @@ _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
 _BLANK = re.compile(rb"\s*")
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
-Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
-"""A function that returns the number, start and end of each match, sorted by end and then longest first."""
+_Match = tuple[int, int, int]
+"""The number of a known text, and the start and end of a place in a block that contains it."""
 
 
 class _Place(NamedTuple):
@@ -62,10 +62,6 @@ class _Place(NamedTuple):
 
     offset: int
     line: int
-
-
-_Found = tuple[list[int], Iterable[tuple[int, int, int]]]
-"""The numbers of the known texts that a search uses, and its matches: index in these numbers, start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +101,18 @@ class Scanner:
         self._final = {number for number, group in enumerate(self._targets) if all(target.is_final for target in group)}
         self._texts = list(targets)
         self._header = self._texts.index(HEADER.encode()) if HEADER.encode() in targets else -1
-        self._search = functools.lru_cache(maxsize=4)(self._search_without)
+        self._automaton = functools.lru_cache(maxsize=4)(self._automaton_without)
 
-    def _search_without(self, settled: frozenset[int]) -> tuple[Search, list[int]]:
+    def _automaton_without(self, settled: frozenset[int]) -> tuple[BytesAhoCorasick, list[int]]:
         numbers = [number for number in range(len(self._texts)) if number not in settled]
-        texts = BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA)
-        return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
+        texts = [self._texts[number] for number in numbers]
+        return BytesAhoCorasick(texts, implementation=Implementation.DFA), numbers
+
+    def _matches(self, block: Block, settled: Iterable[int]) -> Iterator[_Match]:
+        """Yield the matches of the known texts, except for the settled ones, sorted by end and then longest first."""
+        automaton, numbers = self._automaton(frozenset(settled))
+        for index, start, end in automaton.find_matches_as_indexes(block.data, overlapping=True):
+            yield numbers[index], start, end
 
     def read(self, stream: BinaryIO, log_name: str, log_number: int = 1) -> Sightings:
         """Return the matches in the last run of a log, with the earlier runs, and a note if a part cannot be read."""
@@ -132,7 +134,8 @@ class Scanner:
         most = max(TAIL_BYTES // log_number, TAIL_BYTES // 4)  # a job may have thousands of logs
         if between := before.data[: last.offset - before.offset]:
             last = replace(last, data=between + last.data, line=before.line, offset=before.offset, is_cut=before.is_cut)
-        seen = runs.last(Tail.of(log_name, last, self.classifier, most))
+        end_line = last.line + last.data.count(b"\n")
+        seen = runs.last(Tail.until(log_name, last, len(last.data), end_line, self.classifier, most))
         seen.unread += unread
         whole = last.data.rstrip(b"\n")
         seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
@@ -142,41 +145,40 @@ class Scanner:
         """Add the matches in a block to the current run, and to the runs that begin in the block."""
         bounds.begin(block)
         first_place = _Place(block.start, block.line + block.data.count(b"\n", 0, block.start))
-        search, numbers = self._search(frozenset(runs.seen.settled))
-        place = self._read(block, (numbers, search(block.data)), first_place, log_name, runs, bounds)
+        place = self._read(block, self._matches(block, runs.seen.settled), first_place, log_name, runs, bounds)
         if place is None:
             return
-        search, numbers = self._search(frozenset())  # one more search is enough, however many runs begin in the block
-        matches = list(search(block.data))
+        matches = list(self._matches(block, ()))  # one more search is enough, however many runs begin in the block
         while place is not None:
+            bounds.begin_run()
             first = bisect.bisect_left(matches, place.offset, key=operator.itemgetter(2))
             rest = (matches[at] for at in range(first, len(matches)))
-            place = self._read(block, (numbers, rest), place, log_name, runs, bounds)
+            place = self._read(block, rest, place, log_name, runs, bounds)
 
     def _read(
-        self, block: Block, found: _Found, place: _Place, log_name: str, runs: _Runs, bounds: _Bounds
+        self, block: Block, matches: Iterable[_Match], place: _Place, log_name: str, runs: _Runs, bounds: _Bounds
     ) -> _Place | None:
         """Add the matches after a place in a block to the current run. Return the place of the next run, or None."""
-        (counted, line), (numbers, matches), quiet, seen = place, found, 0, runs.seen
+        (counted, line), quiet, seen = place, 0, runs.seen
         restart = runs.restart_in(block, counted)
         floors: dict[int, int] = {}
-        for index, start, end in matches:
-            number = numbers[index]
+        for number, start, end in matches:
             if number in seen.settled or not max(place.offset, quiet) <= start < block.end:
                 continue
             if 0 <= restart <= start:
                 line += block.data.count(b"\n", counted, restart)
-                return self._begin_run(_Place(restart, line), block, log_name, runs)
+                return runs.begin(_Place(restart, line), block, log_name)
             if not bounds.allows(start, is_header=number == self._header):
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
                 _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
             is_caught = False
             if number == self._header:
-                ignored, is_caught = _is_ignored(block.data, start), self._is_traceback_caught(block.data, start, end)
-                if ignored or is_caught:
+                is_ignored = IGNORED.search(_line_above(block.data, start)) is not None
+                is_caught = self._is_traceback_caught(block.data, start, end)
+                if is_ignored or is_caught:
                     quiet = _end_of_traceback(block.data, end)
-                if ignored:
+                if is_ignored:
                     continue
             if number in self._final:
                 seen.settled.add(number)
@@ -200,7 +202,7 @@ class Scanner:
                 if target.name == START:
                     if runs.begins_at(groups["value"] or ""):
                         line += block.data.count(b"\n", counted, start)
-                        begun = self._begin_run(_Place(context.start, line), block, log_name, runs)
+                        begun = runs.begin(_Place(context.start, line), block, log_name)
                         return begun if groups["value"] == AFTER_FAILURE else _Place(end, line)
                     continue
                 if target.kind == FINDING:
@@ -213,12 +215,6 @@ class Scanner:
                     restart = runs.restart_in(block, end) if restart < 0 else restart
                 _add(target, groups, context, seen)
         return None
-
-    def _begin_run(self, place: _Place, block: Block, log_name: str, runs: _Runs) -> _Place:
-        """Begin another run at a place in a block. Return the place."""
-        runs.split(Tail.until(log_name, block, place.offset, place.line, self.classifier))
-        runs.seen.offset, runs.seen.start = block.offset + place.offset, f"{log_name}:{place.line}"
-        return place
 
     def _is_traceback_caught(self, data: bytes, start: int, end: int) -> bool:
         """Return whether the line before or after a traceback states that the program caught the error."""
@@ -292,11 +288,14 @@ class _Runs:
             self._next = (block.offset, found + 1 if found >= 0 else -1)
         return self._next[1]
 
-    def split(self, tail: Tail) -> None:
-        """Begin another run. tail: the end of the run before it."""
-        earlier = self.last(tail)
+    def begin(self, place: _Place, block: Block, log_name: str) -> _Place:
+        """Begin another run at a place in a block. Return the place."""
+        since = self._earlier[-1].offset if self._earlier else self.seen.offset
+        most = min(TAIL_BYTES // 4, block.offset + place.offset - since + NEAR_BYTES)
+        earlier = self.last(Tail.until(log_name, block, place.offset, place.line, self.seen.classifier, most))
         self._earlier = [*earlier.earlier, replace(earlier, earlier=[])][-MOST_RUNS:]
-        self.seen = Sightings(self.seen.classifier, logs=self.seen.logs)
+        self.seen = Sightings(self.seen.classifier, logs=self.seen.logs, offset=block.offset + place.offset)
+        return place
 
     def last(self, tail: Tail) -> Sightings:
         """Return the matches of the last run. A part without progress or a problem belongs to the run before it."""
@@ -371,9 +370,11 @@ class _Bounds:
         self.skipped, self.first_line = 0, 0
 
     def begin(self, block: Block) -> None:
-        self._data = block.data
+        self._data, self._first, self._unended = block.data, 0, 0
+        self.begin_run()
+
+    def begin_run(self) -> None:
         self._line, self._end, self._examined = 0, 0, 0
-        self._first, self._unended = 0, 0
 
     def allows(self, start: int, *, is_header: bool) -> bool:
         if start >= self._end:
@@ -389,11 +390,6 @@ class _Bounds:
 
     def add(self, context: _Context) -> None:
         self._unended += context.text.startswith(CUT_OFF)
-
-
-def _is_ignored(data: bytes, start: int) -> bool:
-    """Return whether the line above a traceback states that Python ignores it, for example in a destructor."""
-    return bool(IGNORED.search(_line_above(data, start)))
 
 
 def _is_repeated(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:

@@ -104,7 +104,7 @@ class Sightings:
     findings: the sightings, by finding ID.
     caught: the sightings of errors that the program caught, by finding ID.
     earlier: the matches of the earlier runs in the logs.
-    start, offset: the place and the offset of the line with which the run began, if it is not the first run.
+    offset: the offset of the line with which the run began, if it is not the first run.
     facts: the values of each fact, with the nodes that have each value.
     collectives: the number of times that each collective did not finish.
     progress: by group, the number of the last collective that each rank began.
@@ -122,7 +122,6 @@ class Sightings:
     findings: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
     caught: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
     earlier: list[Sightings] = field(default_factory=list)
-    start: str = ""
     offset: int = 0
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)

@@ -50,16 +50,8 @@ class Tail:
     is_cut: bool = False
 
     @classmethod
-    def of(cls, log: str, last: Block, classifier: LineClassifier, most: int) -> Tail:
-        """Return the end of a log's last block from the start of a line, with at most the given number of bytes."""
-        line = last.line + last.data.count(b"\n")
-        return cls.until(log, last, len(last.data), line, classifier, most)
-
-    @classmethod
-    def until(
-        cls, log: str, block: Block, end: int, line: int, classifier: LineClassifier, most: int = TAIL_BYTES // 4
-    ) -> Tail:
-        """Return the part of a block from the start of a line to an offset. line: the line number of the offset."""
+    def until(cls, log: str, block: Block, end: int, line: int, classifier: LineClassifier, most: int) -> Tail:
+        """Return at most `most` bytes of a block from the start of a line to an offset with a line number."""
         start = max(end - most, 0)
         start = block.data.find(b"\n", start, end) + 1 if start else 0
         data, is_cut = block.data[start:end], block.is_cut and not start
@@ -85,19 +77,19 @@ class Tail:
 
     def has_progress_after(self, offset: int, steps: int) -> bool:
         """Return whether at least `steps` progress lines follow the line at an offset."""
-        counts = itertools.accumulate(map(self.classifier.steps, self._lines_after(offset)))
+        counts = itertools.accumulate(map(self.classifier.steps, self._numbered_lines(offset)[1]))
         return any(count >= steps for count in counts)
 
     def has_output_after(self, offset: int) -> bool:
         """Return whether many lines follow the line at an offset, because a shell continues after a failed command."""
-        return _before_many_lines(self._lines_after(offset)) >= 0
+        return _before_many_lines(self._numbered_lines(offset)[1]) >= 0
 
     def has_results_after(self, offset: int) -> bool:
         """Return whether the log ends well and a program printed results after the line at an offset.
 
         The output of a script, such as a date, the name of the node or "done", contains no results.
         """
-        lines = self._lines_after(offset)
+        lines = self._numbered_lines(offset)[1]
         results = sum(bool(_RESULT.search(line)) and not _NO_RESULT.search(line) for line in lines)
         return self.last_line() is None and (results >= MIN_RESULTS or any(map(self.classifier.steps, lines)))
 
@@ -232,9 +224,6 @@ class Tail:
         return QuotedLine(
             text=text, place=place, number=number, weight=self.classifier.weight(line) + more, is_last=is_last
         )
-
-    def _lines_after(self, offset: int) -> list[str]:
-        return self._numbered_lines(offset)[1]
 
     def _numbered_lines(self, offset: int = -1) -> tuple[list[int], list[str]]:
         """Return the lines after the line at an offset, and their numbers.

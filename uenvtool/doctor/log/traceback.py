@@ -63,25 +63,20 @@ def exception_text(before: str, text: str) -> tuple[str, int]:
     before: the text before the header in its line.
     text: the log from the header's line.
     """
-    labels = before.split()
-    named = labels[-1] if labels and _RAISED.match(labels[-1]) else ""
     first, last, place, below = None, None, "", 0
-    is_chain = any(phrase in text for phrase in CHAINED)
     lines = enumerate(_without_labels(before, text), 1)
-    for raised, at, number in _exceptions(lines, named):
+    for raised, at, number in _exceptions(lines):
         first, last, place, below = first or raised, raised or last, at, number
-        if first and not is_chain:
-            break
     if first is None or last is None:
         return (f"{CUT_OFF} after {place}" if place else CUT_OFF), below
     is_same = (first.type, first.message) == (last.type, last.message)
     return str(first) if is_same else f"{first}{FINALLY}{last}", below
 
 
-def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[Raised | None, str, int]]:
+def _exceptions(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[Raised | None, str, int]]:
     """Yield the exceptions of a chain with their locations and line numbers, and None for an incomplete traceback.
 
-    The location is in a library only if no other frame exists. named: the type that IPython prints before the header.
+    The location is in a library only if no other frame exists.
     """
     frame, program_frame, is_open, between, number = "", "", True, 0, 0
     codes: dict[str, str] = {}
@@ -97,7 +92,7 @@ def _exceptions(lines: Iterator[tuple[int, str]], named: str) -> Iterator[tuple[
             frame, program_frame, is_open = "", "", True
         elif between > MOST_BETWEEN or (HEADER in line and not is_open):
             return
-        elif is_open and (raised := _RAISED.match(line)) and raised["type"] == (named or raised["type"]):
+        elif is_open and (raised := _RAISED.match(line)):
             message = raised["message"] or ""
             if not message or message.endswith(":") or _VALIDATION.search(message):
                 message = f"{message} {_next_lines(lines)}".strip()

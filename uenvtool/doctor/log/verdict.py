@@ -110,13 +110,12 @@ def with_quotes(examination: Examination, seen: Sightings, known: Known) -> Exam
     kinds = [kind_of(finding.detail) for finding in examination.findings]
     is_new = failed[0].text and not is_shown(failed[0].text, kinds)
     first = [(failed[0].place, failed[0].text)] if is_new else []
-    kinds += [kind_of(text) for _, text in first]
     sighting = seen.findings.get(failed[0].known.id)
     if sighting and failed[0].known.fault == STOPPED:
         number, offset = next(iter(sighting.last.items()))
-        repeated = seen.tails[number].repeated_before(offset)
-        first = [*([(repeated.place, repeated.text)] if repeated else []), *first]
-        kinds += [kind_of(text) for _, text in first]
+        if repeated := seen.tails[number].repeated_before(offset):
+            first = [(repeated.place, repeated.text), *first]
+    kinds += [kind_of(text) for _, text in first]
     around = sighting.first.around if sighting else None
     is_before_tail = around and sighting and around.offset < seen.tails[sighting.first.order[0]].offset
     ended = seen.findings.get(ENDED)
