@@ -102,6 +102,20 @@ RUNS = {
         ERROR + "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |\n|  0  GH200 | 0% |\n",
         "exception",
     ),
+    "the first line again at another time": (
+        "[2026-01-12 09:00:01,250][app][INFO] - reading config of app\n"
+        + ERROR
+        + "[2026-01-12 09:41:07,912][app][INFO] - reading config of app\n"
+        + STEPS
+        + "training done\n",
+        "earlier-runs",
+    ),
+    "the first line inside another line": (
+        "2026-01-12 09:00:01 reading config of app\n"
+        + ERROR
+        + "2026-01-12 09:00:02 not reading config of app\nfreeing\n",
+        "exception",
+    ),
     "all runs failed": (JOB.format(101) + OOM + JOB.format(102) + ERROR, "exception earlier-runs"),
     "a known cause, 40 steps and an end": (OOM + STEPS * 5 + CANCELLED.format(102), "cancelled"),
     "a known cause, 60 long steps and an end": (
@@ -374,6 +388,8 @@ ENDS = {
         0,
     ),
     "a score before the last epoch": ("cnn: Test Epoch: 9/30, Test set: Average loss: 1.4\n", 1),
+    "a score of an evaluation": ("Average Loss: 3.4,  Average Accuracy: 0.7,  Samples: 165\n", 0),
+    "a score of an epoch": ("INFO:root:Epoch 4 - Average Loss: 3.4, Average Accuracy: 0.7, Samples: 165\n", 1),
     "a remark of a compiler": ("solve:\n     59, Generating implicit copy(u(:)) [if not already present]\n", 0),
     "a stage without a total": ("solve:\nGenerating the mesh\n", 1),
     "a bar without a total": ("100it [01:40,  1.01it/s]\n", 0),
