@@ -17,6 +17,8 @@ PITFALLS = {
     ("option-repeated", "three times"): (HEAD + "#SBATCH --mem=1G\n#SBATCH --mem=2G\n#SBATCH --mem=2G\n", [4]),
     ("option-repeated", "the same value"): (HEAD + "#SBATCH -N 2\n#SBATCH --nodes=2\n", []),
     ("option-repeated", "parts of a job"): (HEAD + "#SBATCH -N 2\n#SBATCH hetjob\n#SBATCH -N 4\n", []),
+    ("tasks-without-step", "a variable for ssh"): (HEAD + "#SBATCH -N 2\nexport CONV_RSH=ssh\npython t.py\n", [5]),
+    ("tasks-without-step", "ssh"): (HEAD + "#SBATCH -N 2\nssh $node python t.py &\npython t.py\n", []),
     ("output-and-error-swapped", "of the job"): (HEAD + "#SBATCH -o %j.err\n#SBATCH -e %j.out\n", [3]),
     ("output-and-error-swapped", "of a step"): (HEAD + "srun -N 1 \\\n -e a.log -o a.err \\\n  hostname\n", [4]),
     ("output-and-error-swapped", "in order"): (HEAD + "#SBATCH -o a.out -e a.err\nsrun -o b.log -e b.err a\n", []),

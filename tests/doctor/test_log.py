@@ -569,6 +569,10 @@ def test_user_finding_is_one_entry_in_a_file(cli: Cli, write: Write) -> None:
     assert "odd-card  the card is odd, on nid009, job.out:1" in cli("doctor", "--log", "job.out").stdout
 
 
+NO_DEVICE = "n1:9:9 [0] NCCL INFO NET/IB : No device found.\n"
+IB_WANTED = "n1:9:9 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 0.\n"
+IPOIB = "n1:9:9 [0] NCCL INFO NET/Socket : Using [0]ib0:10.149.0.32<0>\n"
+ENGINE = "INFO 05-29 23:32:19 [core.py:58] Initializing a V1 LLM engine (v0.8.5) with config: model='m'\n"
 VERDICTS = [
     # a rank that waits follows from what failed before, and not from what failed after; so does a rank that was left
     ([FIRES["watchdog-timeout"][0], FIRES["exception"][0]], "watchdog-timeout"),
@@ -646,12 +650,53 @@ VERDICTS = [
     (["Relative norm of error 0.000279251 iterations 13\n"], ""),
     (["error test failures =   187\n"], ""),
     (["max error: 2.5e-15, relative error\n"], ""),
+    # InfiniBand that NCCL does not use, and that it does not need or that another plugin drives
+    ([NO_DEVICE + IB_WANTED], "nccl-ib-not-found"),
+    ([NO_DEVICE], ""),
+    ([NO_DEVICE + IB_WANTED + "n1:9:9 [0] NCCL INFO NET/OFI Selected Provider is cxi\n"], ""),
+    ([NO_DEVICE + IB_WANTED + "n1:9:9 [0] NCCL INFO comm 0x5 rank 0 nRanks 2 nNodes 1\n"], ""),
+    ([IPOIB], "nccl-ipoib"),
+    ([IPOIB.replace("ib0", "eth0")], ""),
+    (["n1:9:9 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB ; OOB ib0:10.149.0.32<0>\n"], ""),
+    (["n1:9:9 [0] NCCL INFO Bootstrap : Using ib0:10.149.0.32<0>\n"], ""),
+    ([IPOIB + "n1:9:9 [0] NCCL INFO comm 0x5 rank 0 nRanks 2 nNodes 1\n"], ""),
+    # servers of the same model, one per task or on purpose
+    ([ENGINE + ENGINE], "vllm-per-task"),
+    ([ENGINE + "a\n" * 9 + ENGINE], ""),
+    (["(EngineCore_DP0 pid=1) " + ENGINE + "(EngineCore_DP1 pid=2) " + ENGINE], ""),
+    # Ray that did not start, because memory was full or for another reason
+    ([FIRES["ray-node-start"][0] + FIRES["out-of-memory-host"][0]], "out-of-memory-host"),
+    (["ray.init() waits 30 seconds for node to startup\n"], ""),
+    # a GPU that cannot be used, with its message and without
+    ([FIRES["set-device"][0] + "RuntimeError: CUDA error: invalid device ordinal\n"], "gpu-not-visible"),
 ]
 
 
 @pytest.mark.parametrize(("logs", "names"), VERDICTS)
 def test_findings_of_logs(logs: list[str], names: str) -> None:
     assert ids(read(*logs)) == set(names.split())
+
+
+FIXES = [
+    # lines that have their own fix, and words of it; a log with another line has the general fix
+    ("nccl-topology", "graph/topo.h:230 NCCL WARN Could not find NET with id 0", "2.27.3"),
+    ("nccl-topology", "graph/xml.h:101 NCCL WARN Attribute arch of node cpu not found", "/sys"),
+    ("slurm-refused", "Memory specification can not be satisfied", "memory"),
+    ("ssh-refused", "daemon has unexpectedly failed", "srun --mpi=pmix"),
+    ("ssh-refused", "ssh: Could not resolve hostname", "host file"),
+    ("ssh-refused", "Host key verification failed", "without a prompt"),
+    ("container-start", "Command not found: nvidia-container-cli", "libnvidia-container-tools"),
+    ("step-launch", "Task launch for StepId=34.0 failed on node n4", "--exclude=NODE"),
+    ("ray-node-start", "AF_UNIX path length", "short absolute directory"),
+    ("ray-node-start", "Did not find socket name", "sbatch"),
+]
+
+
+@pytest.mark.parametrize(("name", "line", "words"), FIXES)
+def test_fix_belongs_to_the_line(name: str, line: str, words: str) -> None:
+    for log in [log for log in FIRES[name] if line in log]:
+        assert [words in found.known.fix for found in read(log).findings] == [True]
+    assert any(line in log for log in FIRES[name])
 
 
 @pytest.mark.parametrize("sign", SIGNS)
