@@ -288,7 +288,8 @@ Please check the spelling or version number. Also try "module spider ..."
 SHELL_OUTPUT = "Mon Jan 12 09:00:01 CET 2026\nn1\nPython 3.11.4\ntorch version: 2.9\nelapsed: 3.0\n"
 MODULES = {
     "results": (UNKNOWN + SHELL_OUTPUT + "residual = 3.2e-09\nenergy: -1.25\nDONE\n", "went-on"),
-    "a step": (UNKNOWN + SHELL_OUTPUT + "step 9 | loss 0.2\nDONE\n", "went-on"),
+    "the end of a trainer": (UNKNOWN + SHELL_OUTPUT + "{'train_runtime': 37.7}\nDONE\n", "went-on"),
+    "steps of the script": (UNKNOWN + "Step 1: prepare\nStep 2: train\nDONE\n", "module-unknown"),
     "many lines": (UNKNOWN + OUTPUT * 60, "went-on"),
     "output of the shell": (UNKNOWN + SHELL_OUTPUT + "DONE\n", "module-unknown"),
     "one result": (UNKNOWN + SHELL_OUTPUT + "energy: -1.25\nDONE\n", "module-unknown"),

@@ -87,11 +87,13 @@ class Tail:
     def has_results_after(self, offset: int) -> bool:
         """Return whether the log ends well and a program printed results after the line at an offset.
 
-        The output of a script, such as a date, the name of the node or "done", contains no results.
+        The output of a script, such as a date, the name of the node or "Step 2: train", contains no results.
         """
         lines = self._numbered_lines(offset)[1]
         results = sum(bool(_RESULT.search(line)) and not _NO_RESULT.search(line) for line in lines)
-        return self.last_line() is None and (results >= MIN_RESULTS or any(map(self.classifier.steps, lines)))
+        return self.last_line() is None and (
+            results >= MIN_RESULTS or any(self.classifier.has(line, "done") for line in lines)
+        )
 
     def decisive_line(self, offset: int = -1) -> QuotedLine | None:
         """Return the line that describes a failure best, or None if training continues after it.
