@@ -101,6 +101,10 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str, list[str]]] = {
         {"logs": {"all_reduce": perf(NODES, {GIB: float("nan")})}},
         "all_reduce, 4 nodes", "the test printed no bandwidth", [],
     ),
+    "a bandwidth of zero": (
+        {"logs": {"sendrecv": perf(NODES, {GIB: 0}, test="sendrecv_perf")}},
+        "sendrecv 1 GB, 4 nodes", "the test printed no bandwidth", [],
+    ),
     "a bandwidth that is too large for a number": (
         {"nodes": TWO, "logs": {"all_reduce": perf(TWO, {GIB: 151.5}).replace("151.5", "9" * 400)}},
         "all_reduce 1 GB, 2 nodes", "100% below at 1 GB", [],

@@ -39,9 +39,7 @@ def run(request: TryRequest, progress: Progress, note: Callable[[str], None]) ->
     if request.output:
         require_svg(request.output)
     if not (folder or request.wait) and (request.record or request.output):
-        raise BadInput(
-            "--no-wait does not show results", hint="give both options to `uenvtool try DIR`"
-        )
+        raise BadInput("--no-wait does not show results", hint="give both options to `uenvtool try DIR`")
     if folder is None:
         job = _job(request)
         made = make(job)
