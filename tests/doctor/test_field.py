@@ -102,6 +102,20 @@ RUNS = {
         ERROR + "| NVIDIA-SMI 550.54.15    Driver Version: 550.54.15    CUDA Version: 12.4 |\n|  0  GH200 | 0% |\n",
         "exception",
     ),
+    "the first line again at another time": (
+        "[2026-01-12 09:00:01,250][app][INFO] - reading config of app\n"
+        + ERROR
+        + "[2026-01-12 09:41:07,912][app][INFO] - reading config of app\n"
+        + STEPS
+        + "training done\n",
+        "earlier-runs",
+    ),
+    "the first line inside another line": (
+        "2026-01-12 09:00:01 reading config of app\n"
+        + ERROR
+        + "2026-01-12 09:00:02 not reading config of app\nfreeing\n",
+        "exception",
+    ),
     "all runs failed": (JOB.format(101) + OOM + JOB.format(102) + ERROR, "exception earlier-runs"),
     "a known cause, 40 steps and an end": (OOM + STEPS * 5 + CANCELLED.format(102), "cancelled"),
     "a known cause, 60 long steps and an end": (
@@ -266,6 +280,31 @@ def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None
     assert found(log) == ["exception"]
 
 
+UNKNOWN = """Lmod has detected the following error:  The following module(s) are unknown:
+"fftlib/3.3"
+
+Please check the spelling or version number. Also try "module spider ..."
+"""
+SHELL_OUTPUT = "Mon Jan 12 09:00:01 CET 2026\nn1\nPython 3.11.4\ntorch version: 2.9\nelapsed: 3.0\n"
+MODULES = {
+    "results": (UNKNOWN + SHELL_OUTPUT + "residual = 3.2e-09\nenergy: -1.25\nDONE\n", "went-on"),
+    "the end of a trainer": (UNKNOWN + SHELL_OUTPUT + "{'train_runtime': 37.7}\nDONE\n", "went-on"),
+    "steps of the script": (UNKNOWN + "Step 1: prepare\nStep 2: train\nDONE\n", "module-unknown"),
+    "many lines": (UNKNOWN + OUTPUT * 60, "went-on"),
+    "output of the shell": (UNKNOWN + SHELL_OUTPUT + "DONE\n", "module-unknown"),
+    "one result": (UNKNOWN + SHELL_OUTPUT + "energy: -1.25\nDONE\n", "module-unknown"),
+    "an error": (UNKNOWN + "a = 1.5\nb = 2.5\nfft.c: cannot open plan\nDONE\n", "module-unknown"),
+    "no end": (UNKNOWN + "a = 1.5\nb = 2.5\nloading the data\n", "module-unknown"),
+}
+
+
+@pytest.mark.parametrize("case", MODULES)
+def test_program_that_worked_without_a_module_is_no_failure(case: str) -> None:
+    log, name = MODULES[case]
+
+    assert found(log) == [name]
+
+
 QUIET = {
     "a row of a table": "killed 0.91 0.90 0.91 512\n| error | 0.77 | 0.71 |\n",
     "counts of zero": "step 10 | failed allreduces 0 | lost packets 0\n",
@@ -303,6 +342,7 @@ FAILURES = {
     "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
     "LSF reports an exit code": ("training\nExited with exit code 3.\n\nResource usage summary:\n", "ended"),
     "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
+    "an illegal instruction": ("['a.', 'b.']: a subprocess exited due to signal 4 (SIGILL).\n", "wrong-architecture"),
     "a long command": (f"Command '{['x' * 300]}' returned non-zero exit status 1.\n", "ended"),
     "CMake": ("CMake Error at a.cmake:2 (message):\n  Could NOT find MPI\n-- Configuring incomplete\n", "failed"),
     "a path that is None": (
@@ -344,6 +384,15 @@ ENDS = {
     "a summary of wandb": ("wandb: loss 0.2\nwandb: Synced 5 W&B file(s)\nwandb: Find logs at: ./wandb/x\n", 0),
     "a warning at the exit": (STEPS + "[W1 p.cpp:9] Warning: destroy_process_group() was not called before exit\n", 0),
     "a score of the last test": (STEPS + "Test set: Average loss: 0.03, Accuracy: 9914/10000 (99%)\n", 0),
+    "a score after the name of a run": (
+        "Train Epoch: 9 [0/50 (0%)]\ncnn: Test Epoch: 9, Test set: Average loss: 1.4\n",
+        0,
+    ),
+    "a score before the last epoch": ("cnn: Test Epoch: 9/30, Test set: Average loss: 1.4\n", 1),
+    "a score of an evaluation": ("Average Loss: 3.4,  Average Accuracy: 0.7,  Samples: 165\n", 0),
+    "a score of an epoch": ("INFO:root:Epoch 4 - Average Loss: 3.4, Average Accuracy: 0.7, Samples: 165\n", 1),
+    "a remark of a compiler": ("solve:\n     59, Generating implicit copy(u(:)) [if not already present]\n", 0),
+    "a stage without a total": ("solve:\nGenerating the mesh\n", 1),
     "a bar without a total": ("100it [01:40,  1.01it/s]\n", 0),
     "a checkpoint after a last step that is counted from 0": ("Epoch 4/5 | loss 0.1\nModel weights saved to m.pt\n", 0),
     "a checkpoint after the last step": ("Epoch 9/9 | loss 0.1\nNew best model saved to best.pt\n", 0),

@@ -68,3 +68,29 @@ def test_a_preloaded_library_is_used(cli: Cli, place: Path, monkeypatch: pytest.
 
     assert "LD_PRELOAD" in answer.stdout
     assert "not found: NCCL plugin" in answer.stderr
+
+
+def test_a_preloaded_library_is_not_another_one_whose_name_begins_with_the_same_letters(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("libnccl-net.so", "libcudart.so.12", "libmpi_gtl_cuda.so.0", "libmpi.so.12")
+    files = [library(place / "mine" / name, "int none;") for name in names]
+    monkeypatch.setenv("LD_PRELOAD", ":".join(map(str, files)))
+
+    used = {name: rows[0]["path"] for name, rows in listed(cli).items() if rows[0]["why"] == "LD_PRELOAD"}
+
+    assert used == dict(
+        zip(("NCCL plugin", "CUDA runtime", "MPI"), map(str, (files[0], files[1], files[3])), strict=True)
+    )
+
+
+def test_a_preloaded_library_is_the_file_that_the_loader_finds(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = library(place / "mine/libnccl.so.2", "int nccl;")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(found.parent))
+    monkeypatch.setenv("LD_PRELOAD", "/absent/libnccl.so.2 libnccl.so.2")
+
+    (row,) = listed(cli)["NCCL"]
+
+    assert (row["path"], row["why"]) == (str(found), "LD_PRELOAD")

@@ -73,6 +73,13 @@ def test_hang_needs_a_job(cli: Cli) -> None:
     assert (answer.code, "--hang needs the ID of a running job" in answer.stderr) == (2, True)
 
 
+@pytest.mark.parametrize("options", [("--stack", "--job=1"), ("--ranks", "a.log"), ("--job=1", "--log=a.log")])
+def test_two_subjects_of_doctor_are_rejected(cli: Cli, options: tuple[str, str]) -> None:
+    answer = cli("doctor", *options)
+
+    assert (answer.code, "cannot be used together with" in answer.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("job", ["x", "12x"])
 def test_invalid_job_of_a_hang_is_bad_input(cli: Cli, job: str) -> None:
     assert cli("doctor", "--job", job, "--hang").code == 2

@@ -9,6 +9,7 @@ GIB = 1 << 30
 NODES = ("n1", "n2", "n3", "n4")
 PAIRS = {"pair-0-0": "n1 n4", "pair-0-1": "n2 n3", "pair-1-0": "n1 n3", "pair-1-1": "n4 n2", "pair-2-0": "n1 n2"}
 PAIRS |= {"pair-2-1": "n3 n4"}
+THREE = {"pair-0-1": "n2 n3", "pair-1-0": "n1 n3", "pair-2-0": "n1 n2"}
 LOSSES = [0.5 - step / 100 for step in range(20)]
 
 
@@ -57,7 +58,8 @@ def written(
     ran["training-one-rank"] = (nodes[0], losses(LOSSES))
     ran |= {f"training-{run}": (all_nodes, losses(LOSSES)) for run in (1, 2)}
     if len(nodes) > 2:
-        ran |= {name: (pair, perf(pair.split(), {GIB: 151.5})) for name, pair in PAIRS.items()}
+        pairs = PAIRS if len(nodes) > 3 else THREE
+        ran |= {name: (pair, perf(pair.split(), {GIB: 151.5})) for name, pair in pairs.items()}
     folder.mkdir(parents=True)
     lines = [f"on {system} uenv"]
     for name, (on, text) in ran.items():

@@ -61,6 +61,25 @@ def test_two_logs_without_records_are_compared(cli: Cli, write: Write) -> None:
     assert differences(cli, "a.out", "b.out")["NCCL"] == ("2.26.3", "2.27.3")
 
 
+def test_a_directory_without_a_record_is_not_a_run(cli: Cli, write: Write) -> None:
+    write("logs/train-1/run.txt", RECORD)
+    write("logs/train-2/train.log", "")
+
+    for names in (("logs/train-1", "logs/train-2"), ("logs/train-2", "logs/train-1")):
+        answer = cli("diff", *names)
+
+        assert answer.code == 2
+        assert "'logs/train-2' is not a run" in answer.stderr
+
+
+def test_equal_runs_have_a_number_of_facts(cli: Cli, write: Write) -> None:
+    write("logs/train-1/run.txt", RECORD)
+    write("a.log", "")
+
+    assert "the two runs have the same 7 facts" in cli("diff", "logs/train-1", "logs/train-1").stderr
+    assert "the two runs have the same 0 facts" in cli("diff", "a.log", "a.log").stderr
+
+
 def test_secrets_in_a_record_or_a_log_are_hidden(cli: Cli, write: Write) -> None:
     token = "ghp_" + "a1B2" * 9
     write("logs/a-1/run.txt", f"{RECORD}NCCL_X={token}\n")

@@ -13,6 +13,7 @@ from tests.conftest import Cli
 from tests.support.image_builds import UENVTOOL
 from tests.support.programs import program
 from tests.trial.samples import written
+from uenvtool.trial import submit
 
 PYTHON = """\
 shift 2
@@ -56,6 +57,26 @@ def test_on_an_unknown_machine_the_tests_run_without_the_name_of_a_system(cli: C
     assert (gpus["figure"], gpus["reference"], gpus["verdict"]) == ("2 x NVIDIA RTX A6000, 51 GB", "", "")
     assert "did not run: sums, all_reduce, sendrecv, pairs of nodes" in answer.stderr
     assert "name one with --system" in cli("try", "--account", "a").stderr
+
+
+def test_a_squeue_that_fails_does_not_end_the_wait(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(place / "logs" / "try-42", nodes=("n1", "n2"))
+    program(place / "bin" / "sbatch", "echo 42")
+    answers = [
+        "echo 'Unable to contact slurm controller' >&2; exit 1",
+        "echo RUNNING None",
+        "echo 'Invalid job id' >&2; exit 1",
+    ]
+    cases = "\n".join(f"{number}) {answer} ;;" for number, answer in enumerate(answers, 1))
+    program(place / "bin" / "squeue", f"echo >>asked\ncase $(wc -l <asked) in\n{cases}\nesac")
+    monkeypatch.setenv("PATH", f"{place / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setattr(submit, "SECONDS", 0)
+
+    answer = cli("try", "-A", "a", "-s", "clariden", "--recipe", "pytorch-2.6")
+
+    assert (answer.code, answer.stdout.splitlines()[-1]) == (0, "right"), answer.stderr
+    assert "Unable to contact slurm controller" in answer.stderr
+    assert len((place / "asked").read_text()) == 3
 
 
 def test_the_last_line_of_all_output_is_the_verdict(place: Path) -> None:
@@ -112,6 +133,13 @@ def test_the_ranks_of_a_pair_connect_to_the_first_of_its_nodes_in_slurm(cli: Cli
     subprocess.run(["bash", "-c", text], cwd=place, check=True, env={"PATH": f"{place / 'bin'}:/usr/bin:/bin"})
 
     assert [(place / name).read_text() for name in ("a.log", "b.log")] == ["n2\n", "10.0.0.1\n"]
+
+
+@pytest.mark.parametrize("option", ["--record", "-otry.svg"])
+def test_an_option_for_results_is_rejected_if_try_does_not_wait_for_them(cli: Cli, option: str) -> None:
+    answer = cli("try", "--no-wait", option)
+
+    assert (answer.code, "--no-wait does not show results" in answer.stderr) == (2, True)
 
 
 def test_a_runtime_of_pods_is_rejected(cli: Cli) -> None:

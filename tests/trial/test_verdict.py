@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Cli
-from tests.trial.samples import GIB, LOSSES, NODES, PAIRS, device, losses, perf, written
+from tests.trial.samples import GIB, LOSSES, NODES, PAIRS, THREE, device, losses, perf, written
 
 TWO = NODES[:2]
 SLOW = {name: perf(pair.split(), {GIB: 140.5}) for name, pair in PAIRS.items() if "n2" in pair.split()}
+SLOW_OF_THREE = {name: perf(on.split(), {GIB: 140.5}) for name, on in THREE.items() if "n2" in on.split()}
 DEAD = {name: "2" for name, pair in PAIRS.items() if "n3" in pair.split()} | {"node-n3": "1", "sums-1": "1"}
 DEAD |= dict.fromkeys([*(f"sums-{run}" for run in range(2, 9)), "all_reduce", "sendrecv", "training-1"], "sums-1")
 CRASHED = {name: "rank 9: cudaErrorEccUncorrectable\n" for name, code in DEAD.items() if code.isdecimal()}
@@ -83,7 +85,51 @@ FAULTS: dict[str, tuple[dict[str, Any], str, str, list[str]]] = {
         {"logs": {f"training-{run}": losses([float("nan")] * 20) for run in (1, 2)}},
         "training", "the loss is not a number", [],
     ),
-    "a job that was ended": ({"end": False}, "job", "the job ended before all tests had run", []),
+    "an infinite loss": (
+        {"logs": {f"training-{run}": losses([float("inf")] * 20) for run in (1, 2)}},
+        "training", "the loss is infinite", [],
+    ),
+    "a loss that is not a valid number": (
+        {"logs": {f"training-{run}": "0: step 1/20 loss 1.2.3\n" for run in (1, 2)}},
+        "training", "the test printed no loss", [],
+    ),
+    "no output": (
+        {"logs": {"all_reduce": ""}},
+        "all_reduce, 4 nodes", "the test printed no bandwidth", [],
+    ),
+    "a bandwidth that is not a number": (
+        {"logs": {"all_reduce": perf(NODES, {GIB: float("nan")})}},
+        "all_reduce, 4 nodes", "the test printed no bandwidth", [],
+    ),
+    "a bandwidth of zero": (
+        {"logs": {"sendrecv": perf(NODES, {GIB: 0}, test="sendrecv_perf")}},
+        "sendrecv 1 GB, 4 nodes", "the test printed no bandwidth", [],
+    ),
+    "a bandwidth that is too large for a number": (
+        {"nodes": TWO, "logs": {"all_reduce": perf(TWO, {GIB: 151.5}).replace("151.5", "9" * 400)}},
+        "all_reduce 1 GB, 2 nodes", "100% below at 1 GB", [],
+    ),
+    "no output of three sums": (
+        {"logs": dict.fromkeys(("sums-1", "sums-3", "sums-5"), "")},
+        "all_reduce 1 MB, 4 nodes, 8 runs", "the test printed no bandwidth", [],
+    ),
+    "a node without output": (
+        {"logs": {"node-n2": ""}},
+        "all_reduce 1 GB, in a node", "n2: the test printed no bandwidth", ["n2"],
+    ),
+    "a node that prints a number with thousands of digits": (
+        {"logs": {"devices": "".join(map(device, NODES)).replace("n2 has 4", "n2 has " + "4" * 5000)}},
+        "import torch", "n2: no answer", ["n2"],
+    ),
+    "a node whose name is the beginning of another": (
+        {"nodes": ("n1", "n10"), "logs": {"devices": device("n10")}},
+        "import torch", "n1: no answer", ["n1"],
+    ),
+    "a slow one of three nodes": (
+        {"nodes": NODES[:3], "logs": SLOW_OF_THREE},
+        "all_reduce 1 GB, pairs of nodes", "n2: 7% slower than the others", ["n2"],
+    ),
+    "a job that was ended": ({"end": False}, "job", "not all tests have run: the job ended early or still runs", []),
 }  # fmt: skip
 
 
@@ -121,6 +167,62 @@ def test_a_test_between_nodes_over_tcp_is_wrong(cli: Cli, place: Path) -> None:
 
     assert code == 1
     assert verdicts(data)["all_reduce 1 GB, 2 nodes"] == "TCP, 96% below at 1 GB"
+
+
+def test_a_table_after_ten_megabytes_of_output_is_read(cli: Cli, place: Path) -> None:
+    text = "n1:9:9 [0] NCCL INFO comm\n" * 400_000 + perf(TWO, {GIB: 50.5})
+
+    code, data = said(cli, place, nodes=TWO, logs={"all_reduce": text})
+
+    assert code == 1
+    assert verdicts(data)["all_reduce 1 GB, 2 nodes"] == "66% below at 1 GB"
+
+
+def test_a_line_of_a_megabyte_is_read_in_seconds(cli: Cli, place: Path) -> None:
+    logs = {"devices": "a" * 1_000_000 + "\n" + "".join(map(device, TWO))}
+
+    assert said(cli, place, nodes=TWO, logs=logs)[0] == 0
+
+
+def test_results_without_a_test_are_not_right(cli: Cli, place: Path) -> None:
+    folder = written(place / "logs" / "try-1", nodes=TWO)
+    (folder / "results").write_text("on clariden uenv\nend 0 9\n")
+
+    answer = cli("try", folder)
+
+    assert (answer.code, answer.stdout.splitlines()[-1]) == (1, "wrong: no test ran")
+
+
+def test_the_name_of_a_plot_is_checked_before_the_tests_run(cli: Cli, place: Path) -> None:
+    answer = cli("try", "--runtime", "local", "-o", "try.png")
+
+    assert answer.code == 2
+    assert "-o 'try.png': the file name must end with .svg" in answer.stderr
+    assert [*place.iterdir()] == []
+
+
+def test_a_run_without_bandwidth_has_a_verdict_and_no_plot(cli: Cli, place: Path) -> None:
+    folder = written(place / "logs" / "try-1", nodes=TWO)
+    for path in folder.glob("*.log"):
+        path.write_text("")
+
+    answer = cli("try", folder, "-o", "try.svg")
+
+    assert "there is no bandwidth to plot" in answer.stderr
+    assert answer.stdout.splitlines()[-1].startswith("wrong: ")
+
+
+def test_a_figure_that_is_wrong_or_too_small_does_not_become_a_reference(cli: Cli, place: Path) -> None:
+    tcp = "0: n1:9:9 [0] NCCL INFO Using network Socket\n" + perf(TWO, {GIB: 5.5})
+    logs = {"all_reduce": tcp, **{f"node-{node}": perf([node], {GIB: 0.00001}) for node in TWO}}
+    logs |= {f"sums-{run}": perf(TWO, {1 << 20: 1e19}) for run in range(1, 9)}
+    folder = written(place / "logs" / "try-1", nodes=TWO, system="local", logs=logs)
+
+    cli("try", folder, "--record")
+
+    path = Path.home() / ".config" / "uenvtool" / "references" / "local.yaml"
+    assert re.findall("test: [a-z_]+, nodes: [0-9]+", path.read_text()) == ["test: sendrecv_perf, nodes: 2"]
+    assert cli("validate", path).code == 0
 
 
 def test_a_directory_without_results_is_bad_input(cli: Cli, place: Path) -> None:

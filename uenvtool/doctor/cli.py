@@ -39,6 +39,14 @@ def doctor(request: DoctorRequest) -> Result | None:
     from uenvtool.doctor.plot import draw
     from uenvtool.doctor.report import report
 
+    subjects = {
+        "--stack": request.stack,
+        "--ranks": request.ranks,
+        "--job": request.job,
+        "a log": request.log or request.files,
+    }
+    if len(given := [name for name in subjects if subjects[name]]) > 1:
+        raise BadInput(f"{given[0]} cannot be used together with {given[1]}", hint="run doctor once for each of them")
     if request.stack:
         from uenvtool.doctor.software import stack
 

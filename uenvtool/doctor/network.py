@@ -5,6 +5,7 @@ The tests are nccl-tests, rccl-tests, PyTorch's all_reduce_bench, and the OSU mi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -185,7 +186,7 @@ class Rows:
         """Add the rows of an OSU table, up to the next header. A time is converted to a bandwidth (size over time)."""
         for line in text.partition("# OSU ")[0].splitlines():
             if match := _OSU.search(line):
-                size, value, wrong = int(match[1]), float(match[2]), float(match[4] == "Fail")
+                size, value, wrong = int(match[1]), _number(match[2]), float(match[4] == "Fail")
                 is_time = self.test == "osu_allreduce" and value > 0
                 busbw = size / value / 1e3 if is_time else value / 1e3
                 self._store(self.test, Measured(bytes=size, busbw=busbw, time=value if is_time else 0.0, wrong=wrong))
@@ -200,6 +201,7 @@ class Rows:
 
 def _number(text: str | None) -> float:
     try:
-        return float(text or 0)
+        number = float(text or 0)
     except ValueError:  # N/A
         return 0.0
+    return number if math.isfinite(number) else 0.0  # a number with hundreds of digits is too large for a float

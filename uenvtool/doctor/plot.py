@@ -110,6 +110,12 @@ def svg(run: Run) -> str:
     return "\n".join([start, *_elements(run), "</svg>", ""])
 
 
+def require_svg(output: Path) -> None:
+    """Raise BadInput if the name of a file does not end with .svg."""
+    if output.suffix != ".svg":
+        raise BadInput(f"-o {str(output)!r}: the file name must end with .svg", hint="use a name such as busbw.svg")
+
+
 def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:
     """Write a plot of the last run, and return a message about the file.
 
@@ -119,7 +125,6 @@ def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:
     if not runs:
         hint = "pass a log of nccl-tests, PyTorch's all_reduce_bench or the OSU benchmarks"
         raise BadInput("the log contains no network test", hint=hint)
-    if output.suffix != ".svg":
-        raise BadInput(f"-o {str(output)!r}: the file name must end with .svg", hint="use a name such as busbw.svg")
+    require_svg(output)
     files.write_siblings(output.parent, {output.name: svg(runs[-1])}, force=force)
     return f"wrote {output}; open it in a browser"

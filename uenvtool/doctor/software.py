@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import glob
 import os
 import re
@@ -35,6 +37,10 @@ BUILT = {
     ),
 }
 """The files that contain the version of a library with which torch was built."""
+_ACCESSORY = re.compile(r"libmpi(?:_gtl_|fort|_?cxx|_mpifh|_usempi)")
+"""Matches the libraries next to MPI's own: the GPU transport layer of Cray MPICH, and the interfaces of Fortran and
+C++."""
+_CHECKSUM = re.compile(r"-[0-9a-f]{8}(?=\.so)")
 _VERSIONS = (re.compile(r"[/-]v?(\d+\.\d[\d.]*)(?=[/-])"), re.compile(r"\.so\.(\d+\.\d[\d.]*)\Z"))
 
 
@@ -59,7 +65,8 @@ def _rows(environ: Mapping[str, str], python: PythonHere | None) -> Iterator[Seq
     used: dict[str, str] = {}
     for name, (pattern, user, wheel) in STACK.items():
         users = _files(folders, TORCH) if user == "torch" else [used[user]] if user in used else []
-        others = [*found_in(places, pattern), *_files(folders, (f"nvidia/*/lib/{pattern}", f"torch/lib/{pattern}"))]
+        files = [*found_in(places, pattern), *_files(folders, (f"nvidia/*/lib/{pattern}", f"torch/lib/{pattern}"))]
+        others = [path for path in files if _is_named(pattern, path)]
         winner, needed, why = _winner(users, pattern, places, environ)
         if not winner and others and user != "torch":
             winner, why = others[0], places.get(os.path.dirname(others[0]), "")
@@ -80,16 +87,22 @@ def _winner(
     users: Sequence[str], pattern: str, places: Mapping[str, str], environ: Mapping[str, str]
 ) -> tuple[str, str, str]:
     """Return the file that the loader uses for the first user of a library, the name that it needs, and the reason."""
-    stem = pattern.partition("*")[0].removesuffix(".so.")
-    for path in environ.get("LD_PRELOAD", "").replace(":", " ").split():
-        if os.path.basename(path).startswith(stem):
+    for word in filter(functools.partial(_is_named, pattern), environ.get("LD_PRELOAD", "").replace(":", " ").split()):
+        paths = [word] if "/" in word else [os.path.join(folder, word) for folder in places]
+        if path := next(filter(os.path.isfile, paths), ""):  # the loader ignores a file that does not exist
             return path, "", "LD_PRELOAD"
     for user in users:
-        for name in (name for name in needs_of(user).libraries if name.startswith(stem)):
+        for name in (name for name in needs_of(user).libraries if _is_named(pattern, name)):
             path, why = resolved(user, name, places)
             if path:
                 return os.path.normpath(path), name, why
     return "", "", ""
+
+
+def _is_named(pattern: str, path: str) -> bool:
+    """Return whether a path, or a name that a user needs, is of a library. Old wheels have a checksum in the name."""
+    name = _CHECKSUM.sub("", os.path.basename(path))
+    return fnmatch.fnmatchcase(name, pattern.replace(".so.*", ".so*")) and not _ACCESSORY.match(name)
 
 
 def _files(folders: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -43,7 +43,7 @@ def diff(
     """
     from uenvtool.core import console
     from uenvtool.image.diff import diff as diff_packages
-    from uenvtool.trial.compare import diff_runs, is_run
+    from uenvtool.trial.compare import are_runs, diff_runs
 
-    work = diff_runs if is_run(before) and is_run(after) else diff_packages
+    work = diff_runs if are_runs(before, after) else diff_packages
     return console.show(work(before, after), as_json=json_)

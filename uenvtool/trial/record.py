@@ -12,8 +12,8 @@ from uenvtool.knowledge.locate import config_directory
 from uenvtool.knowledge.reference import load_references
 from uenvtool.trial.results import Trial
 
-TOLERANCE = 0.05
-"""The tolerance of a figure that `uenvtool try` measured."""
+TOLERANCE, LEAST, MOST = 0.05, 0.01, 1e6
+"""The tolerance of a measured figure, and the limits of a figure in GB/s, which the file contains without exponent."""
 
 
 def record(trial: Trial) -> str:
@@ -23,9 +23,8 @@ def record(trial: Trial) -> str:
     """
     path, source = config_directory() / REFERENCE.file(trial.system.name), f"uenvtool try, {time.strftime('%Y-%m-%d')}"
     figures = {}
-    for test in trial.tests:
-        run, row = test.largest or (None, None)
-        if run and row and run.nodes and run.test and row.busbw and not (figure_of(run, row) or test.code or row.wrong):
+    for run, row in (test.largest for test in trial.tests if test.largest and not test.fault):
+        if run.nodes and run.test and LEAST <= row.busbw < MOST and not figure_of(run, row):
             figures[run.test, run.nodes, row.bytes] = (row.busbw, TOLERANCE, source)
     for each in load_references(str(path)).figures if path.is_file() else ():
         figures[each.test, each.nodes, each.bytes] = (each.busbw, each.tolerance, each.source)

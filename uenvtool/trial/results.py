@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,11 @@ RESULTS = "results"
 """The file in the log directory with one line per test."""
 MOST_BYTES = 10_000_000
 TIMED_OUT, NOT_FOUND = 124, 127
-UNTESTED = "not tested"
-_LOSS = re.compile(r"step \d+/\d+ loss (-?[\d.]+(?:e[-+]\d+)?|-?inf|nan)\s*$", re.MULTILINE)
+UNTESTED, INFINITE = "not tested", {float("inf"), float("-inf")}
+_LOSS = re.compile(r"step \d+/\d+ loss (-?\d+(?:\.\d+)?(?:e[-+]\d+)?|-?inf|nan)\s*$", re.MULTILINE)
 _DEVICES = re.compile(
-    r"(?P<node>\S+) has (?P<gpus>(?P<count>\d+) x (?P<names>.+), (?P<memory>\d+) GB|no GPU)"
-    r" and (?P<torch>torch \S+) from (?P<folder>.+), imported in (?P<seconds>[\d.]+ s)$",
+    r"^(?: *\d+: )?(?P<node>\S+) has (?P<gpus>(?P<count>\d{1,9}) x (?P<names>.{1,999}), (?P<memory>\d{1,9}) GB|no GPU)"
+    r" and (?P<torch>torch \S+) from (?P<folder>.+), imported in (?P<seconds>\d+\.\d+ s)$",
     re.MULTILINE,
 )
 
@@ -79,7 +80,8 @@ class Trial:
 
 def read_trial(folder: Path, system: str | None = None) -> Trial:
     """Return the results in a log directory. Raises BadInput if it has no results or the system does not exist."""
-    lines = [line.split() for line in _text(folder / RESULTS).splitlines()]
+    results = read_named(folder / RESULTS, MOST_BYTES) if os.path.isfile(folder / RESULTS) else b""
+    lines = [line.split() for line in results.decode(errors="replace").splitlines()]
     if not lines or lines[0][:1] != ["on"] or len(lines[0]) != 3:
         hint = "name the directory in logs/ that a job of `uenvtool try` wrote, such as logs/try-1234"
         raise BadInput(f"{str(folder)!r} contains no results of `uenvtool try`", hint=hint)
@@ -99,16 +101,19 @@ def _test(folder: Path, words: Sequence[str], figures: Sequence[Reference]) -> T
     if not code.isdecimal():
         return Test(name=name, fault=f"{UNTESTED}: {nodes[0]} failed")
     path = folder / f"{Path(name).name}.log"
-    text = _text(path)
-    examination = cleaned(examine_logs([path], nodes=len(nodes), figures=figures)) if text else Examination()
-    return Test(
-        name=name,
-        code=int(code),
-        nodes=tuple(nodes),
-        fault=_fault(int(code), examination, text),
-        run=next(iter(examination.runs), None),
-        losses=tuple(map(float, _LOSS.findall(text))),
-    )
+    text, number = _text(path), int(code[:9])
+    found = cleaned(examine_logs([path], nodes=len(nodes), figures=figures)) if os.path.isfile(path) else Examination()
+    run, losses = next(iter(found.runs), None), tuple(map(float, _LOSS.findall(text)))
+    fault = _fault(number, found, text) or _silence(name, run, losses)
+    return Test(name=name, code=number, nodes=tuple(nodes), fault=fault, run=run, losses=losses)
+
+
+def _silence(name: str, run: Run | None, losses: Sequence[float]) -> str:
+    """Return the fault of a test that ended without a result, because it printed nothing or too much."""
+    if name.startswith("training-"):
+        return "the loss is infinite" if INFINITE & {*losses} else "" if losses else "the test printed no loss"
+    has_bandwidth = run is not None and any(row.busbw for row in run.rows)
+    return "" if has_bandwidth or name == "devices" else "the test printed no bandwidth"
 
 
 def _fault(code: int, examination: Examination, text: str) -> str:

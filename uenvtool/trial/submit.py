@@ -13,7 +13,7 @@ from uenvtool.core import files, processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result
 from uenvtool.doctor.network import figure_of
-from uenvtool.doctor.plot import draw
+from uenvtool.doctor.plot import draw, require_svg
 from uenvtool.job.decide import place_of
 from uenvtool.job.make import make
 from uenvtool.job.plan import HERE, SLURM
@@ -36,6 +36,10 @@ SECONDS = 2.0
 def run(request: TryRequest, progress: Progress, note: Callable[[str], None]) -> Result:
     """Run the tests and return the verdict, or return the verdict on an earlier run. note: prints a remark."""
     folder = request.folder
+    if request.output:
+        require_svg(request.output)
+    if not (folder or request.wait) and (request.record or request.output):
+        raise BadInput("--no-wait does not show results", hint="give both options to `uenvtool try DIR`")
     if folder is None:
         job = _job(request)
         made = make(job)
@@ -52,24 +56,21 @@ def run(request: TryRequest, progress: Progress, note: Callable[[str], None]) ->
             _wait(made.text, folder, progress)
     trial = read_trial(folder, request.system)
     note(f"logs: {folder}")
-    if trial.runs and not any(figure_of(run, row) for run in trial.runs for row in run.rows):
-        note(
-            "no reference is known for these nodes; `uenvtool try DIR --record` stores these figures as your references"
-        )
     if request.record:
         note(record(trial))
+    elif trial.runs and not any(figure_of(run, row) for run in trial.runs for row in run.rows):
+        note("no reference is known for these nodes; --record stores these figures as your references")
     if request.output:
         largest = sorted(trial.runs, key=lambda run: (run.nodes, len(run.rows)))[-1:]
-        note(draw(request.output, largest, force=request.force))
+        note(draw(request.output, largest, force=request.force) if largest else "there is no bandwidth to plot")
     return report(trial)
 
 
 def _job(request: TryRequest) -> JobRequest:
     """Return the job of the tests. Without Slurm, or on an unknown machine, the tests run on this machine."""
-    shared = {each.name: getattr(request, each.name) for each in fields(SharedOptions)}
-    job = JobRequest(
-        **shared, words=PYTHON, launcher="none", output=SCRIPT, force=request.force, dry_run=request.dry_run
-    )
+    names = [*(each.name for each in fields(SharedOptions)), "force", "dry_run"]
+    shared = {name: getattr(request, name) for name in names}
+    job = JobRequest(**shared, words=PYTHON, launcher="none", output=SCRIPT)
     for_slurm = {name: getattr(request, name) for name in ("account", "partition", "option")}
     is_unknown = not (request.system or request.nodes or any(for_slurm.values()) or recognised())
     if not request.runtime and (is_unknown or not (request.dry_run or shutil.which("sbatch"))):
@@ -94,11 +95,11 @@ def _run_here(folder: Path, progress: Progress) -> None:
 
 
 def _wait(job: str, folder: Path, progress: Progress) -> None:
-    """Show the state of a job until it ends: why it waits, or its last test."""
-    shown = ""
+    """Show the state of a job, its last test, or the error of squeue, until the job ends."""
+    shown, squeue = "", ["squeue", "--noheader", "--format=%T %r", f"--jobs={job}"]
     with progress(f"job {job}") as step:
-        while state := processes.ask(["squeue", "--noheader", "--format=%T %r", f"--jobs={job}"]).stdout.strip():
-            state = state.removesuffix(" None")
+        while (done := processes.ask(squeue)).stdout.strip() or (done.code and "Invalid job id" not in done.stderr):
+            state = done.stdout.strip().removesuffix(" None") or done.reason
             if (folder / RESULTS).exists():
                 _, *tests = files.read_named(folder / RESULTS, 1_000_000).decode(errors="replace").splitlines() or [""]
                 last = f", the last one is {tests[-1].partition(' ')[0]}" if tests else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from statistics import median
 
 from uenvtool.core.errors import ExitCode
@@ -40,7 +41,7 @@ def report(trial: Trial) -> Result:
     """Return the output of `uenvtool try`. The exit code is NO if a check found a fault or if no test ran."""
     found = list(_checks(trial))
     tested = [check for check in found if check.verdict and not check.verdict.startswith(UNTESTED)]
-    usual = RIGHT if tested else "wrong: no test ran"
+    usual = RIGHT if tested and trial.nodes else "wrong: no test ran"
     result = next((f"wrong: {check.test}: {check.verdict}" for check in tested if check.verdict != GOOD), usual)
     bad = {node for check in found for node in check.nodes}
     others = "Vetted" if bad or result == RIGHT else "Unclear"
@@ -68,7 +69,7 @@ def _checks(trial: Trial) -> Iterator[Check]:
     yield from _of_training(trial)
     yield from _of_each("pairs of nodes", trial.named("pair-"))
     if not trial.has_ended:
-        yield Check(test="job", verdict="the job ended before all tests had run")
+        yield Check(test="job", verdict="not all tests have run: the job ended early or still runs")
 
 
 def _of_devices(trial: Trial) -> Iterator[Check]:
@@ -126,7 +127,7 @@ def _bad_nodes(tests: Sequence[Test]) -> Iterator[tuple[str, str]]:
     for node in dict.fromkeys(node for test in tests for node in test.nodes):
         own = [test for test in tests if node in test.nodes]
         others = [test for test in tests if node not in test.nodes]
-        usual = median(speeds.get(test.name, 0.0) for test in others) if len(others) > 1 else 0.0
+        usual = median(speeds.get(test.name, 0.0) for test in others) if len(own) + len(others) > 2 and others else 0.0
         most = max(speeds.get(test.name, 0.0) for test in own)
         if all(test.fault for test in own) and not all(test.fault for test in others):
             yield node, own[0].fault
@@ -147,11 +148,9 @@ def _of_network(trial: Trial) -> Iterator[Check]:
     if sums:
         bad = [test.fault for test in sums if test.fault]
         broken = [test for test in sums if test.run and any(row.wrong for row in test.run.rows)]
-        wrong = (
-            f"broken: corrupted data in {len(broken)} of {counted(len(sums), 'run')}" if broken else "".join(bad[:1])
-        )
-        if not broken and len(bad) * 2 <= len(sums) and not any(test.code for test in sums):
-            wrong = ""  # the speed of a small message varies
+        corrupted = f"broken: corrupted data in {len(broken)} of {counted(len(sums), 'run')}"
+        is_noise = len(bad) * 2 <= len(sums) and all(test.run and not test.code for test in sums)
+        wrong = corrupted if broken else "" if is_noise else "".join(bad[:1])  # the speed of a small message varies
         yield _group(f"{nodes}, {counted(len(sums), 'run')}", sums, wrong)
     for test in trial.tests:
         if test.name in ("all_reduce", "sendrecv"):
@@ -160,19 +159,16 @@ def _of_network(trial: Trial) -> Iterator[Check]:
 
 
 def _of_training(trial: Trial) -> Iterator[Check]:
-    tests = {test.name: test for test in trial.tests if test.name.startswith("training-")}
-    for test in tests.values():
-        if wrong := test.fault or ("" if test.losses else "the test printed no loss"):
-            yield Check(test="training", verdict=wrong)
-            return
-    one, first, second = (
-        tests[name].losses if name in tests else () for name in ("training-one-rank", "training-1", "training-2")
-    )
+    tests = [test for test in trial.tests if test.name.startswith("training-")]
+    if fault := next((test.fault for test in tests if test.fault), ""):
+        yield Check(test="training", verdict=fault)
+        return
+    losses = {test.name: test.losses for test in tests}
+    one, first, second = (losses.get(f"training-{name}", ()) for name in ("one-rank", "1", "2"))
     if first and second:
-        wrong = "" if first == second else f"the loss is {second[-1]!r} with the same seed"
-        yield Check(test="training, same seed twice", figure=f"loss {first[-1]:.6g}", verdict=wrong or GOOD)
+        same = GOOD if first == second else f"the loss is {second[-1]!r} with the same seed"
+        yield Check(test="training, same seed twice", figure=f"loss {first[-1]:.6g}", verdict=same)
     if one and first:
-        pairs = zip(one, first, strict=False)
-        is_equal = len(one) == len(first) and all(math.isclose(*pair, rel_tol=EQUAL) for pair in pairs)
+        is_equal = all(math.isclose(*pair, rel_tol=EQUAL) for pair in zip_longest(one, first, fillvalue=math.inf))
         wrong = "" if is_equal else f"the loss is {first[-1]!r} on all ranks"
         yield Check(test="training, one and all ranks", figure=f"loss {one[-1]:.6g}", verdict=wrong or GOOD)

@@ -51,6 +51,8 @@ MOST_RUNS = 100
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
+_TIME = re.compile(rb"(?:\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?)?")
+"""Matches the time at the start of a line, or nothing."""
 _BLANK = re.compile(rb"\s*")
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 _Match = tuple[int, int, int]
@@ -284,9 +286,17 @@ class _Runs:
         if count > 1 or (begin >= 0 and not count):
             return -1
         if self._next[0] != block.offset or 0 <= self._next[1] < at:
-            found = block.data.find(b"\n" + self.first_line, at, block.end)
-            self._next = (block.offset, found + 1 if found >= 0 else -1)
+            self._next = (block.offset, self._find_first_line(block, at))
         return self._next[1]
+
+    def _find_first_line(self, block: Block, at: int) -> int:
+        """Return the offset of the next line after `at` that is the log's first line with any time, or -1."""
+        while (at := block.data.find(self.first_line, found := at, block.end)) >= 0:
+            begin = block.data.rfind(b"\n", found, at) + 1
+            if begin and _TIME.fullmatch(block.data, begin, at):
+                return begin
+            at += len(self.first_line) - 1
+        return -1
 
     def begin(self, place: _Place, block: Block, log_name: str) -> _Place:
         """Begin another run at a place in a block. Return the place."""
@@ -315,8 +325,11 @@ class _Runs:
 
 
 def _first_line_of(block: Block) -> bytes:
-    """Return the first line with several words in a log, or nothing if one of the next lines is the same."""
-    lines = block.data[:AHEAD_BYTES].split(b"\n")[:-1]
+    """Return the first line with several words in a log, or nothing if one of the next lines is the same.
+
+    The time at the start of the lines is left out.
+    """
+    lines = [_TIME.sub(b"", line, count=1) for line in block.data[:AHEAD_BYTES].split(b"\n")[:-1]]
     number = next((at for at, line in enumerate(lines) if len(line.split()) > 2 and HEADER.encode() not in line), -1)
     is_repeated = lines[number] in lines[number + 1 : number + 1 + MOST_REPEATED] if lines else True
     return b"" if is_repeated or number < 0 else lines[number] + b"\n"

@@ -25,6 +25,10 @@ MOST_OF = 0.6
 """The share of a line that a shown line must contain for the line to count as already shown."""
 SHOWN = 300
 _LONG_PATH = re.compile(r"(/\S{12})\S{30,}(/\S{1,60}|\S{40})(?!\S)")
+MIN_RESULTS = 2
+"""The number of results that a program must print to show that it worked without a module that was not loaded."""
+_RESULT = re.compile(r"[\w)\]%]\s*[=:]\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?(?![\d.])")
+_NO_RESULT = re.compile(r"(?i)version|elapsed|\btime\b|cuda:|load average")
 _WORD = re.compile(r"\w")
 _BREAK = re.compile(r"\r\n|[\r\n]")
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
@@ -79,6 +83,17 @@ class Tail:
     def has_output_after(self, offset: int) -> bool:
         """Return whether many lines follow the line at an offset, because a shell continues after a failed command."""
         return _before_many_lines(self._numbered_lines(offset)[1]) >= 0
+
+    def has_results_after(self, offset: int) -> bool:
+        """Return whether the log ends well and a program printed results after the line at an offset.
+
+        The output of a script, such as a date, the name of the node or "Step 2: train", contains no results.
+        """
+        lines = self._numbered_lines(offset)[1]
+        results = sum(bool(_RESULT.search(line)) and not _NO_RESULT.search(line) for line in lines)
+        return self.last_line() is None and (
+            results >= MIN_RESULTS or any(self.classifier.has(line, "done") for line in lines)
+        )
 
     def decisive_line(self, offset: int = -1) -> QuotedLine | None:
         """Return the line that describes a failure best, or None if training continues after it.

@@ -196,7 +196,8 @@ class _Candidate:
     def is_survived(self, classifier: LineClassifier) -> bool:
         """Return whether the run continued after a problem that could have ended it.
 
-        A shell continues after an error, so many lines of any kind after its error message show this.
+        A shell continues after an error, so many lines of any kind after its error message show this. If it could not
+        load a module, the results of a program are enough.
         """
         known = self.known
         if known.ends or not (known.fallback or known.severity == BROKEN):
@@ -205,6 +206,8 @@ class _Candidate:
         is_weak = (known.fallback and known.id != ENDED) or self.is_only_warning
         went_on = self.went_on(ENOUGH if is_weak else LONG)
         went_on = went_on or (is_shell and all(tail.has_output_after(offset) for tail, offset in self.ends))
+        is_loading = is_shell and known.fallback and known.severity == BROKEN
+        went_on = went_on or (is_loading and all(tail.has_results_after(offset) for tail, offset in self.ends))
         return went_on and not any(tail.decisive_line(offset) for tail, offset in self.ends)
 
     def is_hidden_by(self, other: _Candidate) -> bool:
