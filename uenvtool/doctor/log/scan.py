@@ -150,7 +150,8 @@ class Scanner:
         place = self._read(block, self._matches(block, runs.seen.settled), first_place, log_name, runs, bounds)
         if place is None:
             return
-        matches = list(self._matches(block, ()))  # one more search is enough, however many runs begin in the block
+        automaton, _ = self._automaton(frozenset())  # of all texts, so an index in it is the number of a text
+        matches = automaton.find_matches_as_indexes(block.data, overlapping=True)
         while place is not None:
             bounds.begin_run()
             first = bisect.bisect_left(matches, place.offset, key=operator.itemgetter(2))
