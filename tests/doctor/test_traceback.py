@@ -68,6 +68,14 @@ def test_long_chain_is_printed_with_the_message_of_its_last_exception() -> None:
     )
 
 
+def test_long_message_without_a_chain_keeps_160_characters_and_its_place() -> None:
+    (finding,) = read(PLAIN.replace("KeyError: 'a'", f"KeyError: {'word ' * 36}")).findings
+
+    detail = line_of(finding).partition("in the log: ")[2].removesuffix(", log0:1")
+    assert detail.endswith("word ... at train.py:12 in main")
+    assert 150 < len(detail) <= 160
+
+
 @pytest.mark.parametrize(
     ("log", "text"),
     [

@@ -117,7 +117,7 @@ def line_of(finding: Finding) -> str:
 
 def _shortened_detail(detail: str) -> str:
     """Return a detail with at most MOST_DETAIL characters, with both exceptions of a chain and the last place."""
-    first, finally_, last = detail.partition(FINALLY) if len(detail) > MOST_DETAIL else ("", "", detail)
+    first, finally_, last = detail.rpartition(FINALLY) if len(detail) > MOST_DETAIL else ("", "", detail)
     begin = shortened(_RAISED_AT.sub("", first), MOST_DETAIL // 2) + finally_
     at = match[0] if (match := _RAISED_AT.search(last)) else ""
     return begin + shortened(last.removesuffix(at), MOST_DETAIL - len(begin) - len(at)) + at
