@@ -31,9 +31,11 @@ BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
 class Surroundings:
     """The values for a Containerfile that its plan does not contain.
 
-    base: the image to build on. protected: the options of packages.py that keep the versions of Python packages. env:
-    the ENV lines of the image. activation: the script that sets variables that the user left unset. sign: the variable
-    that shows that the script was sourced.
+    base: the image to build on.
+    protected: the options of packages.py that keep the versions of Python packages.
+    env: the ENV lines of the image.
+    activation: the script that sets variables that the user left unset.
+    sign: the variable that shows that the script was sourced.
     """
 
     base: str

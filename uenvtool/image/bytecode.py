@@ -22,10 +22,13 @@ FEWEST_FILES = 200
 def compile_tree(python: Path, directory: Path, *, done: Collection[bytes] = ()) -> None:
     """Write the bytecode of every module below `directory` into its __pycache__.
 
-    The bytecode is ordinary, so Python compares it with the time and size of the source at each import. python: an
-    interpreter of the version that will import the modules. directory: a virtual environment, or a directory inside it.
-    done: modules that already have bytecode, relative to the virtual environment. Like compileall, skips a file that
-    does not compile. Raises ToolFailed if Python does not run or cannot write.
+    The bytecode is ordinary, so Python compares it with the time and size of the source at each import. Like
+    compileall, the function skips a file that does not compile. Raises ToolFailed if Python does not run or cannot
+    write.
+
+    python: an interpreter of the version that will import the modules.
+    directory: a virtual environment, or a directory inside it.
+    done: modules that already have bytecode, relative to the virtual environment.
     """
     root = next((parent for parent in (directory, *directory.parents) if (parent / "pyvenv.cfg").is_file()), directory)
     with scratch_folder() as scratch:
@@ -38,9 +41,11 @@ def gather(
 ) -> dict[bytes, memoryview]:
     """Compile modules to `unchecked-hash` bytecode in files in `scratch`, and return it by name, see `cache_name`.
 
-    Python never compares this bytecode with its source (PEP 552), so it is for files that do not change. python: the
-    command that starts Python. modules: paths relative to `directory`, with their sizes in bytes. Raises ToolFailed if
-    Python does not run.
+    Python never compares this bytecode with its source (PEP 552), so it is for files that do not change. Raises
+    ToolFailed if Python does not run.
+
+    python: the command that starts Python.
+    modules: paths relative to `directory`, with their sizes in bytes.
     """
     return _compile(python, directory, modules, scratch, is_gathered=True)
 

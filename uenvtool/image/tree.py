@@ -38,8 +38,10 @@ FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 class Tree:
     """A directory to pack, and the differences between the directory and the image. Names are relative paths as bytes.
 
-    entries: the entries to pack from the directory. added: the contents of files to add or replace. left_out: names
-    that `entries` does not contain. skipped: base names that it does not contain.
+    entries: the entries to pack from the directory.
+    added: the contents of files to add or replace.
+    left_out: names that `entries` does not contain.
+    skipped: base names of directories that `entries` does not contain.
     """
 
     folder: Path

@@ -275,7 +275,8 @@ class Question:
     ) -> UenvtoolError:
         """Return uv's error with hints for versions that fit.
 
-        older: the versions that --allow-older would install. outdated: the names of those that are too old for a hint.
+        older: the versions that --allow-older would install.
+        outdated: the names of the packages in `older` that are too old for a hint.
         """
         if not isinstance(error, NoSolution):
             return error
