@@ -92,6 +92,13 @@ def test_lines_that_continue_or_end_a_command_are_no_problem(cli: Cli, write: Wr
     assert found(cli, write("job.sh", HEAD + CONTINUED[case])) == []
 
 
+@pytest.mark.parametrize("name", ["ntasks-per-node", "tasks-per-node"])
+def test_option_of_srun_has_the_same_effect_under_both_of_its_names(cli: Cli, write: Write, name: str) -> None:
+    script = write("job.sh", f"{HEAD}srun --{name}=4 torchrun --nproc_per_node=4 t.py\n")
+
+    assert found(cli, script) == [("launcher-in-launcher", 3)]
+
+
 def test_fix_removes_the_spaces_after_backslashes(cli: Cli, write: Write) -> None:
     file = write("job.sh", HEAD + "srun \\ \n  -n 8 \\\t \n  python t.py \\ # all\n  --lr 1\n")
 

@@ -61,11 +61,12 @@ def _is_of_plugin(name: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def long_name(name: str) -> str:
-    """Return the long name of a letter, or of the only option that begins with a name, or else the name."""
+    """Return the long name of a letter or alias, or of the only option that begins with a name, or else the name."""
     if len(name) == 1:
         return str(_table()["letters"].get(name, _table()["srun"]["letters"].get(name, name)))
     longer = [option for option, kind in _kinds().items() if option.startswith(name) and not kind.startswith(_SRUN)]
-    return name if name in _kinds() or len(longer) != 1 else longer[0]
+    name = name if name in _kinds() or len(longer) != 1 else longer[0]
+    return str(_table()["aliases"].get(name, name))
 
 
 def options(argv: Sequence[str]) -> tuple[dict[str, str], int]:

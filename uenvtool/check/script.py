@@ -142,7 +142,6 @@ def options_of(line: str) -> Iterator[tuple[str, str]]:
 
 def _named(option: re.Match[str]) -> tuple[str, str]:
     name = long_name(option[2] or option[1])
-    name = "ntasks-per-node" if name == "tasks-per-node" else name  # sbatch accepts both
     return name, option[3].strip("\"'")
 
 
