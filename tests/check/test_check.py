@@ -510,6 +510,10 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "pkill, of the children of one process": ONE + "watch.sh &\npid=$!\npython t.py\npkill -P $pid\n",
+    "accelerate makes the endpoint of c10d from the address": TWO
+    + "srun bash -c 'accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --rdzv_backend c10d "
+    + "--main_process_ip $M --machine_rank $SLURM_NODEID t.py'\n",
     "script-directory, with a fallback": ONE + 'cd "${SLURM_SUBMIT_DIR:-$(dirname "$0")}"\npython train.py\n',
     "script-directory, outside of Slurm": '#!/bin/bash\ncd "$(dirname "$0")"\npython train.py\n',
     "memory-without-unit, all memory": ONE + "#SBATCH --mem=0\npython train.py\n",
