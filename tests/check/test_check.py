@@ -279,7 +279,7 @@ PROBLEMS = {
     "port-unread": ONE + "export MASTER_PORT=$PORT\ntorchrun --nproc_per_node=1 t.py\n",
     "tasks-without-step, of a launcher": ONE + "#SBATCH --ntasks-per-node=4\ntorchrun --standalone t.py\n",
     "placeholder, in a brace": ONE + "#SBATCH --account={FILL} --comment={FILL}\n",
-    "placeholder, your own": ONE + "#SBATCH --job-name=your_job_name\n",
+    "placeholder, your own": ONE + "#SBATCH --account=your_job_name\n",
     "kill-by-pattern, on each node": HEAD + "mpiexec -ppn 1 pkill python\n",
     "unread-setting, no number": ONE + "export NCCL_IB_GID_INDEX=mlx5_0\n",
     "failure-hidden, of a program that is not known": ONE
@@ -510,6 +510,8 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "the name of a job is free": ONE + "#SBATCH --job-name=your_model\npython t.py\n",
+    "a tag of a text is no placeholder": ONE + "python - <<'E'\nSTART, END = '<ANSWER>', '</ANSWER>'\nE\n",
     "pkill, of the children of one process": ONE + "watch.sh &\npid=$!\npython t.py\npkill -P $pid\n",
     "accelerate makes the endpoint of c10d from the address": TWO
     + "srun bash -c 'accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --rdzv_backend c10d "
