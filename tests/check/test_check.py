@@ -80,6 +80,8 @@ PROBLEMS = {
     "script-directory, of bash": ONE + 'source "$(realpath ${BASH_SOURCE[0]})/../setup.sh"\npython train.py\n',
     "script-directory, by expansion": ONE + "cd ${0%/*}\npython train.py\n",
     "memory-without-unit": ONE + "#SBATCH --mem=80\npython train.py\n",
+    "memory-without-unit, of a job without GPUs": "#!/bin/bash\n#SBATCH --mem=400 --time=9\npython t.py\n",
+    "mamba-without-hook, after a Python module": ONE + "module load python\nmamba activate e\npython t.py\n",
     "mamba-without-hook": ONE + ". /opt/conda/etc/profile.d/conda.sh\nmamba activate e\npython train.py\n",
     "workers-without-cores": ONE + "python train.py --num_workers 8\n",
     "array-number-without-array": "#SBATCH -o %x-%A_%a.out\nulimit -c 0\n",
@@ -479,6 +481,7 @@ def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) ->
 
 
 HINTS = {
+    "memory-without-unit, of a job without GPUs", "mamba-without-hook, after a Python module",
     "output-folder", "placeholder, /path/to", "failure-hidden", "failure-hidden, exit 0", "failure-hidden, set +x",
     "failure-hidden, torchrun on GPUs that come with the node", "failure-hidden, without srun",
     "failure-hidden, in a step", "failure-hidden, kept and shown alone", "failure-hidden, refused before",
