@@ -346,7 +346,6 @@ PROBLEMS = {
     "more-ranks-than-gpus, of srun": ONE + "srun -n 4 python train.py\n",
     "kill-by-pattern, by its name": ONE + "pkill python\n",
     "kill-by-pattern, by its GPU": ONE + "for i in $(lsof /dev/nvidia0 | awk '{print $2}'); do kill -9 $i; done\n",
-    "conda-without-hook, behind a start-up file": ONE + "source ~/.bashrc\nconda activate x\n",
     "option-as-comment, beside others": ONE + "# SBATCH --mem=1G\npython t.py\n",
     "idle-gpus, as far as the script tells": ONE.replace("=1", "=4", 2).replace("nodes=4", "nodes=1") + "python t.py\n",
     "idle-gpus, of several processes": ONE.replace("gpus=1", "gpus=4") + "torchrun --nproc-per-node=2 t.py\n",
@@ -489,7 +488,7 @@ HINTS = {
     "output-folder, made by the job itself", "output-folder, made by a job that submits the next",
     "venv-unpacked, conda on many nodes", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
-    "conda-without-hook, behind a start-up file", "node-rank-for-all, by c10d",
+    "node-rank-for-all, by c10d",
     "option-as-comment, beside others", "option-rejected, unknown",
     "option-rejected, of srun", "srun-cores, of an unknown Slurm",
     "idle-gpus, of several processes", "idle-gpus, as far as the script tells",
@@ -513,6 +512,7 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "conda activate, after a file that the author trusts": ONE + "source ~/.bashrc\nconda activate x\npython t.py\n",
     "the name of a job is free": ONE + "#SBATCH --job-name=your_model\npython t.py\n",
     "a tag of a text is no placeholder": ONE + "python - <<'E'\nSTART, END = '<ANSWER>', '</ANSWER>'\nE\n",
     "pkill, of the children of one process": ONE + "watch.sh &\npid=$!\npython t.py\npkill -P $pid\n",

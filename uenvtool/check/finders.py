@@ -58,6 +58,8 @@ _LOCAL_RANKS = re.compile(r"\blocal_?rank[ \t]*=[ \t]*(\w+)", re.IGNORECASE)
 _USES_ALL_GPUS = re.compile(
     r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
 )
+_DIVIDES = re.compile(r"\bray\s|XLA_|JAX_")
+"""Signs in a script that its program divides its work among the GPUs. Another sign is a list of visible GPUs."""
 
 
 def _first_node_only(context: Context) -> Iterator[Hit]:
@@ -167,6 +169,8 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
     """
     wrapped = {launch.part.offset for launch in context.launches_of(ALONE)}
     visible = {part.text for part in context.source.of("variable", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")}
+    divides = any("," in gpus for gpus in visible)
+    divides |= any(_DIVIDES.search(part.text) for part in context.parts("line"))
     for launch in context.launches:
         gpus, ranks = launch.shape.gpus or 0, launch.ranks_per_node
         has_known_ranks = launch.starter in (None, SRUN) or launch.program != PYTHON
@@ -181,7 +185,7 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
         sees_one = is_only and len(visible) == 1 and next(iter(visible)).isdecimal()
         is_certain = ranks == 1 and (launch.program == TORCHRUN or "torch" in text or sees_one)
         if launch.program == PYTHON and not text:
-            is_only &= not context.mentions("ray start", "XLA_", "JAX_")
+            is_only &= not divides
             is_only &= not re.search(rf" --?(d|g|n|ng)[= ]{gpus}\b", line)
         if not _USES_ALL_GPUS.search(text) and (is_certain or is_only):
             count = "one process" if ranks == 1 else f"{ranks} processes"
