@@ -485,7 +485,7 @@ HINTS = {
     "failure-hidden, torchrun on GPUs that come with the node", "failure-hidden, without srun",
     "failure-hidden, in a step", "failure-hidden, kept and shown alone", "failure-hidden, refused before",
     "failure-hidden, in an if", "failure-hidden, of a program that is not known", "failure-hidden, by another job",
-    "output-folder, made by the job itself", "output-folder, made by a job that submits the next",
+    "output-folder, made by the job itself",
     "venv-unpacked, conda on many nodes", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "node-rank-for-all, by c10d",

@@ -633,6 +633,9 @@ def output_folders(context: Context) -> Iterator[Hit]:
     names = [name for launch in context.launches if (name := context.program(launch)[0]) and "/" not in name[:1]]
     is_at_home = any(map(context.read, names))  # otherwise the script may be a copy
     comments = "\n".join(re.findall(r"^[ \t]*#.*\bmkdir\b(.*)", context.source.text, re.MULTILINE))
+    folders = (context.values.expanded(part.argv) for part in context.commands if part.name == "mkdir")
+    made_late = {f"{word.removeprefix('./')}/" for words in folders for word in words}
+    moves = any(part.name == "cd" and "SLURM_SUBMIT_DIR" not in part.text for part in context.commands)
     seen = set()
     for part in context.source.of("directive", "output", "error"):
         path, _, name = part.text.removeprefix("./").rpartition("/")
@@ -640,12 +643,16 @@ def output_folders(context: Context) -> Iterator[Hit]:
             continue
         seen.add(path)
         exists = path in ("", ".", "..") or _UNKNOWN_PATH.match(path) or context.has_directory(path)
-        if not exists and path not in comments:
+        is_elsewhere = path[:1] == "/" and not context.has_directory("/".join(path.split("/")[:2]))
+        if not exists and not is_elsewhere and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
             renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
-            is_certain = (is_at_home or bool(percent)) and path[:1] != "/"  # the job may run on another machine
-            yield replace(at(part, fix=", ".join(filter(None, (renamed, made)))), is_certain=is_certain)
+            is_late = any(word.startswith(f"{path}/") for word in made_late)
+            detail = "the mkdir in the script runs too late" if is_late else ""
+            is_certain = is_at_home or (is_late and not moves) or bool(percent)
+            is_certain &= path[:1] != "/"  # the job may run on another machine
+            yield replace(at(part, detail, ", ".join(filter(None, (renamed, made)))), is_certain=is_certain)
 
 
 _UNKNOWN_PATH = re.compile(rf"[~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
