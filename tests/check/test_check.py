@@ -481,11 +481,8 @@ def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) ->
 
 HINTS = {
     "memory-without-unit, of a job without GPUs", "mamba-without-hook, after a Python module",
-    "output-folder", "placeholder, /path/to", "failure-hidden", "failure-hidden, exit 0", "failure-hidden, set +x",
-    "failure-hidden, torchrun on GPUs that come with the node", "failure-hidden, without srun",
-    "failure-hidden, in a step", "failure-hidden, kept and shown alone", "failure-hidden, refused before",
-    "failure-hidden, in an if", "failure-hidden, of a program that is not known", "failure-hidden, by another job",
-    "output-folder, made by the job itself",
+    "output-folder", "placeholder, /path/to", "failure-hidden, set +x", "failure-hidden, kept and shown alone",
+    "failure-hidden, in an if", "failure-hidden, by another job", "output-folder, made by the job itself",
     "venv-unpacked, conda on many nodes", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "node-rank-for-all, by c10d",

@@ -284,11 +284,16 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
         return
     waits = any(part.name == "wait" for part in commands)
     starts = [part.offset for part in trained]
+    first = {part.path: part for part in reversed(trained) if not (part.background or part.piped)}
     for i, part in dict(_last_after(trained, commands)).items():
         last, around = commands[i], commands[i].around
         is_training = last.offset < trained[bisect.bisect_right(starts, last.offset) - 1].end or last.name in STARTERS
         follows_or = context.source.text[max(0, last.offset - 200) : last.offset].rstrip().endswith("||")
         keeps_code = _KEEPS_EXIT_CODE.fullmatch(last.name) is not None
+        earlier = first.get(last.path)
+        if is_training and step == -1 and not part.background and earlier and earlier.end <= last.offset:
+            detail = "a later program sets the exit code, even if this one failed"
+            yield replace(at(earlier, detail, "add set -e, or srun ... || exit 1"), is_certain=False)
         if is_training or keeps_code or FUNCTION in around or (AND in around and not follows_or):
             continue
         if last.name == "exit" and last.argv[1:] == ("$?",):
@@ -297,7 +302,15 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
                 yield at(last, f"$? is the exit code of {before.name}")
         elif not (part.background or waits):
             detail = "the last command sets the exit code, even if training failed"
-            yield replace(at(last, detail), is_certain=False)  # nobody may read the state of the job
+            after = commands[bisect.bisect_left(commands, part.end, key=lambda command: command.offset) : i + 1]
+            says_done = LOOP not in part.around and any(_SAYS_DONE.match(command.text) for command in after)
+            yield replace(at(last, detail), is_certain=says_done)  # otherwise nobody may read the state of the job
+
+
+_SAYS_DONE = re.compile(
+    r"(?i)exit 0$|(?:echo|printf)\b(?!.*(?:\$\?|code|status|fail)).*\b(?:done|success\w*|completed?|finished)\b"
+)
+"""Commands that report success."""
 
 
 def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
