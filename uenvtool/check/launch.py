@@ -127,6 +127,8 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = None
         elif "ntasks-per-node" not in both:
             per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
+            if share and not {"gpus", "nodes"} & both.keys():
+                per_node = None  # sbatch needs a number of tasks here, so its command line gives the number
     elif total and nodes and per_node and "ntasks" in (step if "ntasks-per-node" in step else both):
         fits = nodes <= total < nodes * per_node  # --ntasks-per-node is then a maximum
         per_node = per_node if not fits else total // nodes if total % nodes == 0 else None
