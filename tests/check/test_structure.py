@@ -203,7 +203,9 @@ NESTED = [
     f"srun {RANK} torchrun --nproc-per-node=4 t.py", "srun sh -c 'exec \"$0\" \"$@\"' torchrun --nproc-per-node=4 t.py",
     "srun bash -c 'ulimit -c 0; \"$@\"' rank accelerate launch t.py",
     "srun bash -c 'numactl -N 0 \"${@}\"' rank torchrun t.py",
-    "srun apptainer exec x.sif sh -c 'exec \"$@\"' _ deepspeed t.py",
+    "srun apptainer exec x.sif sh -c 'exec \"$@\"' _ deepspeed t.py", "srun mpiexec.hydra -n 8 ./app",
+    "srun horovodrun -np 8 python t.py", "srun axolotl train c.yaml", "FORCE_TORCHRUN=1 srun llamafactory-cli train c",
+    "NPROC_PER_NODE=4 srun swift sft --model m",
 ]  # fmt: skip
 ONE_PER_TASK = [
     "srun python t.py", "srun --ntasks-per-node=1 deepspeed --hostfile=h --no_ssh --node_rank=$SLURM_NODEID t.py",
@@ -214,6 +216,7 @@ ONE_PER_TASK = [
     "srun llamafactory-cli train c.yaml", "srun -N 1 -n 1 mpirun -np 8 python t.py", "mpirun -np 8 python t.py",
     "srun python t.py --launcher torchrun", "srun ./run.sh mpirun", "srun flux start python t.py",
     f"srun {RANK} python t.py", "srun sh -c 'exec \"$0\" \"$@\"' python t.py", "srun bash -c 'echo \"$1\"' torchrun x",
+    "FORCE_TORCHRUN=1 NPROC_PER_NODE=1 srun llamafactory-cli train c", "srun xtuner train c --launcher slurm",
 ]  # fmt: skip
 
 
@@ -248,6 +251,27 @@ def test_training_in_the_arguments_of_a_shell_can_lose_its_exit_code(cli: Cli, w
     script = write("job.sh", f"{PER_NODE}srun -n 8 {RANK} python t.py\necho done\n")
 
     assert [rule for rule, _ in found(cli, script, "--all", "--select", "failure-hidden")] == ["failure-hidden"]
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("mpirun -np 8 python t.py", 1), ("mpiexec.hydra -n 8 ./app", 1), ("time orterun --np 8 python t.py", 1),
+        ("RUN='/opt/mpi/bin/mpirun -c 8'\n$RUN python t.py", 1), ("mpirun -np $((SLURM_NNODES * 8)) python t.py", 1),
+        ("mpirun -np 4 python t.py", 0), ("mpirun python t.py -np 16", 0), ("mpirun --oversubscribe -np 8 ./app", 0),
+        ("mpirun --host a:8 -np 8 ./app", 0), ("srun -n 1 mpirun -np 8 ./app", 0),
+    ],
+)  # fmt: skip
+def test_ranks_of_mpirun_are_compared_with_the_tasks(cli: Cli, write: Write, command: str, count: int) -> None:
+    rows = found(cli, write("job.sh", f"{FOUR.replace('=2', '=1')}{command}\n"), "--select", "slots-missing")
+
+    assert len(rows) == count
+
+
+def test_job_of_a_whole_node_without_tasks_has_a_slot_for_each_core(cli: Cli, write: Write) -> None:
+    text = ONE.replace("--nodes=1", "--nodes=1 --exclusive")
+
+    assert found(cli, write("job.sh", f"{text}mpirun -np 8 ./app\n"), "--select", "slots-missing") == []
 
 
 FIRST_NODE_ONLY = [

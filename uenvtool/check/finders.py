@@ -19,11 +19,11 @@ from uenvtool.check.launchers import (
     OF_RANK,
     PYTHON,
     PYTHON_NAME,
+    SERVER,
     SRUN,
     STARTER,
     STARTERS,
     TORCHRUN,
-    TRAINING,
     has_unknown,
     isolation_reason,
     launchers,
@@ -189,8 +189,8 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
 
 def server_per_task(context: Context) -> Iterator[Hit]:
-    """Yield servers, and launchers that support only one node, that srun starts several times on a node."""
-    for launch in context.launches_of(ALONE):
+    """Yield servers that srun starts several times on a node."""
+    for launch in context.launches_of(SERVER):
         tasks, step = launch.shape.tasks or 1, launch.step or launch.part
         text = context.source.text[step.offset : step.end]
         if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
@@ -199,14 +199,14 @@ def server_per_task(context: Context) -> Iterator[Hit]:
 
 def launcher_per_task(context: Context) -> Iterator[Hit]:
     """Yield launchers that srun starts several times on a node, unless they form one group with a rank each."""
-    for launch in (*context.launches, *context.launches_of(STARTER)):
+    for launch in (*context.launches, *context.launches_of(ALONE), *context.launches_of(STARTER)):
         tasks, nodes = launch.shape.tasks or 1, launch.shape.nodes or 1
         number = launch.shape.requested.get("ntasks-per-node", "")
         if launch.starter == SRUN and "$" in number and option_of(launch.argv, "nproc_per_node") == number:
             detail = f"srun starts {number} tasks on each node, and {launch.program} in each as many ranks"
             yield at(launch.part, detail)
             continue
-        joined = tasks if launch.role == TRAINING else tasks * nodes  # mpirun starts the ranks of all nodes
+        joined = tasks * nodes if launch.role == STARTER else tasks  # mpirun starts the ranks of all nodes
         if launch.starter != SRUN or launch.program == PYTHON or joined == 1 or _may_be_one_of_many(context, launch):
             continue
         one = "1 rank, which trains alone" if launch.nodes == 1 else "1 rank"
@@ -223,7 +223,13 @@ def _may_be_one_of_many(context: Context, launch: Launch) -> bool:
         return False
     if launch.ranks is None:
         number = option_of(launch.argv, *map(spelled, launcher.ranks), "num_processes") or ""
-        return bool(launcher.variables) or "$" in number.replace(OUTER, "$") or has_unknown(launch.argv[1:])
+        sets_ranks = context.mentions(*(name for name, value in launcher.variables.items() if value == "@RANKS@"))
+        is_forced = context.mentions(*(name for name, value in launcher.variables.items() if value.isdecimal()))
+        return (
+            (bool(launcher.variables) and (sets_ranks or not is_forced))
+            or "$" in number.replace(OUTER, "$")
+            or has_unknown(launch.argv[1:])
+        )
     total = (launch.shape.tasks or 1) * (launch.shape.nodes or 1)
     is_of_rank = OF_RANK.search(context.source.text, step.offset, step.end) is not None
     return launch.nodes in (None, total) or is_of_rank
@@ -535,14 +541,14 @@ def slots(context: Context) -> Iterator[Hit]:
     """Yield mpirun commands that start more ranks than the job has tasks."""
     shape = context.shape
     tasks = (shape.nodes or 0) * (shape.tasks or 0) if any(context.source.of("directive")) else 0
-    for part in context.source.of("command", "mpirun", "mpiexec"):
-        match = _MPI_RANKS.search(part.text)
-        ranks = context.values.number(match[1]) if match else None
-        if ranks and tasks and ranks > tasks and not _OTHER_SLOTS.search(part.text):
-            yield at(part, f"{ranks} ranks, but {counted(tasks, 'task')}")
+    if "exclusive" in shape.requested and not any(name.startswith("ntasks") for name in shape.requested):
+        tasks = 0  # Slurm then counts the cores of the nodes
+    for launch in context.launches_of(STARTER) if tasks else ():
+        ranks = launch.ranks or 0
+        if launch.starter is None and ranks > tasks and not _OTHER_SLOTS.search(" ".join(launch.argv)):
+            yield at(launch.part, f"{ranks} ranks, but {counted(tasks, 'task')}")
 
 
-_MPI_RANKS = re.compile(r"\s(?:-np?|--np?)[ =](\S+)")
 _OTHER_SLOTS = re.compile(r"oversubscribe|host|ppr:|-x? ?OMPI_MCA_rmaps")
 
 
