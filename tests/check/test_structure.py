@@ -160,6 +160,7 @@ UNWATCHED = {
     "a subshell": "for n in 1 2; do\n  ( cd $n; srun -N 1 python t.py ) &\ndone\n",
     "a group": "for n in 1 2; do\n  { srun -N 1 python t.py; } > log &\ndone\n",
     "a loop": "for n in 1 2; do srun -N 1 python t.py; done &\n",
+    "a function with variables": "R='srun -N 1'\nrun() {\n  $R \"$@\"\n}\nrun python t.py &\n",
 }
 WATCHED = {
     "wait after a loop": "for n in $nodes; do\n  ssh $n 'torchrun --nnodes=2 t.py' &\ndone\nwait $!\n",
@@ -171,6 +172,8 @@ WATCHED = {
     "a tunnel": "ssh -N -L 8080:$h:80 login &\n",
     "a group": "{\n  srun python t.py\n} &\nwait $!\n",
     "a job that is waited for by its ID": "set -o pipefail\nsrun python t.py | tee log & p=$!\nwait $p\n",
+    "a wait in the function": "run() {\n  srun -N 1 python $1 &\n  wait $!\n}\nrun a.py\n",
+    "a wait after the function": "run() {\n  srun -N 1 python $1 &\n  p=$!\n}\nrun a.py\nwait $p\n",
     "a trap": "srun python t.py & p=$!\ntrap 'wait $p' EXIT\n",
 }
 
@@ -186,6 +189,12 @@ def test_script_that_ends_before_its_background_programs_is_an_error(cli: Cli, w
 @pytest.mark.parametrize("case", WATCHED)
 def test_script_that_waits_for_its_background_programs_is_no_problem(cli: Cli, write: Write, case: str) -> None:
     assert found(cli, write("job.sh", HEAD + WATCHED[case])) == []
+
+
+def test_function_that_leaves_its_step_in_the_background_ends_at_its_last_call(cli: Cli, write: Write) -> None:
+    text = HEAD + 'run() { srun -N 1 python "$@" & }\nrun a.py\nrun b.py\n'
+
+    assert found(cli, write("job.sh", text), "--select", "ends-at-once") == [("ends-at-once", 5)]
 
 
 FOUR = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=4")
@@ -225,6 +234,49 @@ def test_launcher_in_each_of_several_tasks_is_an_error(cli: Cli, write: Write, c
     rows = found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher")
 
     assert rows == [("launcher-in-launcher", 3)]
+
+
+IN_VARIABLES = {
+    "in a variable": "R='srun --mpi=pmix {0} t.py'\n$R\n",
+    "evaluated": "R='srun {0}'\neval $R t.py\n",
+    "evaluated in quotes": "R='{0}'\neval \"srun $R t.py\"\n",
+    "in an array": 'R=(srun {0} t.py)\necho "${{R[@]}}"\n"${{R[@]}}"\n',
+    "in an array that grows": 'R=(srun -u)\nR+=({0})\nif a; then R+=(--x); fi\nR+=(t.py)\n"${{R[@]}}"\n',
+    "in a variable that grows": 'R=srun\nR+=" -u"\nR="$R {0} t.py"\n$R\n',
+    "with a default": "R=${{R:-srun}}\n$R {0} t.py\n",
+    "with a path": "R=$(which srun)\n$R {0} t.py\n",
+    "in a script in a variable": "R='cd x\n{0} t.py'\nsrun bash -c \"$R\"\n",
+    "in the shell of a step in a variable": "R='srun -u'\n$R bash -c 'cd x; {0} t.py'\n",
+    "as arguments of a function": 'run() {{\n  srun -u "$@"\n}}\nrun {0} t.py\n',
+    "as arguments of a function with a keyword": 'function run {{ echo $1; srun "${{@}}"; }}\nrun {0} t.py\n',
+}
+
+
+@pytest.mark.parametrize("case", IN_VARIABLES)
+def test_command_in_variables_and_functions_is_read(cli: Cli, write: Write, case: str) -> None:
+    for launcher, count in (("torchrun --standalone --nproc-per-node=4", 1), ("python", 0)):
+        text = FOUR + IN_VARIABLES[case].format(launcher)
+        rows = found(cli, write("job.sh", text), "--select", "launcher-in-launcher,tasks-without-step,node-alone")
+        assert [rule for rule, _ in rows] == ["launcher-in-launcher"] * count
+
+
+UNKNOWN = {
+    "several values": "if a; then\n  R='srun torchrun --standalone'\nelse\n  R=python\nfi\n$R t.py\n",
+    "a function that shifts its arguments": 'run() {\n  n=$1; shift\n  srun "$@"\n}\nrun torchrun python t.py\n',
+    "an output of a program": 'eval "$(torchrun --help)"\n',
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_command_with_an_unknown_value_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", FOUR + UNKNOWN[case]), "--select", "launcher-in-launcher") == []
+
+
+def test_work_for_one_process_in_a_variable_or_a_function_is_found(cli: Cli, write: Write) -> None:
+    head = FOUR + 'run() { srun "$@"; }\nS="pip install -e ."\n'
+    for command in ("run pip install x\n", 'srun bash -c "$S; python t.py"\n'):
+        rows = found(cli, write("job.sh", head + command), "--select", "work-for-one-process")
+        assert [rule for rule, _ in rows] == ["work-for-one-process"]
 
 
 @pytest.mark.parametrize("command", ONE_PER_TASK)

@@ -37,7 +37,7 @@ from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
 from uenvtool.check.sbatch import options, rejection, unknown_to_srun
-from uenvtool.check.script import BYTE_ORDER_MARK
+from uenvtool.check.script import BYTE_ORDER_MARK, function_name
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
 from uenvtool.core.words import counted, grouped
@@ -124,13 +124,28 @@ _DIFFERS_PER_NODE = re.compile(
 def ends_at_once(context: Context) -> Iterator[Hit]:
     """Yield the last program in the background if the script ends without waiting for it."""
     others = (part for part in context.commands if part.background and part.scope == BATCH and _starts_tasks(part))
-    started = max((*_in_background(context), *others), key=lambda part: part.offset, default=None)
+    starts = [*_in_background(context), *others]
+    started = max(_at_calls(context, starts), key=lambda part: part.offset, default=None)
     if started is None or FUNCTION in started.around:
         return
     later = (part for part in context.commands if part.offset >= started.end and part.scope == BATCH)
     later = (part for part in later if not part.background)
     if all(_QUIET.fullmatch(part.name) or _SHORT_SLEEP.match(part.text) or _fork(started, part) for part in later):
         yield at(started, fix=_WAIT_FOR_ALL if LOOP in started.around else "")
+
+
+def _at_calls(context: Context, started: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts. The last call of a function replaces a part in it, unless the function can wait for the part."""
+    text, commands = context.source.text, context.commands
+    offsets = [part.offset for part in commands]
+    calls = {text[part.offset : part.end].partition(" ")[0]: part for part in commands if FUNCTION not in part.around}
+    for part in started:
+        call, index = calls.get(function_name(text, part.path)), bisect.bisect_left(offsets, part.end)
+        while call and index < len(commands) and commands[index].path[:1] == part.path[:1]:
+            if not (commands[index].background or _QUIET.fullmatch(commands[index].name)):
+                call = None  # the function can wait for the part
+            index += 1
+        yield call or part
 
 
 _SHORT_SLEEP = re.compile(r"sleep \d{1,2}s?$")

@@ -4,27 +4,74 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from uenvtool.check.parts import OUTER, CheckedFile
-from uenvtool.core.words import grouped
+from uenvtool.check.parts import OUTER, Part
+from uenvtool.check.shell import AND, CASE, IF, LOOP
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
-_ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
+_ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\]|:?-([^${}]*))?\}|\$([A-Za-z_]\w*)")
+_FOUND = re.compile(r"\$\((?:which|command -v|type -P) ([\w.-]+)\)")
+"""A command substitution that returns the path of a program."""
+_UNKNOWN = "$_"
+"""A word for text that only one branch of the script adds to a value."""
+OPERATORS = frozenset(";&|<>`\n")
+"""Characters that make the value of a variable more than one command."""
 _MOST_WORDS = 500
 """The number of words of a command that are expanded. A command that starts a training program has far fewer."""
+_MOST_CHARACTERS = 2_000
+"""The maximum length of a value that can grow."""
 
 
 class Values:
     """The variables of a script that have only one value.
 
     known: the numbers that Slurm will set in the job, by variable.
+    functions: the command that a function runs with its arguments, by the name of the function.
+    scripts: the values that contain several commands, each with the offset of each character, by variable.
     """
 
-    def __init__(self, source: CheckedFile) -> None:
-        assigned = grouped((part.name, part.text) for part in source.of("variable"))
-        self._by_name = {name: texts[0] for name, texts in assigned.items() if len(set(texts)) == 1}
+    def __init__(self, variables: Iterable[Part]) -> None:
+        self._by_name: dict[str, str | None] = {}
         self.known: dict[str, int | None] = {}
+        self.functions: dict[str, tuple[str, ...]] = {}
+        self.scripts: dict[str, tuple[str, Sequence[int]]] = {}
+        for part in variables:
+            self.assign(part)
+
+    def assign(self, part: Part) -> None:
+        """Record an assignment. A variable that gets several values is unknown, but a value can grow."""
+        name, text, before = part.name, part.text, self._by_name.get(part.name)
+        itself = (f"${name} ", f"${{{name}}} ", f'("${{{name}[@]}}" ')
+        own = next((form for form in itself if text.startswith(form)), "")
+        if name not in self._by_name or before == text:
+            self._by_name[name] = None if part.appends or own else text
+        elif before is None or not (part.appends or own) or len(before) > _MOST_CHARACTERS:
+            self._by_name[name] = None
+        else:
+            is_array = before[-1:] == ")" and text[:1] == "("
+            is_sure = part.around.isdisjoint((IF, CASE, LOOP, AND))
+            added = text[len(own) or is_array : len(text) - is_array] if is_sure else _UNKNOWN
+            end = len(before) - is_array
+            self._by_name[name] = f"{before[:end]}{' ' if own or is_array else ''}{added}{before[end:]}"
+
+    def command(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a command with its first word expanded, if this is a variable, `eval` or a function (`functions`)."""
+        first, rest = argv[0], argv[1:]
+        if first in self.functions:
+            words: Sequence[str] = self.functions[first]
+        elif first == "eval":
+            words, rest = self.expanded(" ".join(rest).split()), ()
+        else:
+            words = self.expanded((first,)) if first[:1] in ("$", OUTER) else ()
+        is_known = words and re.match(r"[\w./~]", words[0]) and OPERATORS.isdisjoint("".join(words))
+        return (*words, *rest) if is_known else argv
+
+    def script(self, text: str) -> tuple[str, Sequence[int]] | None:
+        """Return the script in the variable of which a text consists, or None."""
+        name = _ALL.fullmatch(text.replace(OUTER, "$"))
+        is_known = name and self._by_name.get(name[1] or name[3]) is not None
+        return self.scripts.get(name[1] or name[3]) if name and is_known else None
 
     def number(self, text: str, depth: int = 0) -> int | None:
         """Return the number to which a text expands, or None if it is unknown."""
@@ -49,11 +96,13 @@ class Values:
         expansion: list[str] = []
         for word in words[:_MOST_WORDS]:
             name = _ALL.fullmatch(word.replace(OUTER, "$")) if word[:1] in ("$", OUTER) else None
-            value = self._by_name.get(name[1] or name[2]) if name else None
+            value = self._by_name.get(name[1] or name[3], name[2]) if name else None
+            if name and name[2] and value == word:  # NAME=${NAME:-DEFAULT}
+                value = name[2]
             if value is None or depth > 3:
                 expansion.append(word)
             else:
-                listed = value[1:-1] if value.startswith("(") and value.endswith(")") else value
+                listed = value[1:-1] if value.startswith("(") and value.endswith(")") else _FOUND.sub(r"\1", value)
                 # an arithmetic or command substitution is one word
                 shares = [listed] if listed.startswith("$(") else listed.split()
                 expansion += self.expanded([share.strip("\"'") for share in shares], depth + 1)
