@@ -368,6 +368,59 @@ def test_launcher_without_step_on_several_nodes_is_an_error(cli: Cli, write: Wri
     assert [rule for rule, _ in found(cli, write("job.sh", f"{HEAD}{command}\n"))] == ["node-alone"]
 
 
+OUTSIDE = {
+    "the number of the task": ("0-3", "${L[$SLURM_ARRAY_TASK_ID]}", "#SBATCH --array=0-2"),
+    "without a dollar sign": ("1-3", "${L[SLURM_ARRAY_TASK_ID]}", "#SBATCH --array=0-2"),
+    "minus one": ("1-4%2", "${L[$((SLURM_ARRAY_TASK_ID - 1))]}", "#SBATCH --array=1-3"),
+    "a variable": ("0,3", "${L[$I]}", "#SBATCH --array=0-2"),
+    "a calculated variable": ("1-4", "${L[J]}", "#SBATCH --array=1-3"),
+    "an old calculation": ("1-4", "${L[$K]}", "#SBATCH --array=1-3"),
+    "one dimension of a grid": ("0-7", "${L[$((SLURM_ARRAY_TASK_ID / 2))]}", None),
+    "a long range": ("0-99999", "${L[$((SLURM_ARRAY_TASK_ID / ${#L[@]}))]}", None),
+}
+INSIDE = {
+    "the last element": ("0-2", "${L[$SLURM_ARRAY_TASK_ID]}"),
+    "an offset": ("1-3", "${L[SLURM_ARRAY_TASK_ID-1]}"),
+    "a remainder": ("0-8", "${L[$((SLURM_ARRAY_TASK_ID % ${#L[@]}))]}"),
+    "a grid": ("0-5", "${L[$((SLURM_ARRAY_TASK_ID / 2))]} ${M[$((SLURM_ARRAY_TASK_ID % 2))]}"),
+    "an unknown index": ("0-8", "${L[$X]}"),
+    "an array of unknown length": ("0-8", "${N[$SLURM_ARRAY_TASK_ID]}"),
+    "all elements": ("0-1", "${L[$SLURM_ARRAY_TASK_ID]} ${L[@]}"),
+    "some tasks": ("0,2", "${L[$SLURM_ARRAY_TASK_ID]}"),
+    "a division by zero": ("0-3", "${L[$((1 / SLURM_ARRAY_TASK_ID))]}"),
+}
+LISTS = (
+    "L=(\n  'a b' # first\n  # old\n  \"$HOME/b\"\n)\nL+=(c)\nM=(x y)\nN=($(ls))\n"
+    "I=$SLURM_ARRAY_TASK_ID\nJ=$((SLURM_ARRAY_TASK_ID - 1))\nK=$(expr $SLURM_ARRAY_TASK_ID - 1)\n"
+)
+
+
+def of_array(tasks: str, words: str) -> str:
+    return ONE.replace("--nodes", f"--array={tasks} --nodes") + f"{LISTS}python t.py {words}\n"
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_task_without_an_element_of_the_list_is_a_warning(cli: Cli, write: Write, case: str) -> None:
+    tasks, words, fix = OUTSIDE[case]
+    script = write("job.sh", of_array(tasks, words))
+    (row,) = json.loads(cli("check", "--json", "--select", "index-outside-list", script).stdout)
+
+    assert (row["line"], row["severity"]) == (2, "warning")
+    assert fix in (None, row["fix"])
+
+
+@pytest.mark.parametrize("case", INSIDE)
+def test_list_that_fits_the_tasks_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", of_array(*INSIDE[case])), "--all", "--select", "index-outside-list") == []
+
+
+def test_elements_that_no_task_uses_are_a_hint(cli: Cli, write: Write) -> None:
+    script = write("job.sh", of_array("0-1", "${L[$SLURM_ARRAY_TASK_ID]}"))
+    (row,) = json.loads(cli("check", "--all", "--json", "--select", "index-outside-list", script).stdout)
+
+    assert (row["severity"], row["detail"]) == ("hint", "no task uses 1 element of L")
+
+
 JOINED = "--nnodes=$NNODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py\n"
 SET = "NNODES=2\nMASTER_ADDR=$(hostname)\nMASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))\n"
 UNSET = {

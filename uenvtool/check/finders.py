@@ -536,20 +536,59 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
 
 
 def array_indices(context: Context) -> Iterator[Hit]:
-    """Yield the --array option if its last index is not an index of the list that the script reads with it."""
-    ranges = next(context.source.of("directive", "array"), None)
-    last = max(map(int, re.findall(r"\d{1,9}", re.split("[:%]", ranges.text)[0])), default=0) if ranges else 0
-    lists = grouped((part.name, part.text) for part in context.source.of("variable"))
-    for name in dict.fromkeys(_INDEXED.findall(context.source.text) if ranges and last else ()):
-        text, *others = lists.get(name, [""])
-        elements = re.findall(r"\"[^\"]*\"|'[^']*'|[^\s\"']+", text[1:-1])
-        if text[:1] == "(" and not others and not re.search(r"[$`{*#]", text) and last >= len(elements) and ranges:
-            yield at(
-                ranges, f"{name} has {counted(len(elements), 'element')}, with the indices 0 to {len(elements) - 1}"
-            )
+    """Yield the --array option for each list that has no element for a task, or more elements than the tasks use.
+
+    The second problem is a hint, because the other elements may belong to another submission.
+    """
+    array = next(context.source.of("directive", "array"), None)
+    tasks = _array_tasks(array.text) if array else ()
+    if array is None or not tasks:
+        return
+    indexed = [match.groups() for part in context.parts("line") for match in _INDEXED.finditer(part.text)]
+    unused: dict[str, set[int]] = {}
+    for name, expression in list(dict.fromkeys(indexed))[:_MOST_INDICES]:
+        count, indices = len(context.values.elements(name) or ()), _indices(context, expression, tasks)
+        left = unused.setdefault(name, set(range(count)))
+        left.difference_update(index % count for index in indices if count)
+        outside = next((i for i, index in enumerate(indices) if count and not -count <= index < count), None)
+        if outside is not None:
+            first = tasks[0] - indices[0]
+            is_shifted = all(task - index == first for task, index in zip(tasks, indices, strict=True))
+            fix = f"#SBATCH --array={first}-{first + count - 1}" if is_shifted else ""
+            detail = f"{name} has {counted(count, 'element')}, and task {tasks[outside]} uses index {indices[outside]}"
+            yield at(array, detail, fix)
+        if outside is not None or not indices:
+            left.clear()
+    for name, left in unused.items():
+        if left and "," not in array.text and not context.mentions(f"${{{name}[@]}}"):
+            yield replace(at(array, f"no task uses {counted(len(left), 'element')} of {name}"), is_certain=False)
 
 
-_INDEXED = re.compile(r"^[^#\n]*\$\{(\w+)\[\$\{?SLURM_ARRAY_TASK_ID\}?\]\}", re.MULTILINE)
+def _indices(context: Context, expression: str, tasks: Sequence[int]) -> list[int]:
+    """Return the index of a list in each task of an array, or an empty list if an index is unknown."""
+    known, indices = context.values.known, list[int]()
+    for known["SLURM_ARRAY_TASK_ID"] in tasks:
+        index = context.values.calculated(expression)
+        indices += [] if index is None else [index]
+    known.pop("SLURM_ARRAY_TASK_ID")
+    return indices if len(indices) == len(tasks) else []
+
+
+def _array_tasks(text: str) -> Sequence[int]:
+    """Return the task numbers of --array, only some of a long range, or () if it has another form."""
+    ranges = [_RANGE.fullmatch(part) for part in text.partition("%")[0].split(",")]
+    if not all(ranges):
+        return ()
+    numbers = [[int(number or 0) for number in match.groups()] for match in ranges if match]
+    tasks = [range(first, max(first, last) + 1, step or 1) for first, last, step in numbers]
+    known = [task for some in tasks for task in (*some[:_MOST_TASKS], some[-1])]
+    return known if len(known) > 2 else ()
+
+
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7})(?::(\d{1,7}))?)?")
+_MOST_TASKS, _MOST_INDICES = 500, 20
+"""The maximum number of tasks in a row, and of different indices, that are calculated."""
+_INDEXED = re.compile(r"\$\{(\w+)\[((?:[^\[\]]|\[[@*]\])+)\]\}")
 
 
 def slots(context: Context) -> Iterator[Hit]:

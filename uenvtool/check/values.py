@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
+import ast
+import contextlib
+import operator
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from uenvtool.check.parts import OUTER, Part
 from uenvtool.check.shell import AND, CASE, IF, LOOP
@@ -21,6 +23,27 @@ _MOST_WORDS = 500
 """The number of words of a command that are expanded. A command that starts a training program has far fewer."""
 _MOST_CHARACTERS = 2_000
 """The maximum length of a value that can grow."""
+
+
+_CALCULATION = re.compile(r"\$\(\((.*)\)\)|\$\(expr (.*)\)", re.DOTALL)
+_OPERAND = re.compile(r"\$\{#(\w+)\[[@*]\]\}|\$?\{?\b([A-Za-z_]\w*)\}?")
+_ARITHMETIC = re.compile(r"(?!.*(\d\s*\(|\)\s*[\d(]|\d\s+\d))[\d\s()+*/%-]+", re.DOTALL)
+_OPERATIONS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}  # fmt: skip
+_QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", re.DOTALL)
+_ELEMENT = re.compile(rf"(?:{_QUOTED.pattern}|\\.|[^\s\"'])+", re.DOTALL)
+_COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
+_SEVERAL = re.compile(r"[$`{*?]|^\[")
+"""Characters outside quotes with which one word can become several elements, or an element can have any index."""
+
+
+def _result(node: ast.expr) -> int:
+    """Return the value of an expression. Raises KeyError for an unknown operation."""
+    if isinstance(node, ast.BinOp):
+        return _OPERATIONS[type(node.op)](_result(node.left), _result(node.right))
+    return -_result(node.operand) if isinstance(node, ast.UnaryOp) else int(ast.literal_eval(node))
 
 
 class Values:
@@ -78,11 +101,8 @@ class Values:
         text = text.strip("\"' ")
         if text.isdecimal():
             return int(text) if len(text) < 10 else None
-        if text.startswith("$((") and text.endswith("))"):
-            shares = map(str.strip, text[3:-2].split("*") if depth < 4 else [""])
-            factors = [self.number(share if share[:1] in "$0123456789" else f"${share}", depth + 1) for share in shares]
-            known = [factor for factor in factors if factor is not None]
-            return math.prod(known) if len(known) == len(factors) else None
+        if calculation := _CALCULATION.fullmatch(text.replace(OUTER, "$")):
+            return self.calculated(calculation[1] or calculation[2].replace("\\*", "*"), depth)
         name = _NAME.fullmatch(text.replace(OUTER, "$"))
         if name is None or depth > 4:
             return None
@@ -90,6 +110,29 @@ class Values:
             return self.known[name[1]]
         value = self._by_name.get(name[1], name[2])
         return self.number(value, depth + 1) if value is not None else None
+
+    def calculated(self, text: str, depth: int = 0) -> int | None:
+        """Return the result of an arithmetic expression of bash, or None if a part of it is unknown."""
+
+        def digits(match: re.Match[str]) -> str:
+            name = match[1] or match[2]
+            number = len(self.elements(match[1]) or ()) if match[1] else self.number(f"${name}", depth + 1)
+            return "?" if number is None else f" {number} "
+
+        plain = _OPERAND.sub(digits, text) if depth < 4 and len(text) < _MOST_CHARACTERS else ""
+        plain = plain.replace("$((", "(").replace("))", ")") if "$((" in plain else plain
+        if not _ARITHMETIC.fullmatch(plain):
+            return None
+        with contextlib.suppress(SyntaxError, ValueError, ArithmeticError, RecursionError, KeyError):
+            return _result(ast.parse(plain.strip().replace("/", "//"), mode="eval").body)
+        return None
+
+    def elements(self, name: str) -> list[str] | None:
+        """Return the elements of an array, or None if their number is unknown."""
+        text = self._by_name.get(name) or ""
+        found = _ELEMENT.findall(_COMMENT.sub("", text[1:-1]))
+        is_known = text[:1] == "(" and not any(_SEVERAL.search(_QUOTED.sub("", element)) for element in found)
+        return found if is_known and not re.search(r"\[[@*]\]", text) else None
 
     def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
         """Return the words. The words of its value replace a word that consists of one variable."""
