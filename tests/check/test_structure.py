@@ -421,6 +421,24 @@ def test_elements_that_no_task_uses_are_a_hint(cli: Cli, write: Write) -> None:
     assert (row["severity"], row["detail"]) == ("hint", "no task uses 1 element of L")
 
 
+WRAPPED = {
+    "-N 2 --ntasks-per-node=4 --wrap='srun torchrun --standalone t.py'": ["launcher-in-launcher"],
+    '--nodes 2 --wrap "cd x; python t.py"': ["tasks-without-step"],
+    '-N 1 --wrap="python t.py &"': ["ends-at-once"],
+    '-N 1 --mem=$M --wrap="python t.py --seed $SEED"': [],
+    '--mem=64 --wrap="python t.py"': ["memory-without-unit"],
+    '-N 2 $OPTIONS --wrap="$COMMAND"': [],
+    "-N 2 --wrap": [],
+}
+
+
+@pytest.mark.parametrize("options", WRAPPED)
+def test_command_of_sbatch_wrap_is_checked_with_the_options_of_sbatch(cli: Cli, write: Write, options: str) -> None:
+    script = write("submit.sh", f"#!/bin/bash\nfor SEED in 1 2; do\n  sbatch {options}\ndone\n")
+
+    assert [rule for rule, _ in found(cli, script)] == WRAPPED[options]
+
+
 JOINED = "--nnodes=$NNODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py\n"
 SET = "NNODES=2\nMASTER_ADDR=$(hostname)\nMASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))\n"
 UNSET = {

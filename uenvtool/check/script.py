@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
-from uenvtool.check.sbatch import long_name
+from uenvtool.check.parts import BATCH, OUTER, STEP, CheckedFile, Part, Path, Piece, ShellCommand
+from uenvtool.check.sbatch import long_name, options
 from uenvtool.check.shell import FUNCTION, body, commands
 from uenvtool.check.values import OPERATORS, Values
 from uenvtool.core.words import grouped
@@ -66,7 +66,14 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: in
         text=whole,
         parts=tuple(_with_exports(parts)),
         kinds=_kinds(parts),
-        inner=tuple(_written_script(text, piece, offsets, whole, shown, depth + 1) for piece in heredocs),
+        inner=(
+            *(_written_script(text, piece, offsets, whole, shown, depth + 1) for piece in heredocs),
+            *(
+                script
+                for command in written
+                for script in _wrapped_scripts(text, command, offsets, whole, shown, depth)
+            ),
+        ),
         foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
         template=_template(parts),
     )
@@ -94,6 +101,23 @@ def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str,
     kind = "double" if piece.kind == "heredoc" else piece.kind
     script, places = body(text, [Piece(kind, piece.start, piece.end)])
     return _source(script, [offsets[place] for place in places], whole, shown, depth)
+
+
+def _wrapped_scripts(
+    text: str, command: ShellCommand, offsets: Sequence[int], whole: str, shown: str, depth: int
+) -> Iterator[CheckedFile]:
+    """Yield the script of `sbatch --wrap`, with the options of the command as its #SBATCH lines."""
+    words = command.spellings
+    index = next((i for i, word in enumerate(words) if word.partition("=")[0] == "--wrap"), 0)
+    is_apart = words[index : index + 1] == ["--wrap"]
+    if words[:1] != ["sbatch"] or not index or depth >= _DEEPEST or index + is_apart >= len(words):
+        return
+    script, places = body(text, command.words[index + is_apart][0 if is_apart else 1 :])
+    inner = _source(script, [offsets[place] for place in places], whole, shown, depth + 1)
+    begin, end = offsets[command.words[0][0].start], offsets[command.words[0][-1].end - 1] + 1
+    given = {name: value.replace("$", OUTER) for name, value in options(words[1:])[0].items() if name != "wrap"}
+    parts = [Part(kind="directive", name=name, text=value, offset=begin, end=end) for name, value in given.items()]
+    yield dataclasses.replace(inner, parts=(*parts, *inner.parts), kinds=inner.kinds | {"slurm"})
 
 
 def _blanked(text: str, pieces: Sequence[Piece]) -> str:
