@@ -339,7 +339,7 @@ OTHER_NODES = [
     "vllm serve m --distributed-executor-backend ray", "sbatch next.sh", "git clone x\npip install -e .\nmodule load x",
     "bash run.sh", "./run.sh a", "uv sync\nuv pip install x", "apptainer pull x.sif docker://x", "wget x; tar xf x",
     "parallel -S $h litgpt ::: 1 2", "main() {\n  srun litgpt $1\n}\nmain", "conda activate x\nhf download m",
-    "litgpt --help", "dask-scheduler &\nlitgpt pretrain m",
+    "source common.sh\nstart_all t.py", "litgpt --help", "dask-scheduler &\nlitgpt pretrain m",
 ]  # fmt: skip
 
 
@@ -419,6 +419,49 @@ def test_elements_that_no_task_uses_are_a_hint(cli: Cli, write: Write) -> None:
     (row,) = json.loads(cli("check", "--all", "--json", "--select", "index-outside-list", script).stdout)
 
     assert (row["severity"], row["detail"]) == ("hint", "no task uses 1 element of L")
+
+
+OWN_GPU = {
+    "srun --gpus-per-task=1 python t.py": "--gpus-per-task=1",
+    "srun --gpu-bind=single:1 python t.py": "--gpu-bind=single:1",
+    "srun --gpu-bind=per_task:1 python t.py": "--gpu-bind=per_task:1",
+    "srun --gpu-bind=verbose,map_gpu:0,1,2,3 python t.py": "--gpu-bind=map_gpu:0,1,2,3",
+    "srun --gpu-bind=mask_gpu:0x1,0x2,0x4,0x8 python t.py": "--gpu-bind=mask_gpu:0x1,0x2,0x4,0x8",
+    "srun --tres-per-task=cpu:8,gres/gpu:1 python t.py": "--tres-per-task",
+    "srun --ntasks-per-gpu=1 python t.py": "--ntasks-per-gpu",
+    "srun bash -c 'export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; python t.py'": "CUDA_VISIBLE_DEVICES",
+    "srun --gpus-per-task=1 --gpu-bind=none python t.py": "",
+    "srun --gpu-bind=closest python t.py": "",
+    "srun --gpu-bind=mask_gpu:0xf,0xf,0xf,0xf python t.py": "",
+    "srun --gpu-bind=per_task:2 python t.py": "",
+    "srun -n 1 --gpu-bind=single:1 python t.py": "",
+    "srun python t.py": "",
+}
+
+
+@pytest.mark.parametrize("command", OWN_GPU)
+def test_local_rank_of_a_task_that_sees_one_gpu_is_an_error(cli: Cli, write: Write, command: str) -> None:
+    write(
+        "t.py", "import os, torch\nlocal_rank = int(os.environ['SLURM_LOCALID'])\ntorch.cuda.set_device(local_rank)\n"
+    )
+    script = write("job.sh", f"{FOUR}{command}\n")
+    rows = json.loads(cli("check", "--json", "--select", "local-rank-of-one-gpu", script).stdout)
+
+    details = [f"with {OWN_GPU[command]}, t.py has set_device(local_rank"] if OWN_GPU[command] else []
+    assert [row["detail"] for row in rows] == details
+
+
+def test_tasks_per_gpu_are_as_many_as_the_gpus(cli: Cli, write: Write) -> None:
+    text = ONE.replace("--nodes=1", "--nodes=1 --ntasks-per-gpu=1")
+
+    assert found(cli, write("job.sh", f"{text}srun python t.py\n"), "--all", "--select", "idle-gpus") == []
+
+
+def test_only_python_without_step_on_one_node_can_miss_its_tasks(cli: Cli, write: Write) -> None:
+    for command, count in (("python t.py", 1), ("torchrun --standalone --nproc-per-node=4 t.py", 0)):
+        script = write("job.sh", f"{FOUR.replace('--nodes=2', '--nodes=1')}{command}\n")
+        rows = json.loads(cli("check", "--all", "--json", "--select", "tasks-without-step", script).stdout)
+        assert [row["severity"] for row in rows] == ["hint"] * count
 
 
 WRAPPED = {

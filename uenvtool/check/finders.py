@@ -269,14 +269,34 @@ def same_work(context: Context) -> Iterator[Hit]:
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU."""
     for launch in context.launches:
-        shape = launch.shape
-        sees_one_gpu = shape.gpus_per_task == 1 and shape.requested.get("gpu-bind") != "none"
-        if launch.step is None or not sees_one_gpu or (shape.tasks or 1) < 2 or launch.program != PYTHON:
+        option = _one_gpu_option(context, launch)
+        if launch.step is None or not option or (launch.shape.tasks or 1) < 2 or launch.program != PYTHON:
             continue
         file, text = context.program(launch)
         match = _TAKES_LOCAL_RANK.search(text)
         if match and _LOCAL_RANKS.findall(text)[-1:] != ["0"]:
-            yield at(launch.part, f"{file} has {' '.join(match[0].split())[:40]}")
+            yield at(launch.part, f"with {option}, {file} has {' '.join(match[0].split())[:40]}")
+
+
+def _one_gpu_option(context: Context, launch: Launch) -> str:
+    """Return the option or variable because of which each task of a step sees one GPU, or an empty string."""
+    requested = launch.shape.requested
+    binding = requested.get("gpu-bind", "").removeprefix("verbose,").removeprefix("v,")
+    if binding:  # it replaces the binding that --gpus-per-task implies
+        return f"--gpu-bind={binding}" if _BINDS_ONE_GPU.fullmatch(binding) else ""
+    if "ntasks-per-gpu" in requested:
+        return "--ntasks-per-gpu"
+    if launch.shape.gpus_per_task == 1 or re.search(r"\bgpu(:\w+)*[:=]1\b", requested.get("tres-per-task", "")):
+        return "--gpus-per-task=1" if "gpus-per-task" in requested else "--tres-per-task"
+    variables = context.source.of("variable", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    of_rank = (part for part in variables if part.step == launch.part.step >= 0 and _OWN_GPU.search(part.text))
+    return next((part.name for part in of_rank), "")
+
+
+_BINDS_ONE_GPU = re.compile(
+    r"single:\d+|per_task:1|map_gpu:\w+(\*\d+)?(,\w+(\*\d+)?)+|mask_gpu:0x[1248]0*(,0x[1248]0*)+"
+)
+_OWN_GPU = re.compile(r"^\$\{?(SLURM_LOCALID|LOCAL_RANK)\}?$")
 
 
 def lost_exit_code(context: Context) -> Iterator[Hit]:

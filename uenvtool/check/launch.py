@@ -128,8 +128,11 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = 1 if total == 1 else total // nodes if nodes and total % nodes == 0 else None
         elif "ntasks" in both:
             per_node = None
+        elif "ntasks-per-gpu" in both:
+            of_gpu = values.number(both["ntasks-per-gpu"])
+            per_node = gpus * of_gpu if gpus and of_gpu else None
         elif "ntasks-per-node" not in both:
-            per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
+            per_node = gpus // share if gpus and share and "gpus" in both else 1
     elif total and nodes and per_node and "ntasks" in (step if "ntasks-per-node" in step else both):
         fits = nodes <= total < nodes * per_node  # --ntasks-per-node is then a maximum
         per_node = per_node if not fits else total // nodes if total % nodes == 0 else None
