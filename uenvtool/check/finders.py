@@ -763,7 +763,8 @@ def limits(context: Context) -> Iterator[Hit]:
     partition, qos, time = (shape.requested.get(name, "") for name in (PARTITION, QOS, TIME))
     nodes = shape.nodes or 1
     try:
-        found = list(excesses(system, partition, qos, nodes, nodes * (shape.gpus or 0), time))
+        gpus = nodes * (shape.gpus or 0)
+        found = min((list(excesses(system, name, qos, nodes, gpus, time)) for name in partition.split(",")), key=len)
     except ValueError:  # for example if the time is a placeholder
         return
     for kind, (excess, *_) in grouped((excess.kind, excess) for excess in found).items():
