@@ -469,7 +469,7 @@ WRAPPED = {
     '--nodes 2 --wrap "cd x; python t.py"': ["tasks-without-step"],
     '-N 1 --wrap="python t.py &"': ["ends-at-once"],
     '-N 1 --mem=$M --wrap="python t.py --seed $SEED"': [],
-    '--mem=64 --wrap="python t.py"': ["memory-without-unit"],
+    '--gpus=1 --mem=64 --wrap="python t.py"': ["memory-without-unit"],
     '-N 2 $OPTIONS --wrap="$COMMAND"': [],
     "-N 2 --wrap": [],
 }
