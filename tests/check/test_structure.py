@@ -279,6 +279,12 @@ def test_work_for_one_process_in_a_variable_or_a_function_is_found(cli: Cli, wri
         assert [rule for rule, _ in rows] == ["work-for-one-process"]
 
 
+def test_variable_in_the_value_of_a_command_is_expanded_by_the_batch_script(cli: Cli, write: Write) -> None:
+    text = FOUR + 'A=x\nC="numactl -N $A python"\nsrun bash -c "cd x; $C t.py"\n'
+
+    assert found(cli, write("job.sh", text), "--all", "--select", "address-not-exported,rank-before-step") == []
+
+
 @pytest.mark.parametrize("command", ONE_PER_TASK)
 def test_launcher_that_joins_the_others_is_no_problem(cli: Cli, write: Write, command: str) -> None:
     assert found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher") == []
@@ -386,11 +392,12 @@ INSIDE = {
     "an unknown index": ("0-8", "${L[$X]}"),
     "an array of unknown length": ("0-8", "${N[$SLURM_ARRAY_TASK_ID]}"),
     "all elements": ("0-1", "${L[$SLURM_ARRAY_TASK_ID]} ${L[@]}"),
+    "an element that is set by its index": ("0-3", "${O[$SLURM_ARRAY_TASK_ID]}"),
     "some tasks": ("0,2", "${L[$SLURM_ARRAY_TASK_ID]}"),
     "a division by zero": ("0-3", "${L[$((1 / SLURM_ARRAY_TASK_ID))]}"),
 }
 LISTS = (
-    "L=(\n  'a b' # first\n  # old\n  \"$HOME/b\"\n)\nL+=(c)\nM=(x y)\nN=($(ls))\n"
+    "L=(\n  'a b' # first\n  # old\n  \"$HOME/b\"\n)\nL+=(c)\nM=(x y)\nN=($(ls))\nO=(x)\nO[3]=y\n"
     "I=$SLURM_ARRAY_TASK_ID\nJ=$((SLURM_ARRAY_TASK_ID - 1))\nK=$(expr $SLURM_ARRAY_TASK_ID - 1)\n"
 )
 

@@ -488,6 +488,7 @@ def not_exported(context: Context) -> Iterator[Hit]:
     for part in (*context.commands, *variables) if own else ():
         step = steps.get(part.step)
         is_expanded = step is not None and part.offset >= step.end and not part.literal  # in a heredoc
+        is_expanded |= context.source.text[part.offset] == "$"  # the batch script can expand the value of the variable
         if not _in_other_shell(part) or is_expanded:
             continue
         used = {name for match in _INNER.finditer(" ".join(part.argv) or part.text) for name in match.groups() if name}
@@ -567,7 +568,9 @@ def array_indices(context: Context) -> Iterator[Hit]:
     indexed = [match.groups() for part in context.parts("line") for match in _INDEXED.finditer(part.text)]
     unused: dict[str, set[int]] = {}
     for name, expression in list(dict.fromkeys(indexed))[:_MOST_INDICES]:
-        count, indices = len(context.values.elements(name) or ()), _indices(context, expression, tasks)
+        elements = context.values.elements(name) or ()
+        has_more = elements and re.search(rf"\b{name}\[[^\]\n]*\]\+?=", context.source.text)  # NAME[INDEX]=VALUE
+        count, indices = 0 if has_more else len(elements), _indices(context, expression, tasks)
         left = unused.setdefault(name, set(range(count)))
         left.difference_update(index % count for index in indices if count)
         outside = next((i for i, index in enumerate(indices) if count and not -count <= index < count), None)
