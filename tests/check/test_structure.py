@@ -382,6 +382,8 @@ OUTSIDE = {
     "a calculated variable": ("1-4", "${L[J]}", "#SBATCH --array=1-3"),
     "an old calculation": ("1-4", "${L[$K]}", "#SBATCH --array=1-3"),
     "one dimension of a grid": ("0-7", "${L[$((SLURM_ARRAY_TASK_ID / 2))]}", None),
+    "one task": ("3", "${L[$SLURM_ARRAY_TASK_ID]}", "#SBATCH --array=0-2"),
+    "plus one": ("0-2", "${L[$SLURM_ARRAY_TASK_ID + 1]}", "use a range with one task for each element"),
     "a long range": ("0-99999", "${L[$((SLURM_ARRAY_TASK_ID / ${#L[@]}))]}", None),
 }
 INSIDE = {
@@ -393,6 +395,7 @@ INSIDE = {
     "an array of unknown length": ("0-8", "${N[$SLURM_ARRAY_TASK_ID]}"),
     "all elements": ("0-1", "${L[$SLURM_ARRAY_TASK_ID]} ${L[@]}"),
     "an element that is set by its index": ("0-3", "${O[$SLURM_ARRAY_TASK_ID]}"),
+    "one task": ("1", "${L[$SLURM_ARRAY_TASK_ID]}"),
     "some tasks": ("0,2", "${L[$SLURM_ARRAY_TASK_ID]}"),
     "a division by zero": ("0-3", "${L[$((1 / SLURM_ARRAY_TASK_ID))]}"),
 }

@@ -577,13 +577,13 @@ def array_indices(context: Context) -> Iterator[Hit]:
         if outside is not None:
             first = tasks[0] - indices[0]
             is_shifted = all(task - index == first for task, index in zip(tasks, indices, strict=True))
-            fix = f"#SBATCH --array={first}-{first + count - 1}" if is_shifted else ""
+            fix = f"#SBATCH --array={first}-{first + count - 1}" if is_shifted and first >= 0 else ""
             detail = f"{name} has {counted(count, 'element')}, and task {tasks[outside]} uses index {indices[outside]}"
             yield at(array, detail, fix)
         if outside is not None or not indices:
             left.clear()
     for name, left in unused.items():
-        if left and "," not in array.text and not context.mentions(f"${{{name}[@]}}"):
+        if left and len(set(tasks)) > 1 and "," not in array.text and not context.mentions(f"${{{name}[@]}}"):
             yield replace(at(array, f"no task uses {counted(len(left), 'element')} of {name}"), is_certain=False)
 
 
@@ -604,8 +604,7 @@ def _array_tasks(text: str) -> Sequence[int]:
         return ()
     numbers = [[int(number or 0) for number in match.groups()] for match in ranges if match]
     tasks = [range(first, max(first, last) + 1, step or 1) for first, last, step in numbers]
-    known = [task for some in tasks for task in (*some[:_MOST_TASKS], some[-1])]
-    return known if len(known) > 2 else ()
+    return [task for some in tasks for task in (*some[:_MOST_TASKS], some[-1])]
 
 
 _RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7})(?::(\d{1,7}))?)?")
