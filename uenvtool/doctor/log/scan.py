@@ -27,6 +27,7 @@ from uenvtool.knowledge.secrets import without_secrets
 
 AROUND = 1_500
 """The number of characters of a line that are examined before and after a known text."""
+HEAD_BYTES = 1 << 14
 FOLLOWING_BYTES, ABOVE_BYTES = 4_000, 2_000
 SHOWN, SHOWN_BEFORE = 300, 60
 MOST_IN_LINE, SPACING = 10, 256
@@ -121,12 +122,12 @@ class Scanner:
         before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
         bounds = _Bounds()
         runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken, self._broken - self._failures)
-        unread = []
+        unread, head = [], b""
         try:
             for block in blocks(stream):
                 before, last = last.last_bytes(TAIL_BYTES + 2 * AHEAD_BYTES), block
                 if not block.offset + block.start:
-                    runs.first_line = _first_line_of(block)
+                    runs.first_line, head = _first_line_of(block), block.data[:HEAD_BYTES]
                 self._read_block(last, log_name, runs, bounds)
         except (OSError, EOFError) as error:
             unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
@@ -137,7 +138,8 @@ class Scanner:
         if between := before.data[: last.offset - before.offset]:
             last = replace(last, data=between + last.data, line=before.line, offset=before.offset, is_cut=before.is_cut)
         end_line = last.line + last.data.count(b"\n")
-        seen = runs.last(Tail.until(log_name, last, len(last.data), end_line, self.classifier, most))
+        tail = Tail.until(log_name, last, len(last.data), end_line, self.classifier, most)
+        seen = runs.last(replace(tail, head=head if tail.offset else b""))
         seen.unread += unread
         whole = last.data.rstrip(b"\n")
         seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
