@@ -384,6 +384,15 @@ FAILURES = {
     "a command that timeout ended": ("step 1\nexit code 124\n", "cancelled"),
     "a script that reports SIGKILL": ("step 1\ntrain.py exited with code 137\n", "killed"),
     "a status of SIGKILL": ("step 1\nfinished with exit status: 137\n", "killed"),
+    "a closed terminal": ("step 1\nReceived 1 death signal, shutting down workers\n", "cancelled"),
+    "a raylet that ended": (
+        "(raylet) agent.cc:8: The raylet exited immediately because an agent failed\n",
+        "ray-node-start",
+    ),
+    "a cache in the home directory": (
+        "OSError: [Errno 122] Disk quota exceeded: '/h/.cache/huggingface/a'\n",
+        "disk-full",
+    ),
     "a container that was killed": ("    State: Terminated\n    Exit Code:    137\n", "killed"),
     "the last of four attempts": ("failed to parse the reply (attempt 4/4): missing bracket\n", "failed"),
     "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
@@ -514,11 +523,32 @@ def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Wr
     assert (answer.code, answer.stdout) == (0, "no failure found, and no end of the run, in the log (2 lines)\n")
 
 
-def test_successful_build_is_healthy() -> None:
-    log = (
+BUILDS = {
+    "pip": (
         "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
         "  WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'\n"
         "Building wheels for collected packages: flash-attn\nSuccessfully built flash-attn\n"
-    )
+    ),
+    "BuildKit": (
+        "#8 2.1 W: Failed to fetch http://x/InRelease  Temporary failure resolving 'x'\n"
+        "#12 naming to docker.io/library/train:dev done\n#12 DONE 0.4s\n"
+    ),
+    "CMake": "-- Could NOT find MPI_C (missing: MPI_C_WORKS)\n-- Performing Test A - Failed\n[100%] Built target a\n",
+    "uv": "warning: Failed to hardlink files; falling back to copy.\nInstalled 9 packages in 2ms\n + torch==2.9.0\n",
+    "Apptainer": "ERROR: No CUDA runtime is found\nINFO:    Build complete: train.sif\n",
+}
 
-    assert ids(read(log)) <= {"went-on"}
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_successful_build_is_healthy(build: str) -> None:
+    assert set(found_at_end(BUILDS[build])) <= {"went-on"}
+
+
+def test_build_does_not_hide_a_later_failure() -> None:
+    assert found_at_end("[100%] Built target a\nInstalled 9 packages in 2ms\n + x==1\n" + ERROR) == ["exception"]
+
+
+def test_advice_of_a_failure_without_a_finding_is_shown() -> None:
+    (finding,) = read("OMP: Error #15: found liba.so already initialized.\nYou can set A_B=1 to continue.\n").findings
+
+    assert (finding.known.id, finding.advice) == ("failed", "You can set A_B=1 to continue.")

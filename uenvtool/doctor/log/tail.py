@@ -264,6 +264,7 @@ class QuotedLine:
     number: the number of the line in its log.
     weight: how well the line explains the failure.
     is_last: whether the line states that the run failed and is at the very end of the log.
+    advice: the advice that the program printed in the line or in the lines after it.
     """
 
     text: str
@@ -271,6 +272,7 @@ class QuotedLine:
     number: int
     weight: int
     is_last: bool = False
+    advice: str = ""
 
 
 def kind_of(line: str) -> str:
@@ -321,5 +323,5 @@ def is_shown(line: str, kinds: Sequence[str]) -> bool:
 
 def decisive_line(tails: Iterable[Tail]) -> QuotedLine | None:
     """Return the line at the ends of logs that describes a failure best, or None."""
-    lines = [line for tail in tails if (line := tail.decisive_line())]
+    lines = [replace(line, advice=tail.advice(line.number)) for tail in tails if (line := tail.decisive_line())]
     return max(lines, key=lambda line: (line.is_last, line.weight), default=None)

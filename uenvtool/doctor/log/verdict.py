@@ -151,7 +151,7 @@ def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Ex
     name = FAILED if broken or last.is_last else UNCLEAR
     if name == UNCLEAR and None in [tail.last_line() for tail in seen.tails.values()]:
         return examination
-    added = Finding(known=known.findings[name], detail=last.text, place=last.place)
+    added = Finding(known=known.findings[name], detail=last.text, place=last.place, advice=last.advice)
     others = (finding for finding in examination.findings if finding not in broken)
     return replace(examination, findings=tuple(worst_first([added, *others])))
 
