@@ -80,6 +80,8 @@ PROBLEMS = {
     "script-directory, of bash": ONE + 'source "$(realpath ${BASH_SOURCE[0]})/../setup.sh"\npython train.py\n',
     "script-directory, by expansion": ONE + "cd ${0%/*}\npython train.py\n",
     "memory-without-unit": ONE + "#SBATCH --mem=80\npython train.py\n",
+    "memory-without-unit, of a job without GPUs": "#!/bin/bash\n#SBATCH --mem=400 --time=9\npython t.py\n",
+    "mamba-without-hook, after a Python module": ONE + "module load python\nmamba activate e\npython t.py\n",
     "mamba-without-hook": ONE + ". /opt/conda/etc/profile.d/conda.sh\nmamba activate e\npython train.py\n",
     "workers-without-cores": ONE + "python train.py --num_workers 8\n",
     "array-number-without-array": "#SBATCH -o %x-%A_%a.out\nulimit -c 0\n",
@@ -279,7 +281,7 @@ PROBLEMS = {
     "port-unread": ONE + "export MASTER_PORT=$PORT\ntorchrun --nproc_per_node=1 t.py\n",
     "tasks-without-step, of a launcher": ONE + "#SBATCH --ntasks-per-node=4\ntorchrun --standalone t.py\n",
     "placeholder, in a brace": ONE + "#SBATCH --account={FILL} --comment={FILL}\n",
-    "placeholder, your own": ONE + "#SBATCH --job-name=your_job_name\n",
+    "placeholder, your own": ONE + "#SBATCH --account=your_job_name\n",
     "kill-by-pattern, on each node": HEAD + "mpiexec -ppn 1 pkill python\n",
     "unread-setting, no number": ONE + "export NCCL_IB_GID_INDEX=mlx5_0\n",
     "failure-hidden, of a program that is not known": ONE
@@ -479,6 +481,7 @@ def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) ->
 
 
 HINTS = {
+    "memory-without-unit, of a job without GPUs", "mamba-without-hook, after a Python module",
     "output-folder", "placeholder, /path/to", "failure-hidden", "failure-hidden, exit 0", "failure-hidden, set +x",
     "failure-hidden, torchrun on GPUs that come with the node", "failure-hidden, without srun",
     "failure-hidden, in a step", "failure-hidden, kept and shown alone", "failure-hidden, refused before",
@@ -510,6 +513,12 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "the name of a job is free": ONE + "#SBATCH --job-name=your_model\npython t.py\n",
+    "a tag of a text is no placeholder": ONE + "python - <<'E'\nSTART, END = '<ANSWER>', '</ANSWER>'\nE\n",
+    "pkill, of the children of one process": ONE + "watch.sh &\npid=$!\npython t.py\npkill -P $pid\n",
+    "accelerate makes the endpoint of c10d from the address": TWO
+    + "srun bash -c 'accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --rdzv_backend c10d "
+    + "--main_process_ip $M --machine_rank $SLURM_NODEID t.py'\n",
     "script-directory, with a fallback": ONE + 'cd "${SLURM_SUBMIT_DIR:-$(dirname "$0")}"\npython train.py\n',
     "script-directory, outside of Slurm": '#!/bin/bash\ncd "$(dirname "$0")"\npython train.py\n',
     "memory-without-unit, all memory": ONE + "#SBATCH --mem=0\npython train.py\n",

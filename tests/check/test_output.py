@@ -375,6 +375,7 @@ def test_directives_of_other_schedulers_are_reported(cli: Cli, write: Write, lin
     [
         ("--time={time_limit} --nodes={nodes}", "{time_limit}"),
         ("--job-name={{ name }}", "{{ name }}"),
+        ("--time=__WALLTIME__", "__WALLTIME__"),
     ],
 )
 def test_template_is_reported_and_not_checked(cli: Cli, write: Write, options: str, filled: str) -> None:
@@ -385,6 +386,18 @@ def test_template_is_reported_and_not_checked(cli: Cli, write: Write, options: s
         f"warning: job.sh: not checked, because it is a template of another program ({filled})",
         "no file was checked",
     ]
+
+
+def test_template_that_a_script_writes_is_reported_and_not_checked(cli: Cli, write: Write) -> None:
+    template = "#!/bin/bash\n#SBATCH --time=__TIME__ --job-name=__NAME__\npkill -f x\n"
+    script = f"#!/bin/bash\ncat >job.sh <<'END'\n{template}END\nsed -i s/__TIME__/9/ job.sh\nsbatch job.sh\n"
+
+    answer = cli("check", write("submit.sh", script))
+
+    assert (answer.code, answer.stdout) == (0, "")
+    assert (
+        "submit.sh: a script that it writes is not checked, because it is a template (__TIME__)" in answer.stderr
+    )
 
 
 def test_repetitive_long_lines_are_fast(cli: Cli, write: Write) -> None:

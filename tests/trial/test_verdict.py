@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from tests.conftest import Cli
 from tests.trial.samples import GIB, LOSSES, NODES, PAIRS, THREE, device, losses, perf, written
+from uenvtool.core import files
 
 TWO = NODES[:2]
 SLOW = {name: perf(pair.split(), {GIB: 140.5}) for name, pair in PAIRS.items() if "n2" in pair.split()}
@@ -258,6 +261,25 @@ def test_figures_without_a_reference_become_your_references(cli: Cli, place: Pat
     answer = cli("try", slow, "--json")
     assert verdicts(json.loads(answer.stdout))["all_reduce 1 GB, in a node"] == "n2: 12% below at 1 GB"
     assert json.loads(answer.stdout)["nodes"] == {"n1": "Vetted", "n2": "Cordon"}
+
+
+def test_a_run_keeps_figures_that_another_run_stores_at_the_same_time(cli: Cli, place: Path) -> None:
+    one = written(place / "logs" / "try-1", nodes=TWO, system="local", logs={"all_reduce": ""})
+    two = written(place / "logs" / "try-2", nodes=TWO, system="local", logs=dict.fromkeys(PAIRS, ""))
+    references = Path.home() / ".config" / "uenvtool" / "references"
+    cli("try", one, "--record")
+    others = references.rename(place / "others")
+
+    with ThreadPoolExecutor() as threads:
+        with files.locked(references, below=False):
+            run = threads.submit(cli, "try", two, "--record")
+            assert not wait([run], timeout=1).done  # it must read the file only after the other run ended
+            shutil.copytree(others, references, dirs_exist_ok=True)
+        run.result(timeout=60)
+
+    stored = (others / "local.yaml").read_text()
+    assert stored.count("- {test:") >= 1
+    assert set(stored.splitlines()) < set((references / "local.yaml").read_text().splitlines())
 
 
 def test_no_figure_makes_no_file(cli: Cli, place: Path) -> None:

@@ -183,7 +183,8 @@ def isolation_reason(launcher: Launcher, argv: Sequence[str]) -> str:
         return f"{address} resolves to the local node on every node"
     if address and nodes is None and "nnodes" in launcher.options:  # other launchers have a hostfile or a config file
         return f"{name} starts on one node unless --nnodes is given"
-    if address and option(argv, "rdzv_backend") == "c10d" and not option(argv, "rdzv_endpoint"):
+    needs_endpoint = "rdzv-endpoint" in launcher.options  # accelerate makes the endpoint from its own options
+    if address and needs_endpoint and option(argv, "rdzv_backend") == "c10d" and not option(argv, "rdzv_endpoint"):
         return f"with --rdzv-backend=c10d, {name} ignores --master-addr. It needs --rdzv-endpoint"
     return "" if address else f"{name} gets no address of the other nodes"
 

@@ -97,6 +97,11 @@ def check_files(request: CheckRequest) -> Result:
                 source = read_source(new, name)
                 problems = _file_problems(source, rules, dataclasses.replace(use, edfs=_edfs(source, _directory(file))))
         warnings += [f"{name}: {source.foreign} directives are not checked"] if source.foreign else []
+        warnings += [
+            f"{name}: a script that it writes is not checked, because it is a template ({script.template})"
+            for script in source.inner
+            if script.template
+        ]
         found += without_secrets(source.text, problems)
     for edf in (of_steps[name] for name in sorted(of_steps.keys() - {source.shown for _, source in sources})):
         problems = _file_problems(edf.file, rules, _Use(request.system, nodes=edf.nodes))
@@ -159,7 +164,7 @@ def _problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Pro
 
     def all_problems(source: CheckedFile, rules: Iterable[Rule], use: _Use) -> list[Problem]:
         found = [*problems_of(_context(source, use), rules)]
-        for script in source.inner:
+        for script in (script for script in source.inner if not script.template):
             found += all_problems(script, rules, inside)
         return sorted(found, key=lambda problem: (problem.position, problem.rule.id))
 

@@ -22,7 +22,7 @@ _AS_COMMENT = re.compile(
 BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
-_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|%\(\w+\)s")
+_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%|<%|@[A-Z_]+@|\b__[A-Z][A-Z0-9_]*__\b|%\(\w+\)s")
 _FIELD = re.compile(r"\{[A-Za-z_][\w.]*\}")
 """A field that str.format fills in. A single field, or a field in a file name, is more likely a mistake."""
 _OPTION = re.compile(

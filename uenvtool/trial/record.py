@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.yamltext import scalar
@@ -21,8 +22,13 @@ def record(trial: Trial) -> str:
 
     Raises BadInput or AnswerIsNo if the user's file cannot be read or was not written by uenvtool.
     """
-    path, source = config_directory() / REFERENCE.file(trial.system.name), f"uenvtool try, {time.strftime('%Y-%m-%d')}"
-    figures = {}
+    path = config_directory() / REFERENCE.file(trial.system.name)
+    with files.locked(path.parent, wait=True, below=False):  # another run may be adding figures
+        return _added(trial, path)
+
+
+def _added(trial: Trial, path: Path) -> str:
+    figures, source = {}, f"uenvtool try, {time.strftime('%Y-%m-%d')}"
     for run, row in (test.largest for test in trial.tests if test.largest and not test.fault):
         if run.nodes and run.test and LEAST <= row.busbw < MOST and not figure_of(run, row):
             figures[run.test, run.nodes, row.bytes] = (row.busbw, TOLERANCE, source)
@@ -39,5 +45,5 @@ def record(trial: Trial) -> str:
     for (test_name, nodes, size), (busbw, tolerance, origin) in sorted(figures.items()):
         values = f"test: {test_name}, nodes: {nodes}, bytes: {size}, busbw: {busbw}, tolerance: {tolerance}"
         lines.append(f"- {{{values}, source: {scalar(origin)}}}")
-    files.write_siblings(path.parent, {path.name: "\n".join([*lines, ""])})
+    files.update_siblings(path.parent, {path.name: "\n".join([*lines, ""])})
     return f"stored {len(figures)} figures in {path}"

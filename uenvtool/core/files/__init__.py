@@ -14,6 +14,7 @@ from uenvtool.core.files.generated import content_inside as content_inside
 from uenvtool.core.files.generated import digest as digest
 from uenvtool.core.files.generated import read_record as read_record
 from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
+from uenvtool.core.files.generated import update_siblings as update_siblings
 from uenvtool.core.files.generated import write_generated as write_generated
 from uenvtool.core.files.generated import write_siblings as write_siblings
 from uenvtool.core.files.places import is_writable as is_writable

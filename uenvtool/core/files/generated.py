@@ -219,24 +219,29 @@ def write_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = F
     not exist until all are written, so that it never runs with old versions of the others.
     """
     with locked(folder, below=False):
-        record = read_record(folder)
-        differing = [name for name, text in contents.items() if content_inside(folder, name) != as_bytes(text)]
-        first: list[tuple[str, bytes | None]] = []
-        for name, content in _present(folder, differing):
-            if record.has(name, content):
-                continue
-            diff = "\n".join(_differences({name: contents[name]}, folder)).rstrip()
-            if name not in record.names:
-                hint = "move it away, or choose another name with -o; --force does not replace it"
-                raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
-            if not force:
-                hint = "choose another name with -o to keep your change, or replace the file with --force"
-                raise BadInput(f"{folder / name} has been changed since uenvtool wrote it\n{diff}", hint=hint)
-            first.append((_free_name(folder, name).name, content))
-        if len(differing) > 1:
-            first.append((next(iter(contents)), None))
-        last_first = dict(reversed([*contents.items()]))
-        write_generated(folder, last_first, keep=record.names - set(contents), first=first)
+        update_siblings(folder, contents, force=force)
+
+
+def update_siblings(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
+    """Write files like `write_siblings` into a directory that the caller has locked."""
+    record = read_record(folder)
+    differing = [name for name, text in contents.items() if content_inside(folder, name) != as_bytes(text)]
+    first: list[tuple[str, bytes | None]] = []
+    for name, content in _present(folder, differing):
+        if record.has(name, content):
+            continue
+        diff = "\n".join(_differences({name: contents[name]}, folder)).rstrip()
+        if name not in record.names:
+            hint = "move it away, or choose another name with -o; --force does not replace it"
+            raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
+        if not force:
+            hint = "choose another name with -o to keep your change, or replace the file with --force"
+            raise BadInput(f"{folder / name} has been changed since uenvtool wrote it\n{diff}", hint=hint)
+        first.append((_free_name(folder, name).name, content))
+    if len(differing) > 1:
+        first.append((next(iter(contents)), None))
+    last_first = dict(reversed([*contents.items()]))
+    write_generated(folder, last_first, keep=record.names - set(contents), first=first)
 
 
 def _free_name(folder: Path, name: str) -> Path:
