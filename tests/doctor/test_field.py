@@ -370,6 +370,7 @@ QUIET = {
     "a module that is loaded already": (
         "  ERROR: tbb/2021.7.0 cannot be loaded due to a conflict.\n" + OUTPUT * 60 + "Successfully completed.\n"
     ),
+    "a number like an exit code": "processed 137 files\nreturned 3 items, code 124\nreturn code: 0\nfinished.\n",
     "a server without an error": "Bypassing signal SIGTERM\nWorkers stop if SIGTERM is received\n",
 }
 
@@ -448,6 +449,14 @@ ENDS = {
     "a total in the arguments": ("Namespace(epochs=12, lr=0.1)\n" + _epochs(12), 0),
     "a total in the arguments, and no end": ("Namespace(epochs=12, lr=0.1)\n" + _epochs(9), 1),
     "a total in a command": ("+ python fit.py --epochs 4 --lr 1\n" + _epochs(4), 0),
+    "two models with their totals": (
+        "Training a for 6 epochs\n" + _epochs(6) + "Training b for 4 epochs\n" + _epochs(4),
+        0,
+    ),
+    "the best weights of Keras": (
+        "epochs: 9\n" + _epochs(4) + "Restoring model weights from the end of the best epoch: 2.\n",
+        0,
+    ),
     "a total in words": ("Training for 6 epochs\n" + _epochs(6), 0),
     "a total, counted from 0": ("num_epochs: 3\nepoch 0 loss 2\nepoch 1 loss 1\nepoch 2 loss 0\n", 0),
     "a total, counted in tens": ("max_steps=40\nstep=0 loss=1\nstep=10 loss=1\nstep=20 loss=1\nstep=30 loss=1\n", 0),

@@ -104,7 +104,7 @@ NAMED = ["a class of the script", "a class of the script with a message", "no me
             "EarlyEnd: no more data at run.py:2 in f",
         ),
         (
-            f'{HEADER}:\n  File "run.py", line 2\n    x = next(it)\nStopIteration\n',
+            f'{HEADER}:\n  File "run.py", line 2\n    x = next(it)\nStopIteration\nsrun: error: n1: task 0: Killed\n',
             "StopIteration at run.py:2: x = next(it)",
         ),
     ],

@@ -19,7 +19,7 @@ _STATED = re.compile(
 """Matches a setting, such as `max_steps: 200` or `--num-epochs 3`."""
 _PLAIN = re.compile(rf"(?i)(?:^|[(,{{\[|.:]\s?[\"']?){_UNIT}s[\"']?\s?[:=]\s?(?P<total>\d{{1,9}})(?![\w.])")
 """Matches a setting without a prefix, such as `Namespace(epochs=90`. In a progress line, it may be a counter."""
-_ANNOUNCED = re.compile(rf"(?i)\b(?:train|run)\w*(?: \w+)?(?: for)? (?P<total>\d{{1,9}}) {_UNIT}s\b")
+_ANNOUNCED = re.compile(rf"(?i)\b(?:train|run)\w*(?: \w+){{0,3}} (?P<total>\d{{1,9}}) {_UNIT}s\b")
 """Matches an announcement, such as `Training for 10 epochs`."""
 _UNITS = ("step", "iter", "epoch")
 

@@ -95,8 +95,8 @@ def _exceptions(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[Raised | Non
         elif between > MOST_BETWEEN or (HEADER in line and not is_open):
             return
         elif is_open and (raised := _RAISED.match(line) or _raised_by(codes.get(frame, ""), line)):
-            message = raised["message"] or ""
-            if not message or message.endswith(":") or _VALIDATION.search(message):
+            message, has_colon = raised["message"] or "", raised["message"] is not None
+            if (has_colon and not message) or message.endswith(":") or _VALIDATION.search(message):
                 message = f"{message} {_next_lines(lines)}".strip()
             if _AGAIN.search(f"{raised['type']}: {message}"):
                 continue
