@@ -325,7 +325,7 @@ PROBLEMS = {
     "few-cores, of each GPU": ONE + "#SBATCH --cpus-per-gpu=1\npython train.py\n",
     "srun-cores, of an unknown Slurm": ONE + "#SBATCH -c 8\nsrun python train.py\n",
     "option-rejected, of srun": ONE + "srun --async python train.py\n",
-    "threads-not-set": FOUR + "srun python train.py\n",
+    "threads-not-set": FOUR + "#SBATCH --exclusive\nsrun python train.py\n",
     "index-outside-list": ONE + "#SBATCH --array=1-3\nlr=(0.1 0.2 0.3)\npython t.py ${lr[$SLURM_ARRAY_TASK_ID]}\n",
     "address-not-exported": FOUR + "MASTER_ADDR=$(hostname)\necho $MASTER_ADDR\nsrun python train.py\n",
     "unknown-slurm-variable, without its option": ONE + "export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\npython t.py\n",

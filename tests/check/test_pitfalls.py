@@ -158,6 +158,18 @@ PITFALLS = {
         HEAD + 'if [[ -z "$A" || ( $B =~ ^(x|y)$ && $C < $D ) ||\n  -z $E ]]; then\n  exit 1\nfi\n[[ a ]] && srun a\n',
         [],
     ),
+    ("gpus-not-asked", "whole nodes"): (HEAD + "#SBATCH -N 2 --exclusive\nsrun torchrun t.py\n", []),
+    ("gpus-not-asked", "nodes of one user"): (HEAD + "#SBATCH -N 2 --exclusive=user\nsrun torchrun t.py\n", [4]),
+    ("option-rejected", "the old name of --cpu-bind"): (HEAD + "srun --cpu_bind=cores python t.py\n", []),
+    ("startup-file-strict", "before set -e"): (HEAD + "source ~/.bashrc\nset -eu\nsource ~/.profile\n", [5]),
+    ("threads-not-set", "one core for each task"): (
+        HEAD + "#SBATCH -n 4 --gpus-per-node=4\nsrun python t.py\n",
+        [],
+    ),
+    ("threads-not-set", "whole nodes"): (
+        HEAD + "#SBATCH -N 1 -n 4 --gpus-per-node=4 --exclusive\nsrun python t.py\n",
+        [4],
+    ),
 }
 
 
