@@ -200,6 +200,7 @@ PROBLEMS = {
     "port-fixed, with a default": ONE + "export MASTER_PORT=${MASTER_PORT:-29500}\ntorchrun t.py\n",
     "port-fixed, in a variable": ONE + "PORT=29500\ntorchrun --master-port $PORT t.py\n",
     "placeholder, /path/to": ONE + "python /path/to/train.py\n",
+    "placeholder, in a list": ONE + "python train.py --data=a:/path/to/data\n",
     "placeholder, project_x": ONE + "#SBATCH --account=project_xxxxxxxxx\n",
     "placeholder, options": ONE + "srun <SLURM OPTIONS> python t.py\n",
     "token-in-script, of another issuer": ONE + f"curl -H 'x: {'glpat' + '-'}{'aB3_' * 5}' https://h\n",
@@ -482,7 +483,7 @@ def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) ->
 
 HINTS = {
     "memory-without-unit, of a job without GPUs", "mamba-without-hook, after a Python module",
-    "output-folder", "placeholder, /path/to", "failure-hidden", "failure-hidden, exit 0", "failure-hidden, set +x",
+    "output-folder", "placeholder, in a list", "failure-hidden", "failure-hidden, exit 0", "failure-hidden, set +x",
     "failure-hidden, torchrun on GPUs that come with the node", "failure-hidden, without srun",
     "failure-hidden, in a step", "failure-hidden, kept and shown alone", "failure-hidden, refused before",
     "failure-hidden, in an if", "failure-hidden, of a program that is not known", "failure-hidden, by another job",

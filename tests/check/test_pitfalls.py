@@ -170,6 +170,16 @@ PITFALLS = {
         HEAD + "#SBATCH -N 1 -n 4 --gpus-per-node=4 --exclusive\nsrun python t.py\n",
         [4],
     ),
+    ("text-as-command", "single quotes"): (HEAD + "'''\nsbatch a.sh DIR\n'''\npython t.py\n", [3]),
+    ("text-as-command", "double quotes"): (HEAD + '"""Trains.\n\nSee README."""\npython t.py\n', [3]),
+    ("text-as-command", "an argument"): (HEAD + "echo \"\"\"\na\n\"\"\"\npython -c '''\nimport torch\n'''\n", []),
+    ("placeholder", "in triple quotes"): (HEAD + "'''\nsbatch a.sh <your name>\n'''\nD=<your name>\n", [6]),
+    ("placeholder", "in a comment of the shell"): (HEAD + ": <<END\nsbatch a.sh <your name>\nEND\n", []),
+    ("placeholder", "a path for each line"): (
+        HEAD + "python t.py \\\n  --train /path/to/train \\\n  --test=/path/to/test\nX=/path/to/x\n",
+        [4, 6],
+    ),
+    ("placeholder", "a path as default"): (HEAD + 'D=${D:-/path/to/data}\necho "--data /path/to/x"\n', []),
 }
 
 
