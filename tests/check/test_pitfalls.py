@@ -180,6 +180,35 @@ PITFALLS = {
         [4, 6],
     ),
     ("placeholder", "a path as default"): (HEAD + 'D=${D:-/path/to/data}\necho "--data /path/to/x"\n', []),
+    ("node-alone", "a variable with a command in backticks"): (
+        HEAD + '#SBATCH -N 4\nN=`scontrol show hostnames | wc -l`\nL="torchrun --nnodes $N"\nsrun bash -c "$L t.py"\n',
+        [6],
+    ),
+    ("port-random", "shuf"): (HEAD + "MASTER_PORT=$(shuf -i 1-65535 -n 1)\nPORT=`shuf -n1 -i 1000-9000`\n", [3, 4]),
+    ("port-random", "shuf of free ports"): (HEAD + "MASTER_PORT=$(shuf -i 20000-30000 -n 1)\n", []),
+    ("port-random", "arithmetic"): (HEAD + "PORT=$((RANDOM % 20000))\nPORT2=$((20000 + RANDOM % 1000))\n", [3]),
+    ("unread-setting", "the settings of the rendezvous"): (
+        HEAD + 'torchrun --rdzv_conf "timeout=90,rdzv_endpoint=$A:1" t.py\ntorchrun --rdzv_conf timeout=90 t.py\n',
+        [3],
+    ),
+    ("debug-checks", "DETAIL"): (HEAD + "export TORCH_DISTRIBUTED_DEBUG=DETAIL\n", [3]),
+    ("debug-checks", "INFO"): (HEAD + "export TORCH_DISTRIBUTED_DEBUG=INFO\n", []),
+    ("array-count", "a share"): (HEAD + "#SBATCH -a 1-8\nSIZE=$((4000 / SLURM_ARRAY_TASK_COUNT))\n", [4]),
+    ("array-count", "a message"): (HEAD + '#SBATCH -a 1-8\necho "1 of $SLURM_ARRAY_TASK_COUNT"\n', []),
+    ("directory-exists", "a name"): (HEAD + "mkdir out/logs\n", [3]),
+    ("directory-exists", "-p"): (HEAD + "mkdir -p out/logs\nmkdir $SLURM_JOB_ID\n", []),
+    ("directory-exists", "if it is absent"): (HEAD + "[ -d logs ] || mkdir logs\n", []),
+    ("directory-exists", "after rm"): (HEAD + "rm -rf logs\nmkdir logs\n", []),
+    ("setting-of-first-node", "a daemon"): (
+        HEAD + "#SBATCH -N 2\nnvidia-cuda-mps-control -d\nsrun -n 8 python t.py\n",
+        [4],
+    ),
+    ("setting-of-first-node", "a query"): (HEAD + "#SBATCH -N 2\nnvidia-smi -L\nsrun -n 8 python t.py\n", []),
+    ("setting-of-first-node", "each node"): (
+        HEAD + "#SBATCH -N 2\nsrun -n 2 dcgmi profile --pause\nsrun -n 8 python t.py\n",
+        [],
+    ),
+    ("setting-of-first-node", "one node"): (HEAD + "#SBATCH -N 1\nsudo nvidia-smi -pm 1\nsrun python t.py\n", []),
 }
 
 
@@ -198,6 +227,13 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
             "failure-hidden",
             "{}#SBATCH --gpus=2\nset -e\nfor a in 1 2; do\n  srun python t.py $a | tee $a.log\ndone\n",
             "warning",
+        ),
+        ("directory-exists", "{}set -euo pipefail\nmkdir logs\n", "warning"),
+        ("directory-exists", "{}mkdir logs\nset -e\n", "hint"),
+        (
+            "rank-before-step",
+            '{}srun -N 1 bash -c "torchrun --nnodes=$N --node_rank=$SLURM_NODEID --master_addr=$M t.py"\n',
+            "hint",
         ),
         ("kill-by-pattern", "{}#SBATCH --exclusive\npkill python\n", "hint"),
         ("kill-by-pattern", "{}#SBATCH --gres=gpu:4\npkill python\n", "hint"),
