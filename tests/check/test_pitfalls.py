@@ -228,6 +228,14 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
             "{}#SBATCH --gpus=2\nset -e\nfor a in 1 2; do\n  srun python t.py $a | tee $a.log\ndone\n",
             "warning",
         ),
+        ("failure-hidden", "{}#SBATCH --mail-type=END,FAIL\nsrun torchrun t.py\necho done\n", "warning"),
+        ("failure-hidden", "{}#SBATCH --mail-type=BEGIN\nsrun torchrun t.py\necho done\n", "hint"),
+        (
+            "failure-hidden",
+            "{}#SBATCH --mail-type=all\nfor a in 1 2; do\n  srun torchrun t.py $a\ndone\necho done\n",
+            "hint",
+        ),
+        ("failure-hidden", "{}#SBATCH --exclusive\npython t.py\necho done\n", "hint"),
         ("directory-exists", "{}set -euo pipefail\nmkdir logs\n", "warning"),
         ("directory-exists", "{}mkdir logs\nset -e\n", "hint"),
         (

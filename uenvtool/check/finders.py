@@ -293,7 +293,12 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
                 yield at(last, f"$? is the exit code of {before.name}")
         elif not (part.background or waits):
             detail = "the last command sets the exit code, even if training failed"
-            yield replace(at(last, detail), is_certain=False)  # nobody may read the state of the job
+            is_read = _mails_failure(context) and LOOP not in part.around  # otherwise nobody may read the job's state
+            yield replace(at(last, detail), is_certain=is_read)
+
+
+def _mails_failure(context: Context) -> bool:
+    return re.search(r"(?i)\b(FAIL|ALL)\b", context.shape.requested.get("mail-type", "")) is not None
 
 
 def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
@@ -330,7 +335,8 @@ _HELPS = re.compile(
 
 def _is_training(launch: Launch, step: int) -> bool:
     shape = launch.shape
-    return step >= 0 or launch.program != PYTHON or bool(shape.gpus) or (shape.tasks or 1) * (shape.nodes or 1) > 1
+    has_gpus = bool(shape.gpus) or shape.requested.get("exclusive") == ""  # all GPUs of the nodes
+    return step >= 0 or launch.program != PYTHON or has_gpus or (shape.tasks or 1) * (shape.nodes or 1) > 1
 
 
 def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -> bool:
