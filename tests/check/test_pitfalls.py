@@ -209,6 +209,18 @@ PITFALLS = {
         [],
     ),
     ("setting-of-first-node", "one node"): (HEAD + "#SBATCH -N 1\nsudo nvidia-smi -pm 1\nsrun python t.py\n", []),
+    ("variable-unset", "a name and an array"): (
+        HEAD + "cd $wrk/data\npython t.py ${FILES[$SLURM_ARRAY_TASK_ID]}\n",
+        [3, 4],
+    ),
+    ("variable-unset", "an option of the same name"): (HEAD + "head -n 1 a.txt\ncd $n/data\n", [4]),
+    ("variable-unset", "names that are set"): (
+        HEAD + "for f in a b; do echo $f; done\nread -r g < h\nwhile getopts x o; do echo $o $g; done\nl=(a b)\n"
+        "echo ${l[0]} ${x:-1} ${BASH_SOURCE[0]} $HOME \\$y '$z' $(awk '{print $v}' a)\n",
+        [],
+    ),
+    ("variable-unset", "a comment"): (HEAD + "# sbatch --export=size=1b job.sh\ncd $size; curl -x $http_proxy a\n", []),
+    ("variable-unset", "a file that can set the names"): (HEAD + ". settings.sh\ncd $dir\n", []),
 }
 
 
