@@ -89,7 +89,7 @@ def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
 
 
 def _printed(text: str, written: Sequence[ShellCommand]) -> Iterator[Piece]:
-    """Yield the usage texts: heredocs that only `cat`, `less` or `:` reads, and lines in triple quotes."""
+    """Yield the texts for the reader, in a heredoc that only `cat`, `less` or `:` reads, or in triple quotes."""
     for command in written:
         first, last = command.words[0][0], command.words[0][-1]
         piece = command.body if command.spellings in (["cat"], ["less"], [":"]) and not command.piped else None
