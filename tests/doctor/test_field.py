@@ -280,6 +280,42 @@ def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None
     assert found(log) == ["exception"]
 
 
+NCCL_WARNINGS = """graph/search.cc:1135 NCCL WARN Could not find a path for pattern 1, falling back to simple order
+graph/topo.h:230 NCCL WARN Could not find NET with id 0
+"""
+
+
+def test_caught_error_is_shown_if_the_last_line_is_an_error() -> None:
+    error = "torch.distributed.DistBackendError: NCCL error in: x.cpp:3376, internal error, NCCL version 2.25.1\n"
+
+    assert found(NCCL_WARNINGS + error) == ["nccl-topology"]
+    assert found(NCCL_WARNINGS + "a\nb\n") in ([], ["went-on"])
+
+
+REMOTE = (
+    "[ERROR] rank {0}: unexpected exception\nTraceback (most recent call last):\n"
+    '  File "sweep.py", line 9, in run\n'
+    "RuntimeError: [/g/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.8]:29609\n\n"
+)
+SETTINGS = [f"[{n}/30] Batch: {n}\n" + REMOTE.format(0) + REMOTE.format(1) for n in range(1, 31)]
+SKIPPED = "[WARNING] OOM on rank 2, skipping.\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "is_broken"),
+    [
+        ("".join(setting + SKIPPED for setting in SETTINGS) + "Best: 5\nDone.\n", False),
+        ("".join(setting + SKIPPED for setting in SETTINGS) + ERROR, True),
+        ("".join(setting + SKIPPED for setting in SETTINGS) + SETTINGS[0], True),
+        ("".join(SETTINGS) + "Done.\n", True),
+        (SETTINGS[0] + SKIPPED + "Done.\n", True),
+    ],
+    ids=["each caught", "another error at the end", "last not caught", "none caught", "only one"],
+)
+def test_error_that_a_sweep_catches_each_time_is_no_failure(log: str, is_broken: bool) -> None:
+    assert any(finding.known.severity == "broken" for finding in read(log).findings) == is_broken
+
+
 UNKNOWN = """Lmod has detected the following error:  The following module(s) are unknown:
 "fftlib/3.3"
 
