@@ -280,6 +280,29 @@ def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None
     assert found(log) == ["exception"]
 
 
+LINES = {"DOS line breaks": "{}\r", "srun --label": "0: {}", "colours": "\x1b[32m{}\x1b[0m"}
+OF_SCRIPTS = ("01-two-runs", "12-script-does-not-compile")
+"""Logs of batch scripts that start several programs. srun labels the lines of only one program."""
+
+
+@pytest.mark.parametrize("form", LINES.values(), ids=list(LINES))
+@pytest.mark.parametrize("name", EXPECTED)
+def test_labels_colours_and_line_breaks_do_not_change_the_findings(name: str, form: str) -> None:
+    log = (FIELD / f"{name}.log").read_text(encoding="utf-8")
+    changed = "".join(f"{form.format(line)}\n" for line in log.splitlines())
+
+    assert found(changed) == found(log) or (form.startswith("0") and name in OF_SCRIPTS)
+
+
+def test_runs_of_a_logger_are_separate_behind_labels() -> None:
+    run = "2026-02-14 02:38:{0} - fit - INFO - Loading the data set\n"
+    failed = run.format("01") + TRACEBACK.replace("[rank{0}]: ", "").replace("{0}", "3")
+    log = failed + run.format("40") + STEPS.replace("3: ", "") + "Training completed\n"
+
+    assert found(log) == ["earlier-runs"]
+    assert found("".join(f"0: {line}\n" for line in log.splitlines())) == ["earlier-runs"]
+
+
 NCCL_WARNINGS = """graph/search.cc:1135 NCCL WARN Could not find a path for pattern 1, falling back to simple order
 graph/topo.h:230 NCCL WARN Could not find NET with id 0
 """

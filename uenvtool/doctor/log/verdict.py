@@ -85,7 +85,8 @@ def with_end(examination: Examination, seen: Sightings, known: Known) -> Examina
     unended = [line for line, is_open in filter(None, last_lines) if is_open]
     if not unended:
         return replace(examination, has_end=False)
-    added = Finding(known=known.findings[NO_END], detail=f"last: {unended[-1].text}", place=unended[-1].place)
+    last = seen.classifier.without_label(unended[-1].text)
+    added = Finding(known=known.findings[NO_END], detail=f"last: {last}", place=unended[-1].place)
     others = (finding for finding in examination.findings if finding.known.id != UNCLEAR)
     return replace(examination, findings=tuple(worst_first([added, *others])))
 
