@@ -339,6 +339,35 @@ def test_error_that_a_sweep_catches_each_time_is_no_failure(log: str, is_broken:
     assert any(finding.known.severity == "broken" for finding in read(log).findings) == is_broken
 
 
+SERVER = (
+    "(EngineCore pid=9) INFO 02-03 10:24:34 [core.py:1214] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+)
+CLOSED = "(APIServer pid=7) INFO:     Application shutdown complete.\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "names"),
+    [
+        ("(APIServer pid=7) WARNING 02-03 10:24:34 [utils.py:626] force killing remaining processes count=1\n", []),
+        ("(APIServer pid=7) ERROR 02-03 10:24:34 [llm.py:704] EngineDeadError: EngineCore failed.\n", ["cancelled"]),
+    ],
+    ids=["in order", "with an error"],
+)
+def test_server_that_ends_in_order_after_a_signal_was_not_cancelled(between: str, names: list[str]) -> None:
+    assert found(SERVER + between + CLOSED) == names
+
+
+def test_excerpt_of_nccl_lines_is_no_log_without_an_end(cli: Cli, write: Write) -> None:
+    line = "NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n"
+    excerpt = write("excerpt.log", f"We see this output:\n{line}")
+    log = write("whole.log", f"n1:9:9 [0] {line}")
+    os.utime(excerpt, (0, 0))
+    os.utime(log, (0, 0))
+
+    assert "no failure found" in cli("doctor", str(excerpt)).stdout
+    assert "no-end" in cli("doctor", str(log)).stdout
+
+
 UNKNOWN = """Lmod has detected the following error:  The following module(s) are unknown:
 "fftlib/3.3"
 
