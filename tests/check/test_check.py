@@ -256,6 +256,9 @@ PROBLEMS = {
     "options-behind-program, that it may have too": ONE + "torchrun --standalone train.py --master-port $PORT\n",
     "options-behind-program, accelerate": ONE + "accelerate launch t.py \\\n --num_processes 4\n",
     "python-behind-launcher": ONE + "torchrun --standalone --nproc_per_node=4 python train.py\n",
+    "endpoint-of-each-node": "torchrun --nnodes 2 --rdzv-endpoint=$(hostname):29500 --rdzv-backend=c10d t.py\n",
+    "endpoint-of-each-node, a number": "torchrun --nnodes=2 --node_rank=0 --rdzv_endpoint=`hostname -f` t.py\n",
+    "endpoint-of-each-node, of a variable": 'torchrun --nnodes=$N --rdzv_endpoint="$HOSTNAME:29500" t.py\n',
     "tasks-without-step": FOUR + "python train.py\n",
     "tasks-without-step, on one node": FOUR.replace("nodes=2", "nodes=1") + "python train.py\n",
     "counts-apart": "#!/bin/bash\n#SBATCH -N 1 --ntasks=3 --ntasks-per-node=2\nsrun python train.py\n",
@@ -490,6 +493,7 @@ HINTS = {
     "failure-hidden, in an if", "failure-hidden, by another job", "output-folder, made by the job itself",
     "venv-unpacked, conda on many nodes", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
+    "endpoint-of-each-node, a number", "endpoint-of-each-node, of a variable",
     "node-rank-for-all, by c10d",
     "option-as-comment, beside others", "option-rejected, unknown",
     "option-rejected, of srun", "srun-cores, of an unknown Slurm",
@@ -524,6 +528,10 @@ QUIET = {
     + "srun bash -c 'accelerate launch --multi_gpu --num_machines 2 --num_processes 8 --rdzv_backend c10d "
     + "--main_process_ip $M --machine_rank $SLURM_NODEID t.py'\n",
     "script-directory, with a fallback": ONE + 'cd "${SLURM_SUBMIT_DIR:-$(dirname "$0")}"\npython train.py\n',
+    "the endpoint of one node": "torchrun --nnodes=1 --rdzv_backend=c10d --rdzv_endpoint=$(hostname):29500 t.py\n",
+    "the endpoint of a batch script": TWO
+    + "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv_backend=c10d --rdzv_id=$SLURM_JOB_ID "
+    + "--rdzv_endpoint=$(hostname):$((10000 + SLURM_JOB_ID % 20000)) t.py\n",
     "script-directory, outside of Slurm": '#!/bin/bash\ncd "$(dirname "$0")"\npython train.py\n',
     "memory-without-unit, all memory": ONE + "#SBATCH --mem=0\npython train.py\n",
     "memory-without-unit, megabytes": ONE + "#SBATCH --mem=64000\npython train.py\n",

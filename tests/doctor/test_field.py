@@ -323,6 +323,94 @@ def test_caught_error_is_shown_if_the_process_then_ended_with_an_error() -> None
     assert found(log) == ["exception"]
 
 
+LINES = {"DOS line breaks": "{}\r", "srun --label": "0: {}", "colours": "\x1b[32m{}\x1b[0m"}
+OF_SCRIPTS = ("01-two-runs", "12-script-does-not-compile")
+"""Logs of batch scripts that start several programs. srun labels the lines of only one program."""
+
+
+@pytest.mark.parametrize("form", LINES.values(), ids=list(LINES))
+@pytest.mark.parametrize("name", EXPECTED)
+def test_labels_colours_and_line_breaks_do_not_change_the_findings(name: str, form: str) -> None:
+    log = (FIELD / f"{name}.log").read_text(encoding="utf-8")
+    changed = "".join(f"{form.format(line)}\n" for line in log.splitlines())
+
+    assert found(changed) == found(log) or (form.startswith("0") and name in OF_SCRIPTS)
+
+
+def test_runs_of_a_logger_are_separate_behind_labels() -> None:
+    run = "2026-02-14 02:38:{0} - fit - INFO - Loading the data set\n"
+    failed = run.format("01") + TRACEBACK.replace("[rank{0}]: ", "").replace("{0}", "3")
+    log = failed + run.format("40") + STEPS.replace("3: ", "") + "Training completed\n"
+
+    assert found(log) == ["earlier-runs"]
+    assert found("".join(f"0: {line}\n" for line in log.splitlines())) == ["earlier-runs"]
+
+
+NCCL_WARNINGS = """graph/search.cc:1135 NCCL WARN Could not find a path for pattern 1, falling back to simple order
+graph/topo.h:230 NCCL WARN Could not find NET with id 0
+"""
+
+
+def test_caught_error_is_shown_if_the_last_line_is_an_error() -> None:
+    error = "torch.distributed.DistBackendError: NCCL error in: x.cpp:3376, internal error, NCCL version 2.25.1\n"
+
+    assert found(NCCL_WARNINGS + error) == ["nccl-topology"]
+    assert found(NCCL_WARNINGS + "a\nb\n") in ([], ["went-on"])
+
+
+REMOTE = (
+    "[ERROR] rank {0}: unexpected exception\nTraceback (most recent call last):\n"
+    '  File "sweep.py", line 9, in run\n'
+    "RuntimeError: [/g/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.8]:29609\n\n"
+)
+SETTINGS = [f"[{n}/30] Batch: {n}\n" + REMOTE.format(0) + REMOTE.format(1) for n in range(1, 31)]
+SKIPPED = "[WARNING] OOM on rank 2, skipping.\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "is_broken"),
+    [
+        ("".join(setting + SKIPPED for setting in SETTINGS) + "Best: 5\nDone.\n", False),
+        ("".join(setting + SKIPPED for setting in SETTINGS) + ERROR, True),
+        ("".join(setting + SKIPPED for setting in SETTINGS) + SETTINGS[0], True),
+        ("".join(SETTINGS) + "Done.\n", True),
+        (SETTINGS[0] + SKIPPED + "Done.\n", True),
+    ],
+    ids=["each caught", "another error at the end", "last not caught", "none caught", "only one"],
+)
+def test_error_that_a_sweep_catches_each_time_is_no_failure(log: str, is_broken: bool) -> None:
+    assert any(finding.known.severity == "broken" for finding in read(log).findings) == is_broken
+
+
+SERVER = (
+    "(EngineCore pid=9) INFO 02-03 10:24:34 [core.py:1214] [shutdown] EngineCore: trigger received signal=SIGTERM\n"
+)
+CLOSED = "(APIServer pid=7) INFO:     Application shutdown complete.\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "names"),
+    [
+        ("(APIServer pid=7) WARNING 02-03 10:24:34 [utils.py:626] force killing remaining processes count=1\n", []),
+        ("(APIServer pid=7) ERROR 02-03 10:24:34 [llm.py:704] EngineDeadError: EngineCore failed.\n", ["cancelled"]),
+    ],
+    ids=["in order", "with an error"],
+)
+def test_server_that_ends_in_order_after_a_signal_was_not_cancelled(between: str, names: list[str]) -> None:
+    assert found(SERVER + between + CLOSED) == names
+
+
+def test_excerpt_of_nccl_lines_is_no_log_without_an_end(cli: Cli, write: Write) -> None:
+    line = "NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.\n"
+    excerpt = write("excerpt.log", f"We see this output:\n{line}")
+    log = write("whole.log", f"n1:9:9 [0] {line}")
+    os.utime(excerpt, (0, 0))
+    os.utime(log, (0, 0))
+
+    assert "no failure found" in cli("doctor", str(excerpt)).stdout
+    assert "no-end" in cli("doctor", str(log)).stdout
+
+
 UNKNOWN = """Lmod has detected the following error:  The following module(s) are unknown:
 "fftlib/3.3"
 

@@ -52,10 +52,10 @@ MOST_RUNS = 100
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
-_TIME = re.compile(rb"(?:\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?)?")
-"""Matches the time at the start of a line, or nothing."""
+_TIME = re.compile(rb"(?:(?:\d{1,7}: )?\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?)?")
+"""Matches the time at the start of a line, or after the label of `srun --label`, or nothing."""
 _BLANK = re.compile(rb"\s*")
-_UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
+_UNINDENTED = re.compile(rb"\n(?!\d{1,7}: [ \t])(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 _Match = tuple[int, int, int]
 """The number of a known text, and the start and end of a place in a block that contains it."""
 

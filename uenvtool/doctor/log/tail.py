@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from uenvtool.doctor.log.blocks import Block
-from uenvtool.doctor.log.classifier import IGNORED, MANY, PLAIN, LineClassifier
+from uenvtool.doctor.log.classifier import IGNORED, LONG, MANY, PLAIN, LineClassifier
 from uenvtool.doctor.log.totals import COUNTER, is_total_reached
 from uenvtool.knowledge.secrets import without_secrets
 
@@ -98,6 +98,27 @@ class Tail:
         return self.last_line() is None and (
             results >= MIN_RESULTS or any(self.classifier.has(line, "done") for line in lines)
         )
+
+    @property
+    def ends_with_failure(self) -> bool:
+        """Return whether the last line describes a failure."""
+        printed = [line for line in self._numbered_lines()[1] if line.strip()]
+        return bool(printed) and self.classifier.shows_failure(printed[-1])
+
+    def is_caught_each_time(self, line: int, offset: int) -> bool:
+        """Return whether a program caught an error several times, such as a sweep over settings, and the log ends well.
+
+        The log has many progress lines between the first and the last error, and a statement after the last one.
+
+        line, offset: the line number of the first error, and the offset of the last one.
+        """
+        numbers, lines = self._numbered_lines(offset)
+        before = zip(*self._numbered_lines(), strict=True)
+        if sum(self.classifier.steps(text) for at, text in before if line < at < min(numbers, default=0)) < LONG:
+            return False
+        last = max((number for number, text in enumerate(lines) if self.classifier.shows_failure(text)), default=-1)
+        after = lines[last + 1 :][:MOST_NEAR]
+        return any(self.classifier.has(text, "caught") for text in after) and self.last_line() is None
 
     def decisive_line(self, offset: int = -1) -> QuotedLine | None:
         """Return the line that describes a failure best, or None if training continues after it.

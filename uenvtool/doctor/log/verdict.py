@@ -87,7 +87,8 @@ def with_end(examination: Examination, seen: Sightings, known: Known) -> Examina
     unended = [line for line, is_open in filter(None, last_lines) if is_open]
     if not unended:
         return replace(examination, has_end=False)
-    added = Finding(known=known.findings[NO_END], detail=f"last: {unended[-1].text}", place=unended[-1].place)
+    last = seen.classifier.without_label(unended[-1].text)
+    added = Finding(known=known.findings[NO_END], detail=f"last: {last}", place=unended[-1].place)
     others = (finding for finding in examination.findings if finding.known.id != UNCLEAR)
     return replace(examination, findings=tuple(worst_first([added, *others])))
 
@@ -202,7 +203,12 @@ class _Candidate:
         load a module, the results of a program are enough.
         """
         known = self.known
-        if known.ends or not (known.fallback or known.severity == BROKEN):
+        if not (known.fallback or known.severity == BROKEN):
+            return False
+        first = self.order[1]
+        if known.fault != STOPPED and all(tail.is_caught_each_time(first, offset) for tail, offset in self.ends):
+            return True
+        if known.ends:
             return False
         is_shell = known.id == FAILED or classifier.has(self.sighting.first.text, "shell")
         is_weak = (known.fallback and known.id != ENDED) or self.is_only_warning
@@ -255,8 +261,9 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
         (survived if candidate.is_survived(seen.classifier) else holding).append(candidate)
     caught = list(_candidates(seen.caught, seen, known, alternatives))
     if not any(each.known.severity == BROKEN and each.known.id != ENDED for each in holding):
-        # a process ended with an error, so the error before it was not caught
-        holding += [each for each in caught if holding and not each.went_on()]
+        # a process or the log ended with an error, so the error before it was not caught
+        has_failed = bool(holding) or any(tail.ends_with_failure for tail in seen.tails.values())
+        holding += [each for each in caught if has_failed and not each.went_on()]
     stop_lines = {each.order for each in holding if each.known.fault == STOPPED}
     holding = [each for each in holding if each.known.id != ENDED or each.order not in stop_lines]
     unexplained = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, holding))]
