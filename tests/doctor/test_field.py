@@ -148,6 +148,10 @@ STOPS = {
         ["lightning-waits", "cancelled"],
     ),
     "a stall that ended": ([FIRES["vllm-stall"][0], STEPS, LIMIT], ["time-limit"]),
+    "a stall before a signal that raises an exception": (
+        [FIRES["vllm-stall"][2], "Terminated\n", ERROR],
+        ["vllm-stall", "cancelled"],
+    ),
     "a signal before a failure": (["Terminated\n", OOM], ["cancelled"]),
     "a failure before a signal": ([OOM, "Terminated\n"], ["out-of-memory-gpu"]),
     "an exception before a signal": ([ERROR, "Terminated\n"], ["exception"]),

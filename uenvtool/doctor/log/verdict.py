@@ -257,6 +257,8 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
         holding += [each for each in caught if holding and not each.went_on()]
     stop_lines = {each.order for each in holding if each.known.fault == STOPPED}
     holding = [each for each in holding if each.known.id != ENDED or each.order not in stop_lines]
+    stops = [each for each in holding if each.known.fault == STOPPED]  # what follows from a stop explains nothing
+    holding = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, stops))]
     unexplained = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, holding))]
     fallbacks = [candidate for candidate in unexplained if candidate.known.fallback]
     causes = [candidate for candidate in unexplained if not candidate.known.fallback]
