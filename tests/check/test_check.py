@@ -194,6 +194,9 @@ PROBLEMS = {
     "failure-hidden, in an if": HEAD + "if srun -c 8 python t.py; then\n  echo fine\nelse\n  echo failed\nfi\n",
     "rank-before-step, of torchrun": HEAD + 'srun -c 8 bash -c "torchrun --node_rank $SLURM_PROCID t.py"\n',
     "placeholder, in braces": "#SBATCH -p { partition }\n",
+    "placeholder, of Compute Canada": "#SBATCH -A def-someuser\n",
+    "placeholder, of the user": "#SBATCH --chdir=/home/username/project\n",
+    "placeholder, in capital letters": "#SBATCH -A ENTER_ACCOUNT_HERE\n",
     "placeholder, of an array": "#SBATCH --array=0-N%9\n",
     "launch-blocking, with a dot": ONE + "export CUDA_LAUNCH_BLOCKING=1.\n",
     "port-fixed, as a default": ONE + ": ${MASTER_PORT:=29500}\ntorchrun t.py\n",
@@ -481,6 +484,7 @@ def test_program_that_uses_gpu_0_may_see_only_one_gpu(cli: Cli, write: Write) ->
 
 
 HINTS = {
+    "options-in-conflict, without tasks",
     "memory-without-unit, of a job without GPUs", "mamba-without-hook, after a Python module",
     "output-folder", "placeholder, /path/to", "failure-hidden", "failure-hidden, exit 0", "failure-hidden, set +x",
     "failure-hidden, torchrun on GPUs that come with the node", "failure-hidden, without srun",
@@ -513,6 +517,8 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "the command line of sbatch gives the number of tasks": "#!/bin/bash\n#SBATCH --gpus-per-task=1 --time=9\n"
+    + "export CUDA_VISIBLE_DEVICES=3,2,1,0\nsrun python t.py\n",
     "the name of a job is free": ONE + "#SBATCH --job-name=your_model\npython t.py\n",
     "a tag of a text is no placeholder": ONE + "python - <<'E'\nSTART, END = '<ANSWER>', '</ANSWER>'\nE\n",
     "pkill, of the children of one process": ONE + "watch.sh &\npid=$!\npython t.py\npkill -P $pid\n",

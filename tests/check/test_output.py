@@ -395,9 +395,7 @@ def test_template_that_a_script_writes_is_reported_and_not_checked(cli: Cli, wri
     answer = cli("check", write("submit.sh", script))
 
     assert (answer.code, answer.stdout) == (0, "")
-    assert (
-        "submit.sh: a script that it writes is not checked, because it is a template (__TIME__)" in answer.stderr
-    )
+    assert "submit.sh: a script that it writes is not checked, because it is a template (__TIME__)" in answer.stderr
 
 
 def test_repetitive_long_lines_are_fast(cli: Cli, write: Write) -> None:

@@ -160,6 +160,7 @@ UNWATCHED = {
     "a subshell": "for n in 1 2; do\n  ( cd $n; srun -N 1 python t.py ) &\ndone\n",
     "a group": "for n in 1 2; do\n  { srun -N 1 python t.py; } > log &\ndone\n",
     "a loop": "for n in 1 2; do srun -N 1 python t.py; done &\n",
+    "a function with variables": "R='srun -N 1'\nrun() {\n  $R \"$@\"\n}\nrun python t.py &\n",
 }
 WATCHED = {
     "wait after a loop": "for n in $nodes; do\n  ssh $n 'torchrun --nnodes=2 t.py' &\ndone\nwait $!\n",
@@ -171,6 +172,8 @@ WATCHED = {
     "a tunnel": "ssh -N -L 8080:$h:80 login &\n",
     "a group": "{\n  srun python t.py\n} &\nwait $!\n",
     "a job that is waited for by its ID": "set -o pipefail\nsrun python t.py | tee log & p=$!\nwait $p\n",
+    "a wait in the function": "run() {\n  srun -N 1 python $1 &\n  wait $!\n}\nrun a.py\n",
+    "a wait after the function": "run() {\n  srun -N 1 python $1 &\n  p=$!\n}\nrun a.py\nwait $p\n",
     "a trap": "srun python t.py & p=$!\ntrap 'wait $p' EXIT\n",
 }
 
@@ -188,6 +191,12 @@ def test_script_that_waits_for_its_background_programs_is_no_problem(cli: Cli, w
     assert found(cli, write("job.sh", HEAD + WATCHED[case])) == []
 
 
+def test_function_that_leaves_its_step_in_the_background_ends_at_its_last_call(cli: Cli, write: Write) -> None:
+    text = HEAD + 'run() { srun -N 1 python "$@" & }\nrun a.py\nrun b.py\n'
+
+    assert found(cli, write("job.sh", text), "--select", "ends-at-once") == [("ends-at-once", 5)]
+
+
 FOUR = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=4")
 PER_NODE = HEAD.replace("--nodes=2", "--nodes=2 --ntasks-per-node=1")
 RENDEZVOUS = "--rdzv-backend=c10d --rdzv-endpoint=$(hostname -s):1234"
@@ -203,7 +212,9 @@ NESTED = [
     f"srun {RANK} torchrun --nproc-per-node=4 t.py", "srun sh -c 'exec \"$0\" \"$@\"' torchrun --nproc-per-node=4 t.py",
     "srun bash -c 'ulimit -c 0; \"$@\"' rank accelerate launch t.py",
     "srun bash -c 'numactl -N 0 \"${@}\"' rank torchrun t.py",
-    "srun apptainer exec x.sif sh -c 'exec \"$@\"' _ deepspeed t.py",
+    "srun apptainer exec x.sif sh -c 'exec \"$@\"' _ deepspeed t.py", "srun mpiexec.hydra -n 8 ./app",
+    "srun horovodrun -np 8 python t.py", "srun axolotl train c.yaml", "FORCE_TORCHRUN=1 srun llamafactory-cli train c",
+    "NPROC_PER_NODE=4 srun swift sft --model m",
 ]  # fmt: skip
 ONE_PER_TASK = [
     "srun python t.py", "srun --ntasks-per-node=1 deepspeed --hostfile=h --no_ssh --node_rank=$SLURM_NODEID t.py",
@@ -214,6 +225,7 @@ ONE_PER_TASK = [
     "srun llamafactory-cli train c.yaml", "srun -N 1 -n 1 mpirun -np 8 python t.py", "mpirun -np 8 python t.py",
     "srun python t.py --launcher torchrun", "srun ./run.sh mpirun", "srun flux start python t.py",
     f"srun {RANK} python t.py", "srun sh -c 'exec \"$0\" \"$@\"' python t.py", "srun bash -c 'echo \"$1\"' torchrun x",
+    "FORCE_TORCHRUN=1 NPROC_PER_NODE=1 srun llamafactory-cli train c", "srun xtuner train c --launcher slurm",
 ]  # fmt: skip
 
 
@@ -222,6 +234,55 @@ def test_launcher_in_each_of_several_tasks_is_an_error(cli: Cli, write: Write, c
     rows = found(cli, write("job.sh", FOUR + command + "\n"), "--select", "launcher-in-launcher")
 
     assert rows == [("launcher-in-launcher", 3)]
+
+
+IN_VARIABLES = {
+    "in a variable": "R='srun --mpi=pmix {0} t.py'\n$R\n",
+    "evaluated": "R='srun {0}'\neval $R t.py\n",
+    "evaluated in quotes": "R='{0}'\neval \"srun $R t.py\"\n",
+    "in an array": 'R=(srun {0} t.py)\necho "${{R[@]}}"\n"${{R[@]}}"\n',
+    "in an array that grows": 'R=(srun -u)\nR+=({0})\nif a; then R+=(--x); fi\nR+=(t.py)\n"${{R[@]}}"\n',
+    "in a variable that grows": 'R=srun\nR+=" -u"\nR="$R {0} t.py"\n$R\n',
+    "with a default": "R=${{R:-srun}}\n$R {0} t.py\n",
+    "with a path": "R=$(which srun)\n$R {0} t.py\n",
+    "in a script in a variable": "R='cd x\n{0} t.py'\nsrun bash -c \"$R\"\n",
+    "in the shell of a step in a variable": "R='srun -u'\n$R bash -c 'cd x; {0} t.py'\n",
+    "as arguments of a function": 'run() {{\n  srun -u "$@"\n}}\nrun {0} t.py\n',
+    "as arguments of a function with a keyword": 'function run {{ echo $1; srun "${{@}}"; }}\nrun {0} t.py\n',
+}
+
+
+@pytest.mark.parametrize("case", IN_VARIABLES)
+def test_command_in_variables_and_functions_is_read(cli: Cli, write: Write, case: str) -> None:
+    for launcher, count in (("torchrun --standalone --nproc-per-node=4", 1), ("python", 0)):
+        text = FOUR + IN_VARIABLES[case].format(launcher)
+        rows = found(cli, write("job.sh", text), "--select", "launcher-in-launcher,tasks-without-step,node-alone")
+        assert [rule for rule, _ in rows] == ["launcher-in-launcher"] * count
+
+
+UNKNOWN = {
+    "several values": "if a; then\n  R='srun torchrun --standalone'\nelse\n  R=python\nfi\n$R t.py\n",
+    "a function that shifts its arguments": 'run() {\n  n=$1; shift\n  srun "$@"\n}\nrun torchrun python t.py\n',
+    "an output of a program": 'eval "$(torchrun --help)"\n',
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_command_with_an_unknown_value_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", FOUR + UNKNOWN[case]), "--select", "launcher-in-launcher") == []
+
+
+def test_work_for_one_process_in_a_variable_or_a_function_is_found(cli: Cli, write: Write) -> None:
+    head = FOUR + 'run() { srun "$@"; }\nS="pip install -e ."\n'
+    for command in ("run pip install x\n", 'srun bash -c "$S; python t.py"\n'):
+        rows = found(cli, write("job.sh", head + command), "--select", "work-for-one-process")
+        assert [rule for rule, _ in rows] == ["work-for-one-process"]
+
+
+def test_variable_in_the_value_of_a_command_is_expanded_by_the_batch_script(cli: Cli, write: Write) -> None:
+    text = FOUR + 'A=x\nC="numactl -N $A python"\nsrun bash -c "cd x; $C t.py"\n'
+
+    assert found(cli, write("job.sh", text), "--all", "--select", "address-not-exported,rank-before-step") == []
 
 
 @pytest.mark.parametrize("command", ONE_PER_TASK)
@@ -250,6 +311,27 @@ def test_training_in_the_arguments_of_a_shell_can_lose_its_exit_code(cli: Cli, w
     assert [rule for rule, _ in found(cli, script, "--all", "--select", "failure-hidden")] == ["failure-hidden"]
 
 
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("mpirun -np 8 python t.py", 1), ("mpiexec.hydra -n 8 ./app", 1), ("time orterun --np 8 python t.py", 1),
+        ("RUN='/opt/mpi/bin/mpirun -c 8'\n$RUN python t.py", 1), ("mpirun -np $((SLURM_NNODES * 8)) python t.py", 1),
+        ("mpirun -np 4 python t.py", 0), ("mpirun python t.py -np 16", 0), ("mpirun --oversubscribe -np 8 ./app", 0),
+        ("mpirun --host a:8 -np 8 ./app", 0), ("srun -n 1 mpirun -np 8 ./app", 0),
+    ],
+)  # fmt: skip
+def test_ranks_of_mpirun_are_compared_with_the_tasks(cli: Cli, write: Write, command: str, count: int) -> None:
+    rows = found(cli, write("job.sh", f"{FOUR.replace('=2', '=1')}{command}\n"), "--select", "slots-missing")
+
+    assert len(rows) == count
+
+
+def test_job_of_a_whole_node_without_tasks_has_a_slot_for_each_core(cli: Cli, write: Write) -> None:
+    text = ONE.replace("--nodes=1", "--nodes=1 --exclusive")
+
+    assert found(cli, write("job.sh", f"{text}mpirun -np 8 ./app\n"), "--select", "slots-missing") == []
+
+
 FIRST_NODE_ONLY = [
     "vllm serve m --tensor-parallel-size 4", "apptainer exec --nv x.sif vllm serve m -tp 4", "litgpt pretrain m",
     "apptainer exec x.sif litgpt pretrain m", "uv run train.py", "uv run --with x train.py --lr 1", "./train.py --lr 1",
@@ -263,7 +345,7 @@ OTHER_NODES = [
     "vllm serve m --distributed-executor-backend ray", "sbatch next.sh", "git clone x\npip install -e .\nmodule load x",
     "bash run.sh", "./run.sh a", "uv sync\nuv pip install x", "apptainer pull x.sif docker://x", "wget x; tar xf x",
     "parallel -S $h litgpt ::: 1 2", "main() {\n  srun litgpt $1\n}\nmain", "conda activate x\nhf download m",
-    "litgpt --help", "dask-scheduler &\nlitgpt pretrain m",
+    "source common.sh\nstart_all t.py", "litgpt --help", "dask-scheduler &\nlitgpt pretrain m",
 ]  # fmt: skip
 
 
@@ -290,6 +372,124 @@ def test_script_that_reaches_other_nodes_or_only_helps_is_no_problem(cli: Cli, w
 )
 def test_launcher_without_step_on_several_nodes_is_an_error(cli: Cli, write: Write, command: str) -> None:
     assert [rule for rule, _ in found(cli, write("job.sh", f"{HEAD}{command}\n"))] == ["node-alone"]
+
+
+OUTSIDE = {
+    "the number of the task": ("0-3", "${L[$SLURM_ARRAY_TASK_ID]}", "#SBATCH --array=0-2"),
+    "without a dollar sign": ("1-3", "${L[SLURM_ARRAY_TASK_ID]}", "#SBATCH --array=0-2"),
+    "minus one": ("1-4%2", "${L[$((SLURM_ARRAY_TASK_ID - 1))]}", "#SBATCH --array=1-3"),
+    "a variable": ("0,3", "${L[$I]}", "#SBATCH --array=0-2"),
+    "a calculated variable": ("1-4", "${L[J]}", "#SBATCH --array=1-3"),
+    "an old calculation": ("1-4", "${L[$K]}", "#SBATCH --array=1-3"),
+    "one dimension of a grid": ("0-7", "${L[$((SLURM_ARRAY_TASK_ID / 2))]}", None),
+    "one task": ("3", "${L[$SLURM_ARRAY_TASK_ID]}", "#SBATCH --array=0-2"),
+    "plus one": ("0-2", "${L[$SLURM_ARRAY_TASK_ID + 1]}", "use a range with one task for each element"),
+    "a long range": ("0-99999", "${L[$((SLURM_ARRAY_TASK_ID / ${#L[@]}))]}", None),
+}
+INSIDE = {
+    "the last element": ("0-2", "${L[$SLURM_ARRAY_TASK_ID]}"),
+    "an offset": ("1-3", "${L[SLURM_ARRAY_TASK_ID-1]}"),
+    "a remainder": ("0-8", "${L[$((SLURM_ARRAY_TASK_ID % ${#L[@]}))]}"),
+    "a grid": ("0-5", "${L[$((SLURM_ARRAY_TASK_ID / 2))]} ${M[$((SLURM_ARRAY_TASK_ID % 2))]}"),
+    "an unknown index": ("0-8", "${L[$X]}"),
+    "an array of unknown length": ("0-8", "${N[$SLURM_ARRAY_TASK_ID]}"),
+    "all elements": ("0-1", "${L[$SLURM_ARRAY_TASK_ID]} ${L[@]}"),
+    "an element that is set by its index": ("0-3", "${O[$SLURM_ARRAY_TASK_ID]}"),
+    "one task": ("1", "${L[$SLURM_ARRAY_TASK_ID]}"),
+    "some tasks": ("0,2", "${L[$SLURM_ARRAY_TASK_ID]}"),
+    "a division by zero": ("0-3", "${L[$((1 / SLURM_ARRAY_TASK_ID))]}"),
+}
+LISTS = (
+    "L=(\n  'a b' # first\n  # old\n  \"$HOME/b\"\n)\nL+=(c)\nM=(x y)\nN=($(ls))\nO=(x)\nO[3]=y\n"
+    "I=$SLURM_ARRAY_TASK_ID\nJ=$((SLURM_ARRAY_TASK_ID - 1))\nK=$(expr $SLURM_ARRAY_TASK_ID - 1)\n"
+)
+
+
+def of_array(tasks: str, words: str) -> str:
+    return ONE.replace("--nodes", f"--array={tasks} --nodes") + f"{LISTS}python t.py {words}\n"
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+def test_task_without_an_element_of_the_list_is_a_warning(cli: Cli, write: Write, case: str) -> None:
+    tasks, words, fix = OUTSIDE[case]
+    script = write("job.sh", of_array(tasks, words))
+    (row,) = json.loads(cli("check", "--json", "--select", "index-outside-list", script).stdout)
+
+    assert (row["line"], row["severity"]) == (2, "warning")
+    assert fix in (None, row["fix"])
+
+
+@pytest.mark.parametrize("case", INSIDE)
+def test_list_that_fits_the_tasks_is_no_problem(cli: Cli, write: Write, case: str) -> None:
+    assert found(cli, write("job.sh", of_array(*INSIDE[case])), "--all", "--select", "index-outside-list") == []
+
+
+def test_elements_that_no_task_uses_are_a_hint(cli: Cli, write: Write) -> None:
+    script = write("job.sh", of_array("0-1", "${L[$SLURM_ARRAY_TASK_ID]}"))
+    (row,) = json.loads(cli("check", "--all", "--json", "--select", "index-outside-list", script).stdout)
+
+    assert (row["severity"], row["detail"]) == ("hint", "no task uses 1 element of L")
+
+
+OWN_GPU = {
+    "srun --gpus-per-task=1 python t.py": "--gpus-per-task=1",
+    "srun --gpu-bind=single:1 python t.py": "--gpu-bind=single:1",
+    "srun --gpu-bind=per_task:1 python t.py": "--gpu-bind=per_task:1",
+    "srun --gpu-bind=verbose,map_gpu:0,1,2,3 python t.py": "--gpu-bind=map_gpu:0,1,2,3",
+    "srun --gpu-bind=mask_gpu:0x1,0x2,0x4,0x8 python t.py": "--gpu-bind=mask_gpu:0x1,0x2,0x4,0x8",
+    "srun --tres-per-task=cpu:8,gres/gpu:1 python t.py": "--tres-per-task",
+    "srun --ntasks-per-gpu=1 python t.py": "--ntasks-per-gpu",
+    "srun bash -c 'export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; python t.py'": "CUDA_VISIBLE_DEVICES",
+    "srun --gpus-per-task=1 --gpu-bind=none python t.py": "",
+    "srun --gpu-bind=closest python t.py": "",
+    "srun --gpu-bind=mask_gpu:0xf,0xf,0xf,0xf python t.py": "",
+    "srun --gpu-bind=per_task:2 python t.py": "",
+    "srun -n 1 --gpu-bind=single:1 python t.py": "",
+    "srun python t.py": "",
+}
+
+
+@pytest.mark.parametrize("command", OWN_GPU)
+def test_local_rank_of_a_task_that_sees_one_gpu_is_an_error(cli: Cli, write: Write, command: str) -> None:
+    write(
+        "t.py", "import os, torch\nlocal_rank = int(os.environ['SLURM_LOCALID'])\ntorch.cuda.set_device(local_rank)\n"
+    )
+    script = write("job.sh", f"{FOUR}{command}\n")
+    rows = json.loads(cli("check", "--json", "--select", "local-rank-of-one-gpu", script).stdout)
+
+    details = [f"with {OWN_GPU[command]}, t.py has set_device(local_rank"] if OWN_GPU[command] else []
+    assert [row["detail"] for row in rows] == details
+
+
+def test_tasks_per_gpu_are_as_many_as_the_gpus(cli: Cli, write: Write) -> None:
+    text = ONE.replace("--nodes=1", "--nodes=1 --ntasks-per-gpu=1")
+
+    assert found(cli, write("job.sh", f"{text}srun python t.py\n"), "--all", "--select", "idle-gpus") == []
+
+
+def test_only_python_without_step_on_one_node_can_miss_its_tasks(cli: Cli, write: Write) -> None:
+    for command, count in (("python t.py", 1), ("torchrun --standalone --nproc-per-node=4 t.py", 0)):
+        script = write("job.sh", f"{FOUR.replace('--nodes=2', '--nodes=1')}{command}\n")
+        rows = json.loads(cli("check", "--all", "--json", "--select", "tasks-without-step", script).stdout)
+        assert [row["severity"] for row in rows] == ["hint"] * count
+
+
+WRAPPED = {
+    "-N 2 --ntasks-per-node=4 --wrap='srun torchrun --standalone t.py'": ["launcher-in-launcher"],
+    '--nodes 2 --wrap "cd x; python t.py"': ["tasks-without-step"],
+    '-N 1 --wrap="python t.py &"': ["ends-at-once"],
+    '-N 1 --mem=$M --wrap="python t.py --seed $SEED"': [],
+    '--gpus=1 --mem=64 --wrap="python t.py"': ["memory-without-unit"],
+    '-N 2 $OPTIONS --wrap="$COMMAND"': [],
+    "-N 2 --wrap": [],
+}
+
+
+@pytest.mark.parametrize("options", WRAPPED)
+def test_command_of_sbatch_wrap_is_checked_with_the_options_of_sbatch(cli: Cli, write: Write, options: str) -> None:
+    script = write("submit.sh", f"#!/bin/bash\nfor SEED in 1 2; do\n  sbatch {options}\ndone\n")
+
+    assert [rule for rule, _ in found(cli, script)] == WRAPPED[options]
 
 
 JOINED = "--nnodes=$NNODES --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py\n"

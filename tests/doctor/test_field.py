@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -12,7 +13,9 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.doctor.samples import FIRES
-from tests.doctor.test_log import STEPS, TRACEBACK, ids, read
+from tests.doctor.test_log import KNOWN, SCANNER, STEPS, TRACEBACK, ids, read
+from uenvtool.doctor.log.scan import read_logs
+from uenvtool.doctor.log.verdict import examined, with_end
 
 FIELD = Path(__file__).parent / "field"
 EXPECTED = {
@@ -61,11 +64,19 @@ JOB = "Job ID: {}\nloading the data\n"
 CANCELLED = "slurmstepd: error: *** JOB {} ON n1 CANCELLED AT 2026-02-11T03:12:40 ***\n"
 LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-11T03:12:40 DUE TO TIME LIMIT ***\n"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+HYDRA = "[2026-03-01 {:02}:00:00,123][src.tasks][INFO] - {}\n"
+HYDRA_TRAINS = HYDRA.format(10, "Instantiating the model") + HYDRA.format(10, "Starting training!")
 ERROR = TRACEBACK.replace("[rank{0}]: ", "").replace("{0}", "3")
 
 
 def found(log: str) -> list[str]:
     return [finding.known.id for finding in read(log).findings]
+
+
+def found_at_end(log: str) -> list[str]:
+    """Return the findings of a log that no process writes any more."""
+    seen = read_logs([("log0", io.BytesIO(log.encode()))], SCANNER)
+    return [finding.known.id for finding in with_end(examined(seen, KNOWN), seen, KNOWN).findings]
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -110,6 +121,25 @@ RUNS = {
         + "training done\n",
         "earlier-runs",
     ),
+    "a run of Hydra without progress": (
+        HYDRA.format(9, "Instantiating the data") + ERROR + HYDRA.format(10, "Instantiating the data") + HYDRA_TRAINS,
+        "no-end earlier-runs",
+    ),
+    "a run of Hydra that ends": (
+        HYDRA.format(9, "Instantiating the data")
+        + ERROR
+        + HYDRA.format(10, "Instantiating the data")
+        + HYDRA.format(11, "Best checkpoint saved to a.ckpt"),
+        "earlier-runs",
+    ),
+    "only the first line again": (
+        HYDRA.format(9, "Instantiating the data") + ERROR + HYDRA.format(10, "Instantiating the data"),
+        "exception",
+    ),
+    "a banner in capitals": (
+        "=== Job 555 ===\n" + OOM + "=== Job 556 ===\n" + STEPS + "training done\n",
+        "earlier-runs",
+    ),
     "the first line inside another line": (
         "2026-01-12 09:00:01 reading config of app\n"
         + ERROR
@@ -129,7 +159,7 @@ RUNS = {
 def test_last_run_of_a_log_is_judged(case: str) -> None:
     log, names = RUNS[case]
 
-    assert found(log) == names.split()
+    assert (found_at_end(log) if "no-end" in names else found(log)) == names.split()
 
 
 def test_earlier_runs_of_several_logs_are_named_in_one_line() -> None:
@@ -154,6 +184,18 @@ STOPS = {
     "the same before a cancellation": (
         [FIRES["lightning-waits"][0], CANCELLED.format(7)],
         ["lightning-waits", "cancelled"],
+    ),
+    "a connection that failed": (
+        ["1: n2:1:2 [0] NCCL INFO socketStartConnect: Connect to 10.0.0.1<3> failed : Connection timed out", LIMIT],
+        ["nccl-unreachable", "time-limit"],
+    ),
+    "a model on the CPU": (
+        ["[2026-02-02 08:00:01,222][app][WARNING] - CUDA is not available, training on CPU", STEPS, LIMIT],
+        ["ran-on-cpu", "time-limit"],
+    ),
+    "heartbeats that fail": (
+        [FIRES["rendezvous-lost"][0].replace("WARNING:", "W0101 "), CANCELLED.format(7)],
+        ["rendezvous-lost", "cancelled"],
     ),
     "a stall that ended": ([FIRES["vllm-stall"][0], STEPS, LIMIT], ["time-limit"]),
     "a stall before a signal that raises an exception": (
@@ -277,6 +319,7 @@ CAUGHT = [
     "urllib3.exceptions.NewConnectionError: [Errno 101] Network is unreachable https://x. Retrying in 1s [1/5]\n",
     OOM + "Reducing the batch size and trying again\n",
     "Could not load the optional extension:\n" + ERROR,
+    "[worker 3] Skipping corrupt sample 9: OSError: image file is truncated (3 bytes not processed)\n",
 ]
 
 
@@ -339,6 +382,7 @@ QUIET = {
     "a module that is loaded already": (
         "  ERROR: tbb/2021.7.0 cannot be loaded due to a conflict.\n" + OUTPUT * 60 + "Successfully completed.\n"
     ),
+    "a number like an exit code": "processed 137 files\nreturned 3 items, code 124\nreturn code: 0\nfinished.\n",
     "a server without an error": "Bypassing signal SIGTERM\nWorkers stop if SIGTERM is received\n",
 }
 
@@ -349,6 +393,20 @@ def test_words_of_a_failure_in_a_healthy_log_are_no_finding(case: str) -> None:
 
 
 FAILURES = {
+    "an exception below an optional import": ("Could not import apex (optional): bad symbol\n" + ERROR, "exception"),
+    "a command that timeout ended": ("step 1\nexit code 124\n", "cancelled"),
+    "a script that reports SIGKILL": ("step 1\ntrain.py exited with code 137\n", "killed"),
+    "a status of SIGKILL": ("step 1\nfinished with exit status: 137\n", "killed"),
+    "a closed terminal": ("step 1\nReceived 1 death signal, shutting down workers\n", "cancelled"),
+    "a raylet that ended": (
+        "(raylet) agent.cc:8: The raylet exited immediately because an agent failed\n",
+        "ray-node-start",
+    ),
+    "a cache in the home directory": (
+        "OSError: [Errno 122] Disk quota exceeded: '/h/.cache/huggingface/a'\n",
+        "disk-full",
+    ),
+    "a container that was killed": ("    State: Terminated\n    Exit Code:    137\n", "killed"),
     "the last of four attempts": ("failed to parse the reply (attempt 4/4): missing bracket\n", "failed"),
     "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
     "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
@@ -382,6 +440,10 @@ def test_kind_of_a_failure(case: str) -> None:
     assert found(log) == names.split()
 
 
+def _epochs(last: int, more: str = "") -> str:
+    return "".join(f"Epoch {number}: train_loss=0.{number}{more}\n" for number in range(1, last + 1))
+
+
 ENDS = {
     "a reason in the line with which a program ends": ("loading\nNo data found in /x, exiting.\n", 1),
     "no improvement": (STEPS + "The validation loss is not improving.\nExiting.\n", 0),
@@ -396,6 +458,29 @@ ENDS = {
     "a summary of wandb": ("wandb: loss 0.2\nwandb: Synced 5 W&B file(s)\nwandb: Find logs at: ./wandb/x\n", 0),
     "a warning at the exit": (STEPS + "[W1 p.cpp:9] Warning: destroy_process_group() was not called before exit\n", 0),
     "a score of the last test": (STEPS + "Test set: Average loss: 0.03, Accuracy: 9914/10000 (99%)\n", 0),
+    "a total in the arguments": ("Namespace(epochs=12, lr=0.1)\n" + _epochs(12), 0),
+    "a total in the arguments, and no end": ("Namespace(epochs=12, lr=0.1)\n" + _epochs(9), 1),
+    "a total in a command": ("+ python fit.py --epochs 4 --lr 1\n" + _epochs(4), 0),
+    "two models with their totals": (
+        "Training a for 6 epochs\n" + _epochs(6) + "Training b for 4 epochs\n" + _epochs(4),
+        0,
+    ),
+    "the best weights of Keras": (
+        "epochs: 9\n" + _epochs(4) + "Restoring model weights from the end of the best epoch: 2.\n",
+        0,
+    ),
+    "a total in words": ("Training for 6 epochs\n" + _epochs(6), 0),
+    "a total, counted from 0": ("num_epochs: 3\nepoch 0 loss 2\nepoch 1 loss 1\nepoch 2 loss 0\n", 0),
+    "a total, counted in tens": ("max_steps=40\nstep=0 loss=1\nstep=10 loss=1\nstep=20 loss=1\nstep=30 loss=1\n", 0),
+    "a total, counted in tens, and no end": ("max_steps=40\nstep=0 loss=1\nstep=10 loss=1\nstep=20 loss=1\n", 1),
+    "a total of another unit": ("num_epochs: 3\nwarmup_steps: 20\nepoch 3 step 20 loss 1\n", 1),
+    "a total at the start of a long log": ("epochs: 6000\n" + _epochs(6000, " " + "x" * 90), 0),
+    "epochs of Keras": ("".join(f"Epoch {i}/3\n50/50 - 9s - loss: 1.2\n" for i in (1, 2, 3)), 0),
+    "epochs of Keras, and no end": ("".join(f"Epoch {i}/3\n50/50 - 9s - loss: 1.2\n" for i in (1, 2)), 1),
+    "a score of each epoch, and no end": (
+        "--epochs 9\n" + "".join(f"Train Epoch: {i} [50/60 (99%)]\nTest set: Average loss: 0.{i}\n" for i in (1, 2)),
+        1,
+    ),
     "a score after the name of a run": (
         "Train Epoch: 9 [0/50 (0%)]\ncnn: Test Epoch: 9, Test set: Average loss: 1.4\n",
         0,
@@ -459,11 +544,32 @@ def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Wr
     assert (answer.code, answer.stdout) == (0, "no failure found, and no end of the run, in the log (2 lines)\n")
 
 
-def test_successful_build_is_healthy() -> None:
-    log = (
+BUILDS = {
+    "pip": (
         "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
         "  WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError'\n"
         "Building wheels for collected packages: flash-attn\nSuccessfully built flash-attn\n"
-    )
+    ),
+    "BuildKit": (
+        "#8 2.1 W: Failed to fetch http://x/InRelease  Temporary failure resolving 'x'\n"
+        "#12 naming to docker.io/library/train:dev done\n#12 DONE 0.4s\n"
+    ),
+    "CMake": "-- Could NOT find MPI_C (missing: MPI_C_WORKS)\n-- Performing Test A - Failed\n[100%] Built target a\n",
+    "uv": "warning: Failed to hardlink files; falling back to copy.\nInstalled 9 packages in 2ms\n + torch==2.9.0\n",
+    "Apptainer": "ERROR: No CUDA runtime is found\nINFO:    Build complete: train.sif\n",
+}
 
-    assert ids(read(log)) <= {"went-on"}
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_successful_build_is_healthy(build: str) -> None:
+    assert set(found_at_end(BUILDS[build])) <= {"went-on"}
+
+
+def test_build_does_not_hide_a_later_failure() -> None:
+    assert found_at_end("[100%] Built target a\nInstalled 9 packages in 2ms\n + x==1\n" + ERROR) == ["exception"]
+
+
+def test_advice_of_a_failure_without_a_finding_is_shown() -> None:
+    (finding,) = read("OMP: Error #15: found liba.so already initialized.\nYou can set A_B=1 to continue.\n").findings
+
+    assert (finding.known.id, finding.advice) == ("failed", "You can set A_B=1 to continue.")

@@ -82,6 +82,9 @@ def test_long_message_without_a_chain_keeps_160_characters_and_its_place() -> No
     assert 150 < len(detail) <= 160
 
 
+NAMED = ["a class of the script", "a class of the script with a message", "no message"]
+
+
 @pytest.mark.parametrize(
     ("log", "text"),
     [
@@ -98,8 +101,20 @@ def test_long_message_without_a_chain_keeps_160_characters_and_its_place() -> No
             "\tsize mismatch for a: b\n",
             "RuntimeError: Error(s) in loading state_dict for Net: size mismatch for a: b at run.py:1",
         ),
+        (
+            f'{HEADER}:\n  File "run.py", line 2, in f\n    raise EarlyEnd()\nEarlyEnd\n',
+            "EarlyEnd at run.py:2 in f: raise EarlyEnd()",
+        ),
+        (
+            f'{HEADER}:\n  File "run.py", line 2, in f\n    raise EarlyEnd(reason)\nEarlyEnd: no more data\n',
+            "EarlyEnd: no more data at run.py:2 in f",
+        ),
+        (
+            f'{HEADER}:\n  File "run.py", line 2\n    x = next(it)\nStopIteration\nsrun: error: n1: task 0: Killed\n',
+            "StopIteration at run.py:2: x = next(it)",
+        ),
     ],
-    ids=["cut off", "IPython", "Rich", "a worker's, raised anew", "a message of two lines"],
+    ids=["cut off", "IPython", "Rich", "a worker's, raised anew", "a message of two lines", *NAMED],
 )
 def test_other_traceback_formats_are_read(log: str, text: str) -> None:
     assert said(log) == text

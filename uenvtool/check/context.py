@@ -66,7 +66,7 @@ class Context:
 
     @functools.cached_property
     def values(self) -> Values:
-        return Values(self.source)
+        return Values(self.source.of("variable"))
 
     @functools.cached_property
     def shape(self) -> Shape:

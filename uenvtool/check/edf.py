@@ -53,7 +53,7 @@ def step_edfs(source: CheckedFile, read: Callable[[str], tuple[str, str]]) -> li
     """
     if "slurm" not in source.kinds or "--environment" not in source.text:
         return []
-    values = Values(source)
+    values = Values(source.of("variable"))
     job = job_shape(source, values)
     has_size = any(source.of("directive", "nodes", "ntasks"))  # otherwise sbatch's command line may request more nodes
     edfs = []

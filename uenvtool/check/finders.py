@@ -19,11 +19,11 @@ from uenvtool.check.launchers import (
     OF_RANK,
     PYTHON,
     PYTHON_NAME,
+    SERVER,
     SRUN,
     STARTER,
     STARTERS,
     TORCHRUN,
-    TRAINING,
     has_unknown,
     isolation_reason,
     launchers,
@@ -37,7 +37,7 @@ from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, Path, at
 from uenvtool.check.program import read_program
 from uenvtool.check.sbatch import options, rejection, unknown_to_srun
-from uenvtool.check.script import BYTE_ORDER_MARK
+from uenvtool.check.script import BYTE_ORDER_MARK, function_name
 from uenvtool.check.shell import AND, FUNCTION, LOOP
 from uenvtool.core.errors import did_you_mean
 from uenvtool.core.words import counted, grouped
@@ -124,13 +124,28 @@ _DIFFERS_PER_NODE = re.compile(
 def ends_at_once(context: Context) -> Iterator[Hit]:
     """Yield the last program in the background if the script ends without waiting for it."""
     others = (part for part in context.commands if part.background and part.scope == BATCH and _starts_tasks(part))
-    started = max((*_in_background(context), *others), key=lambda part: part.offset, default=None)
+    starts = [*_in_background(context), *others]
+    started = max(_at_calls(context, starts), key=lambda part: part.offset, default=None)
     if started is None or FUNCTION in started.around:
         return
     later = (part for part in context.commands if part.offset >= started.end and part.scope == BATCH)
     later = (part for part in later if not part.background)
     if all(_QUIET.fullmatch(part.name) or _SHORT_SLEEP.match(part.text) or _fork(started, part) for part in later):
         yield at(started, fix=_WAIT_FOR_ALL if LOOP in started.around else "")
+
+
+def _at_calls(context: Context, started: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts. The last call of a function replaces a part in it, unless the function can wait for the part."""
+    text, commands = context.source.text, context.commands
+    offsets = [part.offset for part in commands]
+    calls = {text[part.offset : part.end].partition(" ")[0]: part for part in commands if FUNCTION not in part.around}
+    for part in started:
+        call, index = calls.get(function_name(text, part.path)), bisect.bisect_left(offsets, part.end)
+        while call and index < len(commands) and commands[index].path[:1] == part.path[:1]:
+            if not (commands[index].background or _QUIET.fullmatch(commands[index].name)):
+                call = None  # the function can wait for the part
+            index += 1
+        yield call or part
 
 
 _SHORT_SLEEP = re.compile(r"sleep \d{1,2}s?$")
@@ -189,8 +204,8 @@ def idle_gpus(context: Context) -> Iterator[Hit]:
 
 
 def server_per_task(context: Context) -> Iterator[Hit]:
-    """Yield servers, and launchers that support only one node, that srun starts several times on a node."""
-    for launch in context.launches_of(ALONE):
+    """Yield servers that srun starts several times on a node."""
+    for launch in context.launches_of(SERVER):
         tasks, step = launch.shape.tasks or 1, launch.step or launch.part
         text = context.source.text[step.offset : step.end]
         if launch.starter == SRUN and tasks > 1 and not OF_RANK.search(text):
@@ -199,14 +214,14 @@ def server_per_task(context: Context) -> Iterator[Hit]:
 
 def launcher_per_task(context: Context) -> Iterator[Hit]:
     """Yield launchers that srun starts several times on a node, unless they form one group with a rank each."""
-    for launch in (*context.launches, *context.launches_of(STARTER)):
+    for launch in (*context.launches, *context.launches_of(ALONE), *context.launches_of(STARTER)):
         tasks, nodes = launch.shape.tasks or 1, launch.shape.nodes or 1
         number = launch.shape.requested.get("ntasks-per-node", "")
         if launch.starter == SRUN and "$" in number and option_of(launch.argv, "nproc_per_node") == number:
             detail = f"srun starts {number} tasks on each node, and {launch.program} in each as many ranks"
             yield at(launch.part, detail)
             continue
-        joined = tasks if launch.role == TRAINING else tasks * nodes  # mpirun starts the ranks of all nodes
+        joined = tasks * nodes if launch.role == STARTER else tasks  # mpirun starts the ranks of all nodes
         if launch.starter != SRUN or launch.program == PYTHON or joined == 1 or _may_be_one_of_many(context, launch):
             continue
         one = "1 rank, which trains alone" if launch.nodes == 1 else "1 rank"
@@ -223,7 +238,13 @@ def _may_be_one_of_many(context: Context, launch: Launch) -> bool:
         return False
     if launch.ranks is None:
         number = option_of(launch.argv, *map(spelled, launcher.ranks), "num_processes") or ""
-        return bool(launcher.variables) or "$" in number.replace(OUTER, "$") or has_unknown(launch.argv[1:])
+        sets_ranks = context.mentions(*(name for name, value in launcher.variables.items() if value == "@RANKS@"))
+        is_forced = context.mentions(*(name for name, value in launcher.variables.items() if value.isdecimal()))
+        return (
+            (bool(launcher.variables) and (sets_ranks or not is_forced))
+            or "$" in number.replace(OUTER, "$")
+            or has_unknown(launch.argv[1:])
+        )
     total = (launch.shape.tasks or 1) * (launch.shape.nodes or 1)
     is_of_rank = OF_RANK.search(context.source.text, step.offset, step.end) is not None
     return launch.nodes in (None, total) or is_of_rank
@@ -248,14 +269,34 @@ def same_work(context: Context) -> Iterator[Hit]:
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU."""
     for launch in context.launches:
-        shape = launch.shape
-        sees_one_gpu = shape.gpus_per_task == 1 and shape.requested.get("gpu-bind") != "none"
-        if launch.step is None or not sees_one_gpu or (shape.tasks or 1) < 2 or launch.program != PYTHON:
+        option = _one_gpu_option(context, launch)
+        if launch.step is None or not option or (launch.shape.tasks or 1) < 2 or launch.program != PYTHON:
             continue
         file, text = context.program(launch)
         match = _TAKES_LOCAL_RANK.search(text)
         if match and _LOCAL_RANKS.findall(text)[-1:] != ["0"]:
-            yield at(launch.part, f"{file} has {' '.join(match[0].split())[:40]}")
+            yield at(launch.part, f"with {option}, {file} has {' '.join(match[0].split())[:40]}")
+
+
+def _one_gpu_option(context: Context, launch: Launch) -> str:
+    """Return the option or variable because of which each task of a step sees one GPU, or an empty string."""
+    requested = launch.shape.requested
+    binding = requested.get("gpu-bind", "").removeprefix("verbose,").removeprefix("v,")
+    if binding:  # it replaces the binding that --gpus-per-task implies
+        return f"--gpu-bind={binding}" if _BINDS_ONE_GPU.fullmatch(binding) else ""
+    if "ntasks-per-gpu" in requested:
+        return "--ntasks-per-gpu"
+    if launch.shape.gpus_per_task == 1 or re.search(r"\bgpu(:\w+)*[:=]1\b", requested.get("tres-per-task", "")):
+        return "--gpus-per-task=1" if "gpus-per-task" in requested else "--tres-per-task"
+    variables = context.source.of("variable", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    of_rank = (part for part in variables if part.step == launch.part.step >= 0 and _OWN_GPU.search(part.text))
+    return next((part.name for part in of_rank), "")
+
+
+_BINDS_ONE_GPU = re.compile(
+    r"single:\d+|per_task:1|map_gpu:\w+(\*\d+)?(,\w+(\*\d+)?)+|mask_gpu:0x[1248]0*(,0x[1248]0*)+"
+)
+_OWN_GPU = re.compile(r"^\$\{?(SLURM_LOCALID|LOCAL_RANK)\}?$")
 
 
 def lost_exit_code(context: Context) -> Iterator[Hit]:
@@ -447,6 +488,7 @@ def not_exported(context: Context) -> Iterator[Hit]:
     for part in (*context.commands, *variables) if own else ():
         step = steps.get(part.step)
         is_expanded = step is not None and part.offset >= step.end and not part.literal  # in a heredoc
+        is_expanded |= context.source.text[part.offset] == "$"  # the batch script can expand the value of the variable
         if not _in_other_shell(part) or is_expanded:
             continue
         used = {name for match in _INNER.finditer(" ".join(part.argv) or part.text) for name in match.groups() if name}
@@ -515,34 +557,74 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
 
 
 def array_indices(context: Context) -> Iterator[Hit]:
-    """Yield the --array option if its last index is not an index of the list that the script reads with it."""
-    ranges = next(context.source.of("directive", "array"), None)
-    last = max(map(int, re.findall(r"\d{1,9}", re.split("[:%]", ranges.text)[0])), default=0) if ranges else 0
-    lists = grouped((part.name, part.text) for part in context.source.of("variable"))
-    for name in dict.fromkeys(_INDEXED.findall(context.source.text) if ranges and last else ()):
-        text, *others = lists.get(name, [""])
-        elements = re.findall(r"\"[^\"]*\"|'[^']*'|[^\s\"']+", text[1:-1])
-        if text[:1] == "(" and not others and not re.search(r"[$`{*#]", text) and last >= len(elements) and ranges:
-            yield at(
-                ranges, f"{name} has {counted(len(elements), 'element')}, with the indices 0 to {len(elements) - 1}"
-            )
+    """Yield the --array option for each list that has no element for a task, or more elements than the tasks use.
+
+    The second problem is a hint, because the other elements may belong to another submission.
+    """
+    array = next(context.source.of("directive", "array"), None)
+    tasks = _array_tasks(array.text) if array else ()
+    if array is None or not tasks:
+        return
+    indexed = [match.groups() for part in context.parts("line") for match in _INDEXED.finditer(part.text)]
+    unused: dict[str, set[int]] = {}
+    for name, expression in list(dict.fromkeys(indexed))[:_MOST_INDICES]:
+        elements = context.values.elements(name) or ()
+        has_more = elements and re.search(rf"\b{name}\[[^\]\n]*\]\+?=", context.source.text)  # NAME[INDEX]=VALUE
+        count, indices = 0 if has_more else len(elements), _indices(context, expression, tasks)
+        left = unused.setdefault(name, set(range(count)))
+        left.difference_update(index % count for index in indices if count)
+        outside = next((i for i, index in enumerate(indices) if count and not -count <= index < count), None)
+        if outside is not None:
+            first = tasks[0] - indices[0]
+            is_shifted = all(task - index == first for task, index in zip(tasks, indices, strict=True))
+            fix = f"#SBATCH --array={first}-{first + count - 1}" if is_shifted and first >= 0 else ""
+            detail = f"{name} has {counted(count, 'element')}, and task {tasks[outside]} uses index {indices[outside]}"
+            yield at(array, detail, fix)
+        if outside is not None or not indices:
+            left.clear()
+    for name, left in unused.items():
+        if left and len(set(tasks)) > 1 and "," not in array.text and not context.mentions(f"${{{name}[@]}}"):
+            yield replace(at(array, f"no task uses {counted(len(left), 'element')} of {name}"), is_certain=False)
 
 
-_INDEXED = re.compile(r"^[^#\n]*\$\{(\w+)\[\$\{?SLURM_ARRAY_TASK_ID\}?\]\}", re.MULTILINE)
+def _indices(context: Context, expression: str, tasks: Sequence[int]) -> list[int]:
+    """Return the index of a list in each task of an array, or an empty list if an index is unknown."""
+    known, indices = context.values.known, list[int]()
+    for known["SLURM_ARRAY_TASK_ID"] in tasks:
+        index = context.values.calculated(expression)
+        indices += [] if index is None else [index]
+    known.pop("SLURM_ARRAY_TASK_ID")
+    return indices if len(indices) == len(tasks) else []
+
+
+def _array_tasks(text: str) -> Sequence[int]:
+    """Return the task numbers of --array, only some of a long range, or () if it has another form."""
+    ranges = [_RANGE.fullmatch(part) for part in text.partition("%")[0].split(",")]
+    if not all(ranges):
+        return ()
+    numbers = [[int(number or 0) for number in match.groups()] for match in ranges if match]
+    tasks = [range(first, max(first, last) + 1, step or 1) for first, last, step in numbers]
+    return [task for some in tasks for task in (*some[:_MOST_TASKS], some[-1])]
+
+
+_RANGE = re.compile(r"(\d{1,7})(?:-(\d{1,7})(?::(\d{1,7}))?)?")
+_MOST_TASKS, _MOST_INDICES = 500, 20
+"""The maximum number of tasks in a row, and of different indices, that are calculated."""
+_INDEXED = re.compile(r"\$\{(\w+)\[((?:[^\[\]]|\[[@*]\])+)\]\}")
 
 
 def slots(context: Context) -> Iterator[Hit]:
     """Yield mpirun commands that start more ranks than the job has tasks."""
     shape = context.shape
     tasks = (shape.nodes or 0) * (shape.tasks or 0) if any(context.source.of("directive")) else 0
-    for part in context.source.of("command", "mpirun", "mpiexec"):
-        match = _MPI_RANKS.search(part.text)
-        ranks = context.values.number(match[1]) if match else None
-        if ranks and tasks and ranks > tasks and not _OTHER_SLOTS.search(part.text):
-            yield at(part, f"{ranks} ranks, but {counted(tasks, 'task')}")
+    if "exclusive" in shape.requested and not any(name.startswith("ntasks") for name in shape.requested):
+        tasks = 0  # Slurm then counts the cores of the nodes
+    for launch in context.launches_of(STARTER) if tasks else ():
+        ranks = launch.ranks or 0
+        if launch.starter is None and ranks > tasks and not _OTHER_SLOTS.search(" ".join(launch.argv)):
+            yield at(launch.part, f"{ranks} ranks, but {counted(tasks, 'task')}")
 
 
-_MPI_RANKS = re.compile(r"\s(?:-np?|--np?)[ =](\S+)")
 _OTHER_SLOTS = re.compile(r"oversubscribe|host|ppr:|-x? ?OMPI_MCA_rmaps")
 
 
@@ -683,7 +765,8 @@ def limits(context: Context) -> Iterator[Hit]:
     partition, qos, time = (shape.requested.get(name, "") for name in (PARTITION, QOS, TIME))
     nodes = shape.nodes or 1
     try:
-        found = list(excesses(system, partition, qos, nodes, nodes * (shape.gpus or 0), time))
+        gpus = nodes * (shape.gpus or 0)
+        found = min((list(excesses(system, name, qos, nodes, gpus, time)) for name in partition.split(",")), key=len)
     except ValueError:  # for example if the time is a placeholder
         return
     for kind, (excess, *_) in grouped((excess.kind, excess) for excess in found).items():

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.check.launchers import (
+    MPIRUN,
     NOT_IN_SRUN,
     PYTHON,
     SRUN,
@@ -18,13 +19,15 @@ from uenvtool.check.launchers import (
     option,
     program_name,
     programs,
+    spelled,
 )
 from uenvtool.check.parts import CheckedFile, Part
 from uenvtool.check.sbatch import options
 from uenvtool.check.script import OPTION_C, SHELLS
 from uenvtool.check.values import Values
+from uenvtool.knowledge.launcher import all_launchers
 
-ACCELERATE, DEEPSPEED = "accelerate", "deepspeed"
+ACCELERATE, DEEPSPEED, MPI = "accelerate", "deepspeed", "mpirun"
 _LEADING = 4
 """How many leading words may contain srun, which can follow `time -p`, `timeout 3500`, a function or a variable."""
 MANY = 1_000_000
@@ -58,7 +61,7 @@ class Shape:
 class Launch:
     """A program that matters and the command that starts it.
 
-    role: TRAINING, ALONE or STARTER, as `launchers.programs` describes them.
+    role: TRAINING, ALONE, SERVER or STARTER, as `launchers.programs` describes them.
     argv: the program's name and its arguments.
     step: the srun command, or the container command in the batch script.
     starter: the program that starts the training on the nodes, such as srun, or None if the batch script starts it.
@@ -125,8 +128,13 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
             per_node = 1 if total == 1 else total // nodes if nodes and total % nodes == 0 else None
         elif "ntasks" in both:
             per_node = None
+        elif "ntasks-per-gpu" in both:
+            of_gpu = values.number(both["ntasks-per-gpu"])
+            per_node = gpus * of_gpu if gpus and of_gpu else None
         elif "ntasks-per-node" not in both:
-            per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
+            per_node = gpus // share if gpus and share and "gpus" in both else 1
+            if share and not {"gpus", "nodes"} & both.keys():
+                per_node = None  # sbatch needs a number of tasks here, so its command line gives the number
     elif total and nodes and per_node and "ntasks" in (step if "ntasks-per-node" in step else both):
         fits = nodes <= total < nodes * per_node  # --ntasks-per-node is then a maximum
         per_node = per_node if not fits else total // nodes if total % nodes == 0 else None
@@ -176,8 +184,10 @@ def launches(source: CheckedFile, values: Values, job: Shape) -> Iterator[Launch
             start += length if step is part else 0
         program_argv, is_prepared = _inside_shell(argv[start:])
         found = [(role, name, program_argv[i:], step, starter, given) for role, name, i in programs(program_argv)]
-        if index is not None and starter in NOT_IN_SRUN and outer is not None and outer.name == SRUN:
-            found.append((STARTER, starter, argv, outer, SRUN, options(values.expanded(outer.argv)[1:])[0]))
+        if index is not None and starter in NOT_IN_SRUN:
+            is_inside = outer is not None and outer.name == SRUN
+            its_options = options(values.expanded(outer.argv)[1:])[0] if outer and is_inside else {}
+            found.append((STARTER, starter, argv[index:], outer, SRUN if is_inside else "", its_options))
         for role, name, words, its_step, its_starter, its_options in found:
             shape = shape_of(its_options)
             yield Launch(
@@ -231,8 +241,10 @@ def _ranks(program: str, argv: Sequence[str], shape: Shape, values: Values) -> i
         return values.number(value) if value else shape.gpus
     if program == PYTHON:
         return 1
-    launcher = launchers().get(program)
-    return values.number(option(argv, *launcher.ranks) or "") if launcher else None
+    launcher = all_launchers()[MPI] if program in MPIRUN else launchers().get(program)
+    ranks = option(argv, *map(spelled, launcher.ranks)) if launcher else None
+    variables = launcher.variables.items() if launcher and ranks is None else ()
+    return values.number(ranks or next((f"${name}" for name, value in variables if value == "@RANKS@"), ""))
 
 
 def _awaited_nodes(program: str, argv: Sequence[str], values: Values) -> int | None:

@@ -10,10 +10,11 @@ from uenvtool.check.parts import OUTER
 from uenvtool.knowledge.launcher import Launcher, all_launchers
 
 SRUN, TORCHRUN, PYTHON, NONE = "srun", "torchrun", "python", "none"
-TRAINING, ALONE, STARTER = "training", "alone", "starter"
+TRAINING, ALONE, SERVER, STARTER = "training", "alone", "server", "starter"
 """The roles of a program in a command line."""
 PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
-STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
+MPIRUN = frozenset(("mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun"))
+STARTERS = MPIRUN | {"srun", "jsrun", "aprun", "flux"}
 """The programs that start other programs on the nodes of a job."""
 NOT_IN_SRUN = STARTERS - {SRUN, "flux"}
 """The starters that each start the ranks of all nodes if srun starts them several times."""
@@ -71,7 +72,7 @@ def of_one_node(argv: Sequence[str]) -> tuple[str, Launcher | None, int]:
     `uv run`, `apptainer exec`, `numactl` or a similar program.
     """
     for role, command, index in programs(argv):
-        if role == ALONE:
+        if role in (ALONE, SERVER):
             return command, _matched(argv[index:])[0], index
     return "", None, 0
 
@@ -80,7 +81,8 @@ def programs(argv: Sequence[str]) -> Iterator[tuple[str, str, int]]:
     """Yield the role, the name and the index of each program that matters in a command line.
 
     The role of a training program is TRAINING, and its name is the name of its launcher or `python`. The role of a
-    server, and of a launcher for one node, is ALONE. The role of a program that starts others on all nodes is STARTER.
+    server is SERVER, and the role of a launcher for one node is ALONE. The role of a program that starts others on all
+    nodes is STARTER.
     """
     is_alone = False
     for i, word in enumerate(argv):
@@ -91,11 +93,12 @@ def programs(argv: Sequence[str]) -> Iterator[tuple[str, str, int]]:
             yield TRAINING, launcher.name, i
             return
         is_inside = i > 0 and bool({"run", "exec"} & {*argv[:i]} or program_name(argv[0]) in _WRAPPERS)
-        if launcher and not is_alone and (not i or length > 1 or is_inside):
+        if name in NOT_IN_SRUN:
+            if not i or is_inside:
+                yield STARTER, name, i
+        elif launcher and not is_alone and (not i or length > 1 or is_inside):
             is_alone = True
-            yield ALONE, " ".join((name, *argv[i + 1 : i + length])), i
-        elif name in NOT_IN_SRUN and (not i or is_inside):
-            yield STARTER, name, i
+            yield SERVER if launcher.server else ALONE, " ".join((name, *argv[i + 1 : i + length])), i
         if is_python:
             rest = argv[i + python_target_index(argv[i:]) :]
             if rest and _PYTHON_TARGET.match(rest[0]):
@@ -134,7 +137,7 @@ def python_target_index(argv: Sequence[str]) -> int:
 def option(argv: Sequence[str], *names: str) -> str | None:
     """Return the value of a launcher's option, or None if the option is not given before the program.
 
-    names: the option's names, with `_` for each `-`. A one-letter name matches `-x`.
+    names: the option's names, with `_` for each `-`. mpirun accepts `-np` and `--np`.
     """
     given = options_before_program(tuple(argv))
     return next((value for name, value in given.items() if name in names), None)
@@ -147,10 +150,8 @@ def options_before_program(argv: tuple[str, ...]) -> Mapping[str, str]:
     for i, word in enumerate(argv):
         if word.startswith("-"):
             name, has_value, value = word.partition("=")
-            dashes = "-" if len(name) == 2 else "--"
-            if name.startswith(dashes):
-                value = value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
-                given.setdefault(spelled(name.removeprefix(dashes)), value)
+            value = value if has_value else argv[i + 1] if i + 1 < len(argv) else ""
+            given.setdefault(spelled(name.lstrip("-")), value)
         if word.endswith(".py"):
             break
     return given

@@ -71,7 +71,7 @@ class Part:
     offset, end: the range in the file's text.
     argv: the program and arguments of a command.
     step: the offset of the command that starts the enclosing step, or -1 outside a step.
-    exported: whether programs see the variable.
+    exported, appends: whether programs see the variable, and whether `+=` adds the text to its value.
     literal: whether the part is in single quotes, or in a heredoc that the shell does not expand.
     background, piped: as in ShellCommand.
     """
@@ -86,6 +86,7 @@ class Part:
     step: int = -1
     path: Path = ()
     exported: bool = False
+    appends: bool = False
     literal: bool = False
     background: bool = False
     piped: bool = False

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
-from uenvtool.check.sbatch import long_name
-from uenvtool.check.shell import body, commands
+from uenvtool.check.parts import BATCH, OUTER, STEP, CheckedFile, Part, Path, Piece, ShellCommand
+from uenvtool.check.sbatch import long_name, options
+from uenvtool.check.shell import FUNCTION, body, commands
+from uenvtool.check.values import OPERATORS, Values
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.rule import LINES, Look
 from uenvtool.knowledge.runtime import script_runtimes
@@ -50,9 +51,9 @@ def read_script(text: str, shown: str) -> CheckedFile:
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:
-    written = commands(text)
+    written, frame = commands(text), Frame(Values(()))
     heredocs = [piece for command in written for piece in _scripts(text, command)] if depth < _DEEPEST else []
-    parts = [part for command in written for part in _command(text, offsets, Frame(), 0, command)]
+    parts = [part for command in written for part in _command(text, offsets, frame, 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
     first = top[0].offset if top else len(whole)
     outer_text = _blanked(text, heredocs)
@@ -65,7 +66,14 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str, depth: in
         text=whole,
         parts=tuple(_with_exports(parts)),
         kinds=_kinds(parts),
-        inner=tuple(_written_script(text, piece, offsets, whole, shown, depth + 1) for piece in heredocs),
+        inner=(
+            *(_written_script(text, piece, offsets, whole, shown, depth + 1) for piece in heredocs),
+            *(
+                script
+                for command in written
+                for script in _wrapped_scripts(text, command, offsets, whole, shown, depth)
+            ),
+        ),
         foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
         template=_template(parts),
     )
@@ -93,6 +101,23 @@ def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str,
     kind = "double" if piece.kind == "heredoc" else piece.kind
     script, places = body(text, [Piece(kind, piece.start, piece.end)])
     return _source(script, [offsets[place] for place in places], whole, shown, depth)
+
+
+def _wrapped_scripts(
+    text: str, command: ShellCommand, offsets: Sequence[int], whole: str, shown: str, depth: int
+) -> Iterator[CheckedFile]:
+    """Yield the script of `sbatch --wrap`, with the options of the command as its #SBATCH lines."""
+    words = command.spellings
+    index = next((i for i, word in enumerate(words) if word.partition("=")[0] == "--wrap"), 0)
+    is_apart = words[index : index + 1] == ["--wrap"]
+    if words[:1] != ["sbatch"] or not index or depth >= _DEEPEST or index + is_apart >= len(words):
+        return
+    script, places = body(text, command.words[index + is_apart][0 if is_apart else 1 :])
+    inner = _source(script, [offsets[place] for place in places], whole, shown, depth + 1)
+    begin, end = offsets[command.words[0][0].start], offsets[command.words[0][-1].end - 1] + 1
+    given = {name: value.replace("$", OUTER) for name, value in options(words[1:])[0].items() if name != "wrap"}
+    parts = [Part(kind="directive", name=name, text=value, offset=begin, end=end) for name, value in given.items()]
+    yield dataclasses.replace(inner, parts=(*parts, *inner.parts), kinds=inner.kinds | {"slurm"})
 
 
 def _blanked(text: str, pieces: Sequence[Piece]) -> str:
@@ -166,8 +191,9 @@ def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
 
 
 class Frame(NamedTuple):
-    """The scope, step, blocks and quotes in which a command runs (see Part)."""
+    """The variables before a command, and the scope, step, blocks and quotes in which it runs (see Part)."""
 
+    values: Values
     scope: str = BATCH
     step: int = -1
     path: Path = ()
@@ -183,19 +209,27 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
     frame = around._replace(path=around.path + command.path)
     start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))
     for i in range(start):
-        yield _variable(spellings[i], places[i], frame, exported=start < len(words))
+        variable = _variable(spellings[i], places[i], frame, exported=start < len(words))
+        frame.values.assign(variable)
+        if not OPERATORS.isdisjoint(variable.text) and words[i][0].kind == "plain":
+            script, moved = body(text, words[i][1:])
+            frame.values.scripts[variable.name] = script, [offsets[place] for place in moved]
+        yield variable
     if start == len(words):
         return
-    name = spellings[start].rpartition("/")[2] or spellings[start]
+    given = tuple(spellings[start:])
+    argv = frame.values.command(given)
+    name = argv[0].rpartition("/")[2] or argv[0]
+    _record_function(text, command, argv, frame.values)
     at = places[start][0]
     yield Part(
         kind="command",
         name=f"| {name}" if command.pipe else name,
-        text=text[words[start][0].start : words[-1][-1].end],
+        text=text[words[start][0].start : words[-1][-1].end] if argv == given else " ".join(argv),
         offset=at,
         end=places[-1][1],
         scope=frame.scope,
-        argv=tuple(spellings[start:]),
+        argv=argv,
         step=frame.step,
         path=frame.path,
         literal=frame.literal,
@@ -218,6 +252,25 @@ def _command(text: str, offsets: Sequence[int], around: Frame, depth: int, comma
                 yield from _command(text[begin:end], offsets[begin:end], inside, depth + 1, nested)
 
 
+def _record_function(text: str, command: ShellCommand, argv: Sequence[str], values: Values) -> None:
+    """Record a function that runs its arguments in a step, as in `run() { srun "$@"; }`, unless it shifts them."""
+    name = function_name(text, command.path)
+    if name and argv[0] == "shift":
+        values.functions[name] = ()
+    elif name and argv[0] in _STEPS and argv[-1] in ("$@", "${@}", "$*"):
+        values.functions.setdefault(name, tuple(argv[:-1]))
+
+
+def function_name(text: str, path: Path) -> str:
+    """Return the name of the innermost function that contains a command, or an empty string."""
+    start = max((offset for kind, offset, _ in path if kind == FUNCTION), default=0)
+    name = _FUNCTION_NAME.search(text, max(0, start - 100), start) if start else None
+    return name[1] if name else ""
+
+
+_FUNCTION_NAME = re.compile(r"([\w-]+)[ \t]*(?:\([ \t]*\))?\s*\Z")
+
+
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
     """Return the index of the script after `bash -c` or `bash -lc`."""
     for i in range(start, len(spellings) - 2):
@@ -233,16 +286,17 @@ def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], frame: Fra
     script, places = body(text, word)
     inside = frame._replace(literal=frame.literal or [piece.kind for piece in word] == ["single"])
     moved = offsets[places.start : places.stop] if isinstance(places, range) else [offsets[i] for i in places]
+    script, moved = frame.values.script(script) or (script, moved)
     for command in commands(script):
         yield from _command(script, moved, inside, depth + 1, command)
 
 
 def _variable(word: str, place: tuple[int, int], frame: Frame, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
-    name, (offset, end) = name.rstrip("+"), place
+    offset, end = place
     return Part(
-        kind="variable", name=name, text=value, offset=offset, end=end, scope=frame.scope, step=frame.step,
-        path=frame.path, exported=exported, literal=frame.literal,
+        kind="variable", name=name.rstrip("+"), text=value, offset=offset, end=end, scope=frame.scope, step=frame.step,
+        path=frame.path, exported=exported, appends=name.endswith("+"), literal=frame.literal,
     )  # fmt: skip
 
 
@@ -254,7 +308,9 @@ def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]]
     exported = name in ("export", "env") or (name in ("declare", "typeset") and "-x" in words)
     for word, place in zip(words, places, strict=True):
         if _ASSIGNMENT.match(word):
-            yield _variable(word, place, frame, exported=exported)
+            variable = _variable(word, place, frame, exported=exported)
+            frame.values.assign(variable)
+            yield variable
         elif name == "env" and not word.startswith("-"):
             return  # env runs this word as a command
 

@@ -302,7 +302,7 @@ def _inside(name: str, script: str) -> Iterator[Started]:
     if not script:
         return
     differs = OF_RANK.search(script)
-    values = Values(read_script(script, name))
+    values = Values(read_script(script, name).of("variable"))
     for command in commands(script):
         spelled_words = values.expanded(command.spellings)
         if not spelled_words:

@@ -27,6 +27,7 @@ from uenvtool.knowledge.secrets import without_secrets
 
 AROUND = 1_500
 """The number of characters of a line that are examined before and after a known text."""
+HEAD_BYTES = 1 << 14
 FOLLOWING_BYTES, ABOVE_BYTES = 4_000, 2_000
 SHOWN, SHOWN_BEFORE = 300, 60
 MOST_IN_LINE, SPACING = 10, 256
@@ -121,12 +122,12 @@ class Scanner:
         before = last = Block(data=b"", line=1, offset=0, start=0, end=0)
         bounds = _Bounds()
         runs = _Runs(Sightings(self.classifier, logs=log_number), self._broken, self._broken - self._failures)
-        unread = []
+        unread, head = [], b""
         try:
             for block in blocks(stream):
                 before, last = last.last_bytes(TAIL_BYTES + 2 * AHEAD_BYTES), block
                 if not block.offset + block.start:
-                    runs.first_line = _first_line_of(block)
+                    runs.first_line, head = _first_line_of(block), block.data[:HEAD_BYTES]
                 self._read_block(last, log_name, runs, bounds)
         except (OSError, EOFError) as error:
             unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
@@ -137,7 +138,8 @@ class Scanner:
         if between := before.data[: last.offset - before.offset]:
             last = replace(last, data=between + last.data, line=before.line, offset=before.offset, is_cut=before.is_cut)
         end_line = last.line + last.data.count(b"\n")
-        seen = runs.last(Tail.until(log_name, last, len(last.data), end_line, self.classifier, most))
+        tail = Tail.until(log_name, last, len(last.data), end_line, self.classifier, most)
+        seen = runs.last(replace(tail, head=head if tail.offset else b""))
         seen.unread += unread
         whole = last.data.rstrip(b"\n")
         seen.lines = last.line + whole.count(b"\n") if whole else last.line - 1
@@ -169,18 +171,17 @@ class Scanner:
             if number in seen.settled or not max(place.offset, quiet) <= start < block.end:
                 continue
             if 0 <= restart <= start:
-                line += block.data.count(b"\n", counted, restart)
-                return runs.begin(_Place(restart, line), block, log_name)
+                break
             if not bounds.allows(start, is_header=number == self._header):
                 bounds.first_line = bounds.first_line or line + block.data.count(b"\n", counted, start)
                 _record_unexamined(self._targets[number], block.offset + start, seen)
                 continue
-            is_caught = False
+            is_caught, last = False, end
             if number == self._header:
+                last = _end_of_traceback(block.data, end)
                 is_ignored = IGNORED.search(_line_above(block.data, start)) is not None
-                is_caught = self._is_traceback_caught(block.data, start, end)
-                if is_ignored or is_caught:
-                    quiet = _end_of_traceback(block.data, end)
+                is_caught = self._is_traceback_caught(block.data, start, last)
+                quiet = last if is_ignored or is_caught else quiet
                 if is_ignored:
                     continue
             if number in self._final:
@@ -211,19 +212,22 @@ class Scanner:
                 if target.kind == FINDING:
                     line, counted = line + block.data.count(b"\n", counted, start), start
                     was_caught = target.name in self._failures and (
-                        is_caught or self._is_caught(context, block.data, start, end)
+                        is_caught or self._is_caught(context, block.data, start, last)
                     )
                     sighting = (seen.caught if was_caught else seen.findings)[target.name]
                     _add_finding(sighting, groups, (context, target.line), (log_name, block, start, line), seen)
                     restart = runs.restart_in(block, end) if restart < 0 else restart
                 _add(target, groups, context, seen)
-        return None
+        else:  # no known text follows
+            if restart < 0 or not _is_logged(block.data, restart):
+                return None
+        return runs.begin(_Place(restart, line + block.data.count(b"\n", counted, restart)), block, log_name)
 
     def _is_traceback_caught(self, data: bytes, start: int, end: int) -> bool:
         """Return whether the line before or after a traceback states that the program caught the error."""
         above = _line_above(data, start)
         is_caught = self.classifier.catches(above) or self.classifier.has(above, "logged")
-        return self._continues(data, _end_of_traceback(data, end), is_caught=is_caught)
+        return self._continues(data, end, is_caught=is_caught)
 
     def _is_caught(self, context: _Context, data: bytes, start: int, end: int) -> bool:
         """Return whether a message, or the line before or after it, states that the program caught the error.
@@ -253,6 +257,7 @@ class _Runs:
 
     def __init__(self, seen: Sightings, failures: Collection[str], stops: Collection[str]) -> None:
         self.seen, self._failures, self._stops, self.first_line = seen, failures, frozenset(stops), b""
+        self._is_logged = False
         self._searched = self._next = (-1, -1)
         self._earlier: list[Sightings] = []
         self._jobs: dict[str, str] = {}
@@ -306,6 +311,7 @@ class _Runs:
         earlier = self.last(Tail.until(log_name, block, place.offset, place.line, self.seen.classifier, most))
         self._earlier = [*earlier.earlier, replace(earlier, earlier=[])][-MOST_RUNS:]
         self.seen = Sightings(self.seen.classifier, logs=self.seen.logs, offset=block.offset + place.offset)
+        self._is_logged = _is_logged(block.data, place.offset)
         return place
 
     def last(self, tail: Tail) -> Sightings:
@@ -320,9 +326,13 @@ class _Runs:
         return seen
 
     def _has_run(self, tail: Tail, before: Sightings) -> bool:
-        """Return whether a program ran in the last part of a log. After Slurm stopped a job, any output shows this."""
-        is_after_stop = not self._stops.isdisjoint(before.findings)
-        return tail.has_progress_after(-1, 1) or (is_after_stop and tail.has_output_after(-1))
+        """Return whether a program ran in the last part of a log.
+
+        After Slurm stopped a job, any output shows this. If a logger printed the first line, a second line does.
+        """
+        if tail.has_progress_after(-1, 1) or (self._is_logged and b"\n" in tail.data.strip()):
+            return True
+        return not self._stops.isdisjoint(before.findings) and tail.has_output_after(-1)
 
 
 def _first_line_of(block: Block) -> bytes:
@@ -334,6 +344,12 @@ def _first_line_of(block: Block) -> bytes:
     number = next((at for at, line in enumerate(lines) if len(line.split()) > 2 and HEADER.encode() not in line), -1)
     is_repeated = lines[number] in lines[number + 1 : number + 1 + MOST_REPEATED] if lines else True
     return b"" if is_repeated or number < 0 else lines[number] + b"\n"
+
+
+def _is_logged(data: bytes, at: int) -> bool:
+    """Return whether a line begins with a time."""
+    time = _TIME.match(data, at)
+    return bool(time and time[0])
 
 
 def _line_above(data: bytes, at: int) -> str:

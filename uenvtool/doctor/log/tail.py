@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.log.classifier import IGNORED, MANY, PLAIN, LineClassifier
+from uenvtool.doctor.log.totals import COUNTER, is_total_reached
 from uenvtool.knowledge.secrets import without_secrets
 
 TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
@@ -40,6 +41,7 @@ class Tail:
 
     line, offset: the line number and byte offset of the data in the log.
     is_cut: whether the data begins inside a line.
+    head: the start of a log whose end is the data. Programs print their settings there.
     """
 
     log: str
@@ -48,6 +50,7 @@ class Tail:
     data: bytes
     classifier: LineClassifier
     is_cut: bool = False
+    head: bytes = b""
 
     @classmethod
     def until(cls, log: str, block: Block, end: int, line: int, classifier: LineClassifier, most: int) -> Tail:
@@ -73,7 +76,8 @@ class Tail:
         """Return the part of the tail after an offset in the log."""
         at = max(offset - self.offset, 0)
         line = self.line + self.data.count(b"\n", 0, at)
-        return replace(self, line=line, offset=self.offset + at, data=self.data[at:], is_cut=self.is_cut and not at)
+        data, head, is_cut = self.data[at:], b"" if offset else self.head, self.is_cut and not at
+        return replace(self, line=line, offset=self.offset + at, data=data, is_cut=is_cut, head=head)
 
     def has_progress_after(self, offset: int, steps: int) -> bool:
         """Return whether at least `steps` progress lines follow the line at an offset."""
@@ -200,17 +204,27 @@ class Tail:
             return None
         if not is_epoch_end:
             del printed[step + 1 :]
-        is_open = classifier.is_open(lines[printed[-1]])
+        is_open, is_step = classifier.is_open(lines[printed[-1]]), classifier.has(lines[printed[-1]], "progress")
+        last, is_reached = printed[-1], self._is_total_reached(lines)
+        ends_epoch = is_reached is False and kind_of(lines[last]) in map(kind_of, lines[:last])
         for number in reversed(printed[-MOST_AFTER_END:]):
-            if classifier.has(lines[number], "done", "end", "success"):
-                is_last = number == printed[-1] or (not is_open and number in printed[-MOST_BEFORE_END:])
+            if not ends_epoch and classifier.has(lines[number], "done", "end", "success"):
+                is_last = number == last or (not is_open and number in printed[-MOST_BEFORE_END:])
                 if is_last or classifier.has(lines[number], "done"):
                     return None
             if classifier.has(lines[number], "progress"):
-                if number == printed[-1] and not is_open:
-                    return None
                 break
-        return self._quoted(numbers[printed[-1]], lines[printed[-1]]), is_open
+        if (is_reached and is_open) or (is_step and not is_open and is_reached is not False):
+            return None
+        if not is_open and (ends_epoch or is_step):
+            counters = (number for number in reversed(printed) if COUNTER.search(lines[number]))
+            last, is_open = next(counters, last), True
+        return self._quoted(numbers[last], lines[last]), is_open
+
+    def _is_total_reached(self, lines: Sequence[str]) -> bool | None:
+        """Return whether the run reached the number of epochs or steps that the log states, or None if unknown."""
+        head = self.head.decode("utf-8", "replace").splitlines()
+        return is_total_reached((line, bool(self.classifier.steps(line))) for line in (*head, *lines))
 
     def warnings(self) -> Iterator[QuotedLine]:
         """Yield the warnings of the software that runs the training, one per kind."""
@@ -250,6 +264,7 @@ class QuotedLine:
     number: the number of the line in its log.
     weight: how well the line explains the failure.
     is_last: whether the line states that the run failed and is at the very end of the log.
+    advice: the advice that the program printed in the line or in the lines after it.
     """
 
     text: str
@@ -257,6 +272,7 @@ class QuotedLine:
     number: int
     weight: int
     is_last: bool = False
+    advice: str = ""
 
 
 def kind_of(line: str) -> str:
@@ -307,5 +323,5 @@ def is_shown(line: str, kinds: Sequence[str]) -> bool:
 
 def decisive_line(tails: Iterable[Tail]) -> QuotedLine | None:
     """Return the line at the ends of logs that describes a failure best, or None."""
-    lines = [line for tail in tails if (line := tail.decisive_line())]
+    lines = [replace(line, advice=tail.advice(line.number)) for tail in tails if (line := tail.decisive_line())]
     return max(lines, key=lambda line: (line.is_last, line.weight), default=None)

@@ -24,9 +24,11 @@ _RICH = re.compile(r"^(?:│ +|File )(?P<file>\S+\.py):(?P<line>\d+)(?:,? in (?P
 """Matches a frame in a traceback of Rich or IPython."""
 _RAISED = re.compile(
     r"^(?P<type>(?:[A-Za-z_]\w*\.)+[A-Za-z_]\w*(?:\(\w+\))?"
-    r"|\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Expired|NotFound|Unsupported|Failed)(?:\(\w+\))?)"
+    r"|\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Expired|NotFound|Unsupported|Failed|Iteration)(?:\(\w+\))?)"
     r"(?:: ?(?P<message>.*))?$"
 )
+_NAMED = re.compile(r"^(?P<type>[A-Z]\w*)(?:: ?(?P<message>.*))?$")
+"""Matches an exception of the script itself, which Python prints without the name of its module."""
 _VALIDATION = re.compile(r"\d validation errors? for \S+$")
 """Matches the first line of an exception of pydantic. The following lines name a field and its problem."""
 _FIELD = re.compile(r"[\w.]+$")
@@ -93,9 +95,9 @@ def _exceptions(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[Raised | Non
             frame, program_frame, is_open = "", "", True
         elif between > MOST_BETWEEN or (HEADER in line and not is_open):
             return
-        elif is_open and (raised := _RAISED.match(line)):
-            message = raised["message"] or ""
-            if not message or message.endswith(":") or _VALIDATION.search(message):
+        elif is_open and (raised := _RAISED.match(line) or _raised_by(codes.get(frame, ""), line)):
+            message, has_colon = raised["message"] or "", raised["message"] is not None
+            if (has_colon and not message) or message.endswith(":") or _VALIDATION.search(message):
                 message = f"{message} {_next_lines(lines)}".strip()
             if _AGAIN.search(f"{raised['type']}: {message}"):
                 continue
@@ -106,6 +108,12 @@ def _exceptions(lines: Iterator[tuple[int, str]]) -> Iterator[tuple[Raised | Non
     if is_open:
         place = program_frame or frame
         yield None, f"{place}: {codes[place]}" if place in codes else place, number
+
+
+def _raised_by(code: str, line: str) -> re.Match[str] | None:
+    """Return the match with an exception that the code of a frame raises by name, such as `raise Stop("late")`."""
+    named = _NAMED.match(line)
+    return named if named and re.search(rf"\braise {named['type']}\b", code) else None
 
 
 def _next_lines(lines: Iterator[tuple[int, str]]) -> str:

@@ -20,6 +20,8 @@ WATCHDOG = "watchdog-timeout"
 """The finding whose detail names the ranks that began fewer collectives than other ranks."""
 EXCEPTION, FAILED, ENDED = SIGNS = ("exception", "failed", "ended")
 """The general findings whose detail names the first rank that failed, from most to least informative."""
+UNREACHABLE = "nccl-unreachable"
+"""The finding for a connection that failed. A rank that waits for it may do so until the job is stopped."""
 UNCLEAR, WENT_ON, NO_END, EARLIER = "unclear", "went-on", "no-end", "earlier-runs"
 RUN_FIELDS = ("network", "nodes", "ranks")
 """The facts that are fields of a Run."""
@@ -147,7 +149,7 @@ def _with_failure(examination: Examination, seen: Sightings, known: Known) -> Ex
     name = FAILED if broken or last.is_last else UNCLEAR
     if name == UNCLEAR and None in [tail.last_line() for tail in seen.tails.values()]:
         return examination
-    added = Finding(known=known.findings[name], detail=last.text, place=last.place)
+    added = Finding(known=known.findings[name], detail=last.text, place=last.place, advice=last.advice)
     others = (finding for finding in examination.findings if finding not in broken)
     return replace(examination, findings=tuple(worst_first([added, *others])))
 
@@ -230,8 +232,8 @@ class _Candidate:
     @property
     def explains_stop(self) -> bool:
         """Return whether the problem can be the reason for which somebody stopped the run, or for its time limit."""
-        is_slow, is_stuck = self.known.severity == SLOW, self.known.fault == STALL or self.known.id == EXCEPTION
-        return is_slow or (is_stuck and not self.went_on())
+        is_stuck = self.known.fault == STALL or self.known.id in (EXCEPTION, UNREACHABLE)
+        return self.known.severity == SLOW or (is_stuck and not self.went_on())
 
     @property
     def precedence(self) -> tuple[bool, tuple[int, int]]:
