@@ -170,6 +170,14 @@ def test_earlier_runs_of_several_logs_are_named_in_one_line() -> None:
     assert note.detail.startswith("2 of 2, the last one with out-of-memory-gpu: ")
 
 
+def test_earlier_runs_that_failed_like_the_last_run_are_counted() -> None:
+    runs = [JOB.format(101) + OOM, JOB.format(102) + ERROR, JOB.format(103) + ERROR]
+
+    (note,) = [finding for finding in read("".join(runs)).findings if finding.known.id == "earlier-runs"]
+
+    assert note.detail.startswith("2 of 2, the last other one with out-of-memory-gpu: ")
+
+
 STOPS = {
     "a stall": ([FIRES["vllm-stall"][0], LIMIT], ["vllm-stall", "time-limit"]),
     "ranks that did not join": ([FIRES["lightning-waits"][0], LIMIT], ["lightning-waits", "time-limit"]),
@@ -190,6 +198,10 @@ STOPS = {
         ["rendezvous-lost", "cancelled"],
     ),
     "a stall that ended": ([FIRES["vllm-stall"][0], STEPS, LIMIT], ["time-limit"]),
+    "a stall before a signal that raises an exception": (
+        [FIRES["vllm-stall"][2], "Terminated\n", ERROR],
+        ["vllm-stall", "cancelled"],
+    ),
     "a signal before a failure": (["Terminated\n", OOM], ["cancelled"]),
     "a failure before a signal": ([OOM, "Terminated\n"], ["out-of-memory-gpu"]),
     "an exception before a signal": ([ERROR, "Terminated\n"], ["exception"]),

@@ -45,6 +45,12 @@ def test_labels_with_times_may_differ_between_lines() -> None:
     assert said("2026-11-21 10:00:03,123 ERROR train " + PLAIN) == SAID
 
 
+def test_traceback_that_torchrun_reports_is_read_with_its_first_exception() -> None:
+    report = "".join(f"  {line}" for line in (PLAIN + DURING + LIBRARY).splitlines(keepends=True))
+
+    assert said("  traceback : " + report.lstrip()) == f"{SAID}; finally x.FooError: no at r.py:3 in f"
+
+
 def test_tracebacks_of_two_ranks_are_separated() -> None:
     one, other = (labelled(f"[rank{rank}]: ", PLAIN.replace("12", str(rank))).splitlines() for rank in (4, 5))
 

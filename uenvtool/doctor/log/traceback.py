@@ -19,6 +19,7 @@ LABEL_LINES = 20
 MOST_BETWEEN = 40
 """The maximum number of lines of a long exception message before the line that introduces the next exception."""
 _FRAME = re.compile(r'^\s+(?:\|\s+)?File "(?P<file>[^"]{1,300})", line (?P<line>\d+)(?:, in (?P<name>\S+))?')
+_INDENTED = re.compile(r'( {3,})File "')
 _RICH = re.compile(r"^(?:│ +|File )(?P<file>\S+\.py):(?P<line>\d+)(?:,? in (?P<name>[^\s(]+))?")
 """Matches a frame in a traceback of Rich or IPython."""
 _RAISED = re.compile(
@@ -124,7 +125,8 @@ def _next_lines(lines: Iterator[tuple[int, str]]) -> str:
 def _without_labels(before: str, text: str) -> Iterator[str]:
     """Yield the lines of a traceback without their label, and an empty line for each line with another label.
 
-    A label is a rank, a node, a worker, or a time, which may differ per line. Some loggers label only the header.
+    A label is a rank, a node, a worker, or a time, which may differ per line. Some loggers label only the header, and
+    torchrun indents all lines of a traceback that it reports.
     """
     rest = io.StringIO(text)
     next(rest, "")
@@ -133,7 +135,8 @@ def _without_labels(before: str, text: str) -> Iterator[str]:
     size, form = len(before), _without_time(before)
     normalised = _without_time if form != before else str  # a label without a time is the same in each line
     if not before or not any(normalised(line[: size + 2]).startswith(f"{form}  ") for line in first):
-        yield from lines
+        margin = next((" " * (len(frame[1]) - 2) for frame in map(_INDENTED.match, first[:1]) if frame), "")
+        yield from (line.removeprefix(margin) for line in lines)
         return
     for line in lines:
         yield line[size:] if line.startswith(before) or normalised(line[:size]) == form else ""

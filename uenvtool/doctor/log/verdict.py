@@ -67,14 +67,12 @@ def _earlier_failures(seen: Sightings, known: Known, findings: Sequence[Finding]
     """Yield one finding for the earlier runs in the logs that failed in another way, with the last such failure."""
     examinations = [with_quotes(examined(run, known), run, known) for run in seen.earlier]
     kinds = [(finding.known.id, kind_of(finding.detail)) for finding in findings]
-    failures = [
-        first
-        for first in (examination.findings[0] for examination in examinations if examination.findings)
-        if first.known.severity == BROKEN and (first.known.id, kind_of(first.detail)) not in kinds
-    ]
-    if failures:
-        last = failures[-1]
-        detail = f"{len(failures)} of {len(examinations)}, the last one with {last.known.id}: {last.detail}"
+    firsts = [examination.findings[0] for examination in examinations if examination.findings]
+    failures = [first for first in firsts if first.known.severity == BROKEN]
+    others = [failure for failure in failures if (failure.known.id, kind_of(failure.detail)) not in kinds]
+    if others:
+        last, which = others[-1], "one" if others == failures else "other one"
+        detail = f"{len(failures)} of {len(examinations)}, the last {which} with {last.known.id}: {last.detail}"
         yield Finding(known=known.findings[EARLIER], detail=detail, place=last.place, text=last.text)
 
 
@@ -266,6 +264,8 @@ def _selected(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> l
         holding += [each for each in caught if has_failed and not each.went_on()]
     stop_lines = {each.order for each in holding if each.known.fault == STOPPED}
     holding = [each for each in holding if each.known.id != ENDED or each.order not in stop_lines]
+    stops = [each for each in holding if each.known.fault == STOPPED]  # what follows from a stop explains nothing
+    holding = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, stops))]
     unexplained = [candidate for candidate in holding if not any(map(candidate.is_hidden_by, holding))]
     fallbacks = [candidate for candidate in unexplained if candidate.known.fallback]
     causes = [candidate for candidate in unexplained if not candidate.known.fallback]
