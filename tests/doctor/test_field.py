@@ -399,6 +399,11 @@ FAILURES = {
     "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
     "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
     "LSF reports an exit code": ("training\nExited with exit code 3.\n\nResource usage summary:\n", "ended"),
+    "a loss that recovers": (
+        "".join(f"\rEpoch 0: {step}/99 [00:02, 1.4it/s, loss={'nan' if step < 2 else 3.1}]" for step in range(1, 60))
+        + "\n",
+        "went-on",
+    ),
     "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
     "an illegal instruction": ("['a.', 'b.']: a subprocess exited due to signal 4 (SIGILL).\n", "wrong-architecture"),
     "a long command": (f"Command '{['x' * 300]}' returned non-zero exit status 1.\n", "ended"),

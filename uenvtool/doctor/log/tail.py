@@ -31,7 +31,7 @@ MIN_RESULTS = 2
 _RESULT = re.compile(r"[\w)\]%]\s*[=:]\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?(?![\d.])")
 _NO_RESULT = re.compile(r"(?i)version|elapsed|\btime\b|cuda:|load average")
 _WORD = re.compile(r"\w")
-_BREAK = re.compile(r"\r\n|[\r\n]")
+_BREAK, _BYTES_BREAK = re.compile(r"\r\n|[\r\n]"), re.compile(rb"\r\n|[\r\n]")
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
 
@@ -246,7 +246,8 @@ class Tail:
 
         A line with carriage returns, such as a progress bar, is several lines with the same number.
         """
-        start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
+        end = _BYTES_BREAK.search(self.data, offset - self.offset) if offset >= self.offset else None
+        start = end.end() if end else len(self.data) if offset >= self.offset else 0
         text = self.data[start:].decode("utf-8", "replace")
         lines, first = _BREAK.split(text), self.line + self.data.count(b"\n", 0, start)
         numbers = list(itertools.accumulate(("\n" in end for end in _BREAK.findall(text)), initial=first))
