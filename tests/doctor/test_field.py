@@ -492,6 +492,30 @@ ENDS = {
         1,
     ),
     "a step with elapsed time": (" iteration 120/ 5000 | elapsed time per iteration (ms): 2910.3 | lm loss: 7.2\n", 1),
+    "a report after each step": (
+        "".join(
+            f" iteration {step}/   800 | elapsed time per iteration (ms): 99.1\ntime (ms) | forward: 1.{step}\n"
+            for step in (1, 2)
+        ),
+        1,
+    ),
+    "a report after the heading of each epoch": ("== Epoch [1/9] ==\nfit: 0.7\n== Epoch [2/9] ==\nfit: 0.6\n", 1),
+    "a report after the last step": ("step 1/2 | loss 3\ntook part: 0.7\nstep 2/2 | loss 2\ntook part: 0.6\n", 0),
+    "an installation before the work": ("Successfully installed q-1.2\nRunning training on n7\n", 1),
+    "a server that is still compiling": (
+        "(EngineCore pid=7) INFO 08-01 [monitor.py:5] torch.compile took 9 s in total\n",
+        1,
+    ),
+    "an interval without an end": (
+        'training done\n:::MLLOG {"event_type": "INTERVAL_START", "key": "block_start"}\n',
+        1,
+    ),
+    "a search for versions": ("#9 INFO: This is taking longer than usual.\n#9 this run, press Ctrl + C.\n", 1),
+    "modules": ("Loading nccl/2.27\n  Loading requirement: gcc/13.1 cuda/12.8\nmodule: loading 'fftw/3'\n", 0),
+    "results of an estimator": ("INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  loss = 1.2\n", 0),
+    "an end with dots": ("epoch 3 | loss 0.3\ntraining ends ...\n", 0),
+    "HTCondor": ("005 (7.0.0) Job terminated.\n\t(1) Normal termination (return value 0)\n\t\tUsr 0 04:02:18\n", 0),
+    "BuildKit": ("#9 naming to docker.io/u/app:2 0.1s done\n#9 DONE 0.4s\n", 0),
     "a step after a colon": ("step:1200/5000 train_loss:3.21 train_time:120312ms\n", 1),
     "a validation after a step": ("Epoch 2/100 | loss 0.1\nValidation loss: 0.2\n", 1),
     "a bar that has not begun": (STEPS + "Sanity Checking: 0it [00:00, ?it/s]\n", 1),

@@ -200,7 +200,7 @@ class Tail:
         most = MOST_BEFORE_END_OF_EPOCH if is_epoch_end else 1
         if printed and classifier.is_partial_step(lines[printed[step]], most):
             return self._quoted(numbers[printed[step]], lines[printed[step]]), True
-        if has_closed or not printed:
+        if not printed or (has_closed and not classifier.has(lines[printed[-1]], "starts")):
             return None
         if not is_epoch_end:
             del printed[step + 1 :]
@@ -208,10 +208,9 @@ class Tail:
         last, is_reached = printed[-1], self._is_total_reached(lines)
         ends_epoch = is_reached is False and kind_of(lines[last]) in map(kind_of, lines[:last])
         for number in reversed(printed[-MOST_AFTER_END:]):
-            if not ends_epoch and classifier.has(lines[number], "done", "end", "success"):
-                is_last = number == last or (not is_open and number in printed[-MOST_BEFORE_END:])
-                if is_last or classifier.has(lines[number], "done"):
-                    return None
+            ends = ("done", "end", "success") if number in printed[-MOST_BEFORE_END:] else ("done",)
+            if not (ends_epoch or is_open) and classifier.has(lines[number], *ends):
+                return None
             if classifier.has(lines[number], "progress"):
                 break
         if (is_reached and is_open) or (is_step and not is_open and is_reached is not False):
