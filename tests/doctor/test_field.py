@@ -399,10 +399,31 @@ FAILURES = {
     "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
     "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
     "LSF reports an exit code": ("training\nExited with exit code 3.\n\nResource usage summary:\n", "ended"),
+    "HTCondor reports a return value": (
+        "005 (7.0.0) Job terminated.\n\t(1) Normal termination (return value 3)\n",
+        "ended",
+    ),
+    "HTCondor reports a signal": ("005 (7.0.0) Job terminated.\n\t(0) Abnormal termination (signal 6)\n", "ended"),
+    "a script with tabs": ('  File "t.py", line 7\n    a = 1\nTabError: inconsistent use of tabs\n', "exception"),
+    "docker's Python package": (
+        ERROR.replace(
+            "ValueError: batch 3 is empty", "docker.errors.DockerException: Error while fetching server API version: x"
+        ),
+        "container-start",
+    ),
+    "a task that nobody awaited": (
+        "Task exception was never retrieved\nfuture: <Task finished name='T' exception=E('x')>\n" + ERROR + "bye\n",
+        "went-on",
+    ),
     "a loss that recovers": (
         "".join(f"\rEpoch 0: {step}/99 [00:02, 1.4it/s, loss={'nan' if step < 2 else 3.1}]" for step in range(1, 60))
         + "\n",
         "went-on",
+    ),
+    "PowerShell": (
+        "x : step 1\n    + CategoryInfo          : NotSpecified: (x) [], RemoteException\n"
+        "    + FullyQualifiedErrorId : NativeCommandError\nbye\n",
+        "",
     ),
     "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
     "an illegal instruction": ("['a.', 'b.']: a subprocess exited due to signal 4 (SIGILL).\n", "wrong-architecture"),
