@@ -425,6 +425,19 @@ FAILURES = {
         "    + FullyQualifiedErrorId : NativeCommandError\nbye\n",
         "",
     ),
+    "conda finds no package": (
+        "Solving environment: failed\n\nPackagesNotFoundError: Not available from channels:\n\n  - q=9\n",
+        "install-failed",
+    ),
+    "conda finds no versions": (
+        "LibMambaUnsatisfiableError: Encountered problems while solving:\n  - nothing provides q 9\n",
+        "install-failed",
+    ),
+    "pip finds no versions": (
+        "ERROR: Cannot install a==1 and b==2 because these package versions have conflicting dependencies.\n",
+        "install-failed",
+    ),
+    "pip cannot build": ("  x Getting requirements to build wheel did not run successfully.\n", "install-failed"),
     "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
     "an illegal instruction": ("['a.', 'b.']: a subprocess exited due to signal 4 (SIGILL).\n", "wrong-architecture"),
     "a long command": (f"Command '{['x' * 300]}' returned non-zero exit status 1.\n", "ended"),
@@ -531,6 +544,8 @@ ENDS = {
         'training done\n:::MLLOG {"event_type": "INTERVAL_START", "key": "block_start"}\n',
         1,
     ),
+    "an installation": ("Collecting q\n  Using cached q-1.2-py3-none-any.whl (18 MB)\n", 1),
+    "an environment": ("Executing transaction: done\n#\n#     $ conda activate x\n#\n#     $ conda deactivate\n\n", 0),
     "a search for versions": ("#9 INFO: This is taking longer than usual.\n#9 this run, press Ctrl + C.\n", 1),
     "modules": ("Loading nccl/2.27\n  Loading requirement: gcc/13.1 cuda/12.8\nmodule: loading 'fftw/3'\n", 0),
     "results of an estimator": ("INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  loss = 1.2\n", 0),
