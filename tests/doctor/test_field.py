@@ -415,6 +415,15 @@ FAILURES = {
         "Task exception was never retrieved\nfuture: <Task finished name='T' exception=E('x')>\n" + ERROR + "bye\n",
         "went-on",
     ),
+    "a configuration that is skipped": (
+        ERROR + "[WARNING] size 64 failed: too large - skipping it\nsize 16: 9 ms\n",
+        "went-on",
+    ),
+    "a file that is skipped": ("ValueError: bad header in b.h5, skipping file\nc.h5: 120 rows\n", "went-on"),
+    "a step that is skipped after the failure": (
+        ERROR + "Skipping final evaluation\nsrun: error: n1: task 0: Exited with exit code 1\n",
+        "exception",
+    ),
     "a loss that recovers": (
         "".join(f"\rEpoch 0: {step}/99 [00:02, 1.4it/s, loss={'nan' if step < 2 else 3.1}]" for step in range(1, 60))
         + "\n",
