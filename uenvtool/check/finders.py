@@ -334,7 +334,12 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
                 yield at(last, f"$? is the exit code of {before.name}")
         elif not (part.background or waits):
             detail = "the last command sets the exit code, even if training failed"
-            yield replace(at(last, detail), is_certain=False)  # nobody may read the state of the job
+            is_read = _mails_failure(context) and LOOP not in part.around  # otherwise nobody may read the job's state
+            yield replace(at(last, detail), is_certain=is_read)
+
+
+def _mails_failure(context: Context) -> bool:
+    return re.search(r"(?i)\b(FAIL|ALL)\b", context.shape.requested.get("mail-type", "")) is not None
 
 
 def _last_after(parts: Sequence[Part], commands: Sequence[Part]) -> Iterator[tuple[int, Part]]:
@@ -371,7 +376,8 @@ _HELPS = re.compile(
 
 def _is_training(launch: Launch, step: int) -> bool:
     shape = launch.shape
-    return step >= 0 or launch.program != PYTHON or bool(shape.gpus) or (shape.tasks or 1) * (shape.nodes or 1) > 1
+    has_gpus = bool(shape.gpus) or shape.requested.get("exclusive") == ""  # all GPUs of the nodes
+    return step >= 0 or launch.program != PYTHON or has_gpus or (shape.tasks or 1) * (shape.nodes or 1) > 1
 
 
 def _keeps_exit_code(context: Context, commands: Sequence[Part], trained: int) -> bool:
@@ -431,7 +437,7 @@ def never_set(context: Context) -> Iterator[Hit]:
         seen.update(names)
         launched += [(launch, names)] if names else []
     if launched:
-        files = [part.argv[1] for part in context.commands if part.name in ("source", ".") and len(part.argv) > 1]
+        files = _sourced(context)
         texts = [context.source.text, *map(context.read, files)]
         known = {name for text in texts for match in _NAMED.finditer(text) for name in match.groups() if name}
         is_hidden = any(
@@ -440,6 +446,10 @@ def never_set(context: Context) -> Iterator[Hit]:
         for launch, names in launched:
             if unset := [name for name in names if name not in known]:
                 yield replace(at(launch.part, ", ".join(unset)), is_certain=not is_hidden)
+
+
+def _sourced(context: Context) -> list[str]:
+    return [part.argv[1] for part in context.source.of("command", "source", ".") if len(part.argv) > 1]
 
 
 def _rendezvous_variables(launch: Launch) -> Iterator[str]:
@@ -469,6 +479,34 @@ _SETS_NO_RANKS = re.compile(r"/bin/activate$|conda\w*\.sh$|/\.?(bashrc|profile|b
 """Files that activate an environment but set no variables for the ranks."""
 
 
+def unset_variables(context: Context) -> Iterator[Hit]:
+    """Yield the commands and assignments that use a lower-case variable, or an array, which nothing in the script sets.
+
+    The shell that submits the job can set other variables, because it exports their names in capital letters.
+    """
+    if any(context.source.of("command", "eval")) or not all(map(_SETS_NO_RANKS.search, _sourced(context))):
+        return
+    lines = "\n".join(part.text for part in context.parts("line"))
+    known = {name for match in _NAMED.finditer(_IN_OPTION.sub("", lines)) for name in match.groups() if name}
+    known.update(re.findall(r"\b(\w+)=", context.source.text))  # a comment on sbatch --export=NAME=VALUE
+    for part in (*context.commands, *context.parts("variable")):
+        text = "" if part.literal else _IN_SINGLE_QUOTES.sub("", context.source.text[part.offset : part.end])
+        for match in _USED_OR_INDEXED.finditer(text):
+            name = match[1] or match[2]
+            if name not in known and not _OF_BASH.fullmatch(name):
+                known.add(name)
+                yield at(part, name)
+
+
+_IN_OPTION = re.compile(r"[%/.\\-]\w+")
+"""Matches a word that is not the name of a variable, such as `-n`, `%n` or `/name`."""
+_IN_SINGLE_QUOTES = re.compile(r"'[^']*'")
+_USED_OR_INDEXED = re.compile(r"(?<![\\\w$])\$(?:\{?([a-z][a-z0-9_]*)\b|\{([A-Za-z_]\w*)\[)")
+"""Matches a variable with a lower-case name, or an element of an array."""
+_OF_BASH = re.compile(r"BASH_\w+|FUNCNAME|PIPESTATUS|DIRSTACK|GROUPS|COPROC|MAPFILE|histchars|\w+_proxy")
+"""The arrays that bash sets, and the lower-case variables that are usually set outside the script."""
+
+
 def not_exported(context: Context) -> Iterator[Hit]:
     """Yield commands of an inner shell that use a variable which only the batch script's own shell sees.
 
@@ -482,8 +520,7 @@ def not_exported(context: Context) -> Iterator[Hit]:
     own = {
         name for name in texts if not _FROM_OUTSIDE.fullmatch(name) and not all(_has_own(name, t) for t in texts[name])
     }
-    files = [part.argv[1] for part in context.commands if part.name in ("source", ".") and len(part.argv) > 1]
-    is_hidden = any(not _SETS_NO_RANKS.search(file) for file in files)
+    is_hidden = not all(map(_SETS_NO_RANKS.search, _sourced(context)))
     steps = {part.offset: part for part in context.commands}
     for part in (*context.commands, *variables) if own else ():
         step = steps.get(part.step)
@@ -822,7 +859,7 @@ _SEARCHES: Sequence[Finder] = (
     idle_gpus, server_per_task, launcher_per_task, same_work, local_rank_of_one_gpu, node_alone, ends_at_once,
     lost_exit_code, no_shebang, options_as_comments, late_options, repeated_options, rejected_options, slots,
     array_indices, dos_line_ends, output_folders, world_size, required_options, limits, views, issued_tokens, never_set,
-    not_exported, large_ports,
+    not_exported, large_ports, unset_variables,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

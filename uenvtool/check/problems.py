@@ -284,9 +284,11 @@ def _matching(look: Look, context: Context) -> Iterator[Part]:
         return
     if not all(_has(other, context) for other in look.beside) or any(_has(other, context) for other in look.apart):
         return
+    firsts = [next(_matching(other, context), None) for other in look.after]
     for part in parts:
         if (
             look.scope in ("", part.scope)
+            and all(first and first.offset < part.offset for first in firsts)
             and part.exported >= look.exported
             and part.literal >= look.literal
             and part.background >= look.background

@@ -37,6 +37,7 @@ SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 OPTION_C = re.compile(r"-[a-z]*c")
 """The option of a shell before a script, such as `-c` or `-lc`."""
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
+_EMPTY = ("''", '""')
 _DEEPEST = 4
 """The maximum nesting depth of shells inside shells that the parser follows."""
 
@@ -88,11 +89,14 @@ def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
 
 
 def _printed(text: str, written: Sequence[ShellCommand]) -> Iterator[Piece]:
-    """Yield the heredocs that `cat` or `less` prints, such as a usage text."""
+    """Yield the texts for the reader, in a heredoc that only `cat`, `less` or `:` reads, or in triple quotes."""
     for command in written:
-        piece = command.body if command.spellings in (["cat"], ["less"]) and not command.piped else None
-        if piece and ">" not in text[command.words[0][-1].end : piece.start]:
+        first, last = command.words[0][0], command.words[0][-1]
+        piece = command.body if command.spellings in (["cat"], ["less"], [":"]) and not command.piped else None
+        if piece and ">" not in text[last.end : piece.start]:
             yield piece
+        if text[first.start : first.end] in _EMPTY and "\n" in command.spellings[0]:
+            yield Piece("double", first.start, last.end)
 
 
 def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str, depth: int) -> CheckedFile:

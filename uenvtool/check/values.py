@@ -147,6 +147,6 @@ class Values:
             else:
                 listed = value[1:-1] if value.startswith("(") and value.endswith(")") else _FOUND.sub(r"\1", value)
                 # an arithmetic or command substitution is one word
-                shares = [listed] if listed.startswith("$(") else listed.split()
+                shares = [listed] if listed.startswith(("$(", "`")) else listed.split()
                 expansion += self.expanded([share.strip("\"'") for share in shares], depth + 1)
         return tuple(expansion[:_MOST_WORDS])

@@ -54,6 +54,7 @@ class Look:
     outside: tuple[str, ...] = ()
     beside: tuple[Look, ...] = ()
     apart: tuple[Look, ...] = ()
+    after: tuple[Look, ...] = ()
     detail: str = ""
     fix: str = ""
     certain: bool = True
