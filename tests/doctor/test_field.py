@@ -499,6 +499,54 @@ FAILURES = {
     "a shell that goes on": (ERROR + "Training completed!\n", "exception"),
     "LSF goes on": (ERROR + "Successfully completed.\n\nResource usage summary:\n", "exception"),
     "LSF reports an exit code": ("training\nExited with exit code 3.\n\nResource usage summary:\n", "ended"),
+    "HTCondor reports a return value": (
+        "005 (7.0.0) Job terminated.\n\t(1) Normal termination (return value 3)\n",
+        "ended",
+    ),
+    "HTCondor reports a signal": ("005 (7.0.0) Job terminated.\n\t(0) Abnormal termination (signal 6)\n", "ended"),
+    "a script with tabs": ('  File "t.py", line 7\n    a = 1\nTabError: inconsistent use of tabs\n', "exception"),
+    "docker's Python package": (
+        ERROR.replace(
+            "ValueError: batch 3 is empty", "docker.errors.DockerException: Error while fetching server API version: x"
+        ),
+        "container-start",
+    ),
+    "a task that nobody awaited": (
+        "Task exception was never retrieved\nfuture: <Task finished name='T' exception=E('x')>\n" + ERROR + "bye\n",
+        "went-on",
+    ),
+    "a configuration that is skipped": (
+        ERROR + "[WARNING] size 64 failed: too large - skipping it\nsize 16: 9 ms\n",
+        "went-on",
+    ),
+    "a file that is skipped": ("ValueError: bad header in b.h5, skipping file\nc.h5: 120 rows\n", "went-on"),
+    "a step that is skipped after the failure": (
+        ERROR + "Skipping final evaluation\nsrun: error: n1: task 0: Exited with exit code 1\n",
+        "exception",
+    ),
+    "a loss that recovers": (
+        "".join(f"\rEpoch 0: {step}/99 [00:02, 1.4it/s, loss={'nan' if step < 2 else 3.1}]" for step in range(1, 60))
+        + "\n",
+        "went-on",
+    ),
+    "PowerShell": (
+        "x : step 1\n    + CategoryInfo          : NotSpecified: (x) [], RemoteException\n"
+        "    + FullyQualifiedErrorId : NativeCommandError\nbye\n",
+        "",
+    ),
+    "conda finds no package": (
+        "Solving environment: failed\n\nPackagesNotFoundError: Not available from channels:\n\n  - q=9\n",
+        "install-failed",
+    ),
+    "conda finds no versions": (
+        "LibMambaUnsatisfiableError: Encountered problems while solving:\n  - nothing provides q 9\n",
+        "install-failed",
+    ),
+    "pip finds no versions": (
+        "ERROR: Cannot install a==1 and b==2 because these package versions have conflicting dependencies.\n",
+        "install-failed",
+    ),
+    "pip cannot build": ("  x Getting requirements to build wheel did not run successfully.\n", "install-failed"),
     "PBS reports an exit status": ("training\n======\n   Exit Status:        137\n======\n", "ended"),
     "an illegal instruction": ("['a.', 'b.']: a subprocess exited due to signal 4 (SIGILL).\n", "wrong-architecture"),
     "a long command": (f"Command '{['x' * 300]}' returned non-zero exit status 1.\n", "ended"),
@@ -587,6 +635,32 @@ ENDS = {
         1,
     ),
     "a step with elapsed time": (" iteration 120/ 5000 | elapsed time per iteration (ms): 2910.3 | lm loss: 7.2\n", 1),
+    "a report after each step": (
+        "".join(
+            f" iteration {step}/   800 | elapsed time per iteration (ms): 99.1\ntime (ms) | forward: 1.{step}\n"
+            for step in (1, 2)
+        ),
+        1,
+    ),
+    "a report after the heading of each epoch": ("== Epoch [1/9] ==\nfit: 0.7\n== Epoch [2/9] ==\nfit: 0.6\n", 1),
+    "a report after the last step": ("step 1/2 | loss 3\ntook part: 0.7\nstep 2/2 | loss 2\ntook part: 0.6\n", 0),
+    "an installation before the work": ("Successfully installed q-1.2\nRunning training on n7\n", 1),
+    "a server that is still compiling": (
+        "(EngineCore pid=7) INFO 08-01 [monitor.py:5] torch.compile took 9 s in total\n",
+        1,
+    ),
+    "an interval without an end": (
+        'training done\n:::MLLOG {"event_type": "INTERVAL_START", "key": "block_start"}\n',
+        1,
+    ),
+    "an installation": ("Collecting q\n  Using cached q-1.2-py3-none-any.whl (18 MB)\n", 1),
+    "an environment": ("Executing transaction: done\n#\n#     $ conda activate x\n#\n#     $ conda deactivate\n\n", 0),
+    "a search for versions": ("#9 INFO: This is taking longer than usual.\n#9 this run, press Ctrl + C.\n", 1),
+    "modules": ("Loading nccl/2.27\n  Loading requirement: gcc/13.1 cuda/12.8\nmodule: loading 'fftw/3'\n", 0),
+    "results of an estimator": ("INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  loss = 1.2\n", 0),
+    "an end with dots": ("epoch 3 | loss 0.3\ntraining ends ...\n", 0),
+    "HTCondor": ("005 (7.0.0) Job terminated.\n\t(1) Normal termination (return value 0)\n\t\tUsr 0 04:02:18\n", 0),
+    "BuildKit": ("#9 naming to docker.io/u/app:2 0.1s done\n#9 DONE 0.4s\n", 0),
     "a step after a colon": ("step:1200/5000 train_loss:3.21 train_time:120312ms\n", 1),
     "a validation after a step": ("Epoch 2/100 | loss 0.1\nValidation loss: 0.2\n", 1),
     "a bar that has not begun": (STEPS + "Sanity Checking: 0it [00:00, ?it/s]\n", 1),

@@ -249,6 +249,16 @@ def test_multi_member_and_truncated_gzip_are_read() -> None:
     assert ids(read(small[:1_500])) == {"cxil-map"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_with_a_byte_order_mark_is_read(encoding: str) -> None:
+    log = "\ufeffläuft\r\n" * 200_000 + "cxil_map: write error\r\n"
+
+    (found,) = read(log.encode(encoding)).findings
+
+    assert (found.known.id, found.place) == ("cxil-map", "log0:200001")
+    assert ids(read(gzip.compress(log.encode(encoding)))) == {"cxil-map"}
+
+
 WARNING = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).\n"
 
 

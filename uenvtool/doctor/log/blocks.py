@@ -1,4 +1,4 @@
-"""Reader that splits a plain, gzip-compressed or truncated log into blocks, so that memory use is constant.
+"""Reader that splits a plain, UTF-16, gzip-compressed or truncated log into blocks, so that memory use is constant.
 
 Each block begins at the start of a line, or inside a line that is longer than a block. Each offset in the log belongs
 to exactly one block, which also contains the next AHEAD_BYTES of the log.
@@ -6,6 +6,7 @@ to exactly one block, which also contains the next AHEAD_BYTES of the log.
 
 from __future__ import annotations
 
+import codecs
 import functools
 import itertools
 import re
@@ -82,9 +83,23 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:
-    first = stream.read(BLOCK_BYTES)
-    parts = itertools.chain([first], iter(functools.partial(stream.read, BLOCK_BYTES), b""))
-    return _decompressed(parts) if first.startswith(GZIP_MAGIC) else parts
+    first, parts = _peeked(iter(functools.partial(stream.read, BLOCK_BYTES), b""))
+    return _as_utf8(_decompressed(parts) if first.startswith(GZIP_MAGIC) else parts)
+
+
+def _as_utf8(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Return the parts of a file, converted to UTF-8 if the file is UTF-16 with a byte order mark, as in PowerShell."""
+    first, parts = _peeked(parts)
+    if not first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return parts
+    decoder = codecs.getincrementaldecoder("utf-16")("replace")
+    return (decoder.decode(part).encode() for part in parts)
+
+
+def _peeked(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first part, and all parts."""
+    first = next(parts, b"")
+    return first, itertools.chain([first], parts)
 
 
 def _decompressed(parts: Iterable[bytes]) -> Iterator[bytes]:

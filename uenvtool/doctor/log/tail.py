@@ -31,7 +31,7 @@ MIN_RESULTS = 2
 _RESULT = re.compile(r"[\w)\]%]\s*[=:]\s*[-+]?\d+\.\d+(?:e[-+]?\d+)?(?![\d.])")
 _NO_RESULT = re.compile(r"(?i)version|elapsed|\btime\b|cuda:|load average")
 _WORD = re.compile(r"\w")
-_BREAK = re.compile(r"\r\n|[\r\n]")
+_BREAK, _BYTES_BREAK = re.compile(r"\r\n|[\r\n]"), re.compile(rb"\r\n|[\r\n]")
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
 
@@ -221,7 +221,7 @@ class Tail:
         most = MOST_BEFORE_END_OF_EPOCH if is_epoch_end else 1
         if printed and classifier.is_partial_step(lines[printed[step]], most):
             return self._quoted(numbers[printed[step]], lines[printed[step]]), True
-        if has_closed or not printed:
+        if not printed or (has_closed and not classifier.has(lines[printed[-1]], "starts")):
             return None
         if not is_epoch_end:
             del printed[step + 1 :]
@@ -229,10 +229,9 @@ class Tail:
         last, is_reached = printed[-1], self._is_total_reached(lines)
         ends_epoch = is_reached is False and kind_of(lines[last]) in map(kind_of, lines[:last])
         for number in reversed(printed[-MOST_AFTER_END:]):
-            if not ends_epoch and classifier.has(lines[number], "done", "end", "success"):
-                is_last = number == last or (not is_open and number in printed[-MOST_BEFORE_END:])
-                if is_last or classifier.has(lines[number], "done"):
-                    return None
+            ends = ("done", "end", "success") if number in printed[-MOST_BEFORE_END:] else ("done",)
+            if not (ends_epoch or is_open) and classifier.has(lines[number], *ends):
+                return None
             if classifier.has(lines[number], "progress"):
                 break
         if (is_reached and is_open) or (is_step and not is_open and is_reached is not False):
@@ -267,7 +266,8 @@ class Tail:
 
         A line with carriage returns, such as a progress bar, is several lines with the same number.
         """
-        start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
+        end = _BYTES_BREAK.search(self.data, offset - self.offset) if offset >= self.offset else None
+        start = end.end() if end else len(self.data) if offset >= self.offset else 0
         text = self.data[start:].decode("utf-8", "replace")
         lines, first = _BREAK.split(text), self.line + self.data.count(b"\n", 0, start)
         numbers = list(itertools.accumulate(("\n" in end for end in _BREAK.findall(text)), initial=first))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 _UNIT = r"(?P<unit>epoch|step|iter)(?:ation)?"
 COUNTER = re.compile(
-    rf"(?i)\b{_UNIT}(?:_num|_count)?[\"']?[\s:=#\[(|]{{1,6}}(?P<part>\d{{1,9}})(?![.\d])"
+    rf"(?i)\b{_UNIT}(?:_num|_count)?[\"']?[\s:=#\[(|]{{1,12}}(?P<part>\d{{1,9}})(?![.\d])"
     r"(?:\s*(?:/|\bof\b)\s*(?P<total>\d{1,9}))?"
 )
 """Matches an epoch or a step, such as `epoch: 3` or `Step 3/100`."""
