@@ -659,6 +659,12 @@ ENDS = {
     "modules": ("Loading nccl/2.27\n  Loading requirement: gcc/13.1 cuda/12.8\nmodule: loading 'fftw/3'\n", 0),
     "results of an estimator": ("INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  loss = 1.2\n", 0),
     "an end with dots": ("epoch 3 | loss 0.3\ntraining ends ...\n", 0),
+    "NCCL tests, whose NCCL ends after them": (
+        "# Avg bus bandwidth    : 178.1\n#\n# Collective test concluded: all_reduce_perf\n\n"
+        "n1:64904:64936 [0] NCCL INFO RAS handling local termination request\n"
+        "n1:64904:64936 [0] NCCL INFO RAS thread terminating\n",
+        0,
+    ),
     "HTCondor": ("005 (7.0.0) Job terminated.\n\t(1) Normal termination (return value 0)\n\t\tUsr 0 04:02:18\n", 0),
     "BuildKit": ("#9 naming to docker.io/u/app:2 0.1s done\n#9 DONE 0.4s\n", 0),
     "a step after a colon": ("step:1200/5000 train_loss:3.21 train_time:120312ms\n", 1),
