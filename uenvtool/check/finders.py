@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from uenvtool.check import tuned
 from uenvtool.check.context import Context
-from uenvtool.check.launch import MANY, Launch, on_several_nodes
+from uenvtool.check.launch import MANY, Launch, Shape, on_several_nodes
 from uenvtool.check.launchers import (
     ALONE,
     OF_RANK,
@@ -275,8 +275,10 @@ def same_work(context: Context) -> Iterator[Hit]:
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that select the GPU of their local rank although each task sees only one GPU."""
+    variables = context.source.of("variable", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    of_rank = {part.step: part.name for part in variables if part.step >= 0 and _OWN_GPU.search(part.text)}
     for launch in context.launches:
-        option = _one_gpu_option(context, launch)
+        option = _one_gpu_option(launch.shape) or of_rank.get(launch.part.step)
         if launch.step is None or not option or (launch.shape.tasks or 1) < 2 or launch.program != PYTHON:
             continue
         file, text = context.program(launch)
@@ -285,19 +287,17 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
             yield at(launch.part, f"with {option}, {file} has {' '.join(match[0].split())[:40]}")
 
 
-def _one_gpu_option(context: Context, launch: Launch) -> str:
-    """Return the option or variable because of which each task of a step sees one GPU, or an empty string."""
-    requested = launch.shape.requested
+def _one_gpu_option(shape: Shape) -> str:
+    """Return the option of srun because of which each task of a step sees one GPU, or an empty string."""
+    requested = shape.requested
     binding = requested.get("gpu-bind", "").removeprefix("verbose,").removeprefix("v,")
     if binding:  # it replaces the binding that --gpus-per-task implies
         return f"--gpu-bind={binding}" if _BINDS_ONE_GPU.fullmatch(binding) else ""
     if "ntasks-per-gpu" in requested:
         return "--ntasks-per-gpu"
-    if launch.shape.gpus_per_task == 1 or re.search(r"\bgpu(:\w+)*[:=]1\b", requested.get("tres-per-task", "")):
-        return "--gpus-per-task=1" if "gpus-per-task" in requested else "--tres-per-task"
-    variables = context.source.of("variable", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-    of_rank = (part for part in variables if part.step == launch.part.step >= 0 and _OWN_GPU.search(part.text))
-    return next((part.name for part in of_rank), "")
+    if shape.gpus_per_task == 1:
+        return "--gpus-per-task=1"
+    return "--tres-per-task" if re.search(r"\bgpu(:\w+)*[:=]1\b", requested.get("tres-per-task", "")) else ""
 
 
 _BINDS_ONE_GPU = re.compile(
