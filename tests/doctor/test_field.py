@@ -712,6 +712,58 @@ def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Wr
     assert (answer.code, answer.stdout) == (0, "no failure found, and no end of the run, in the log (2 lines)\n")
 
 
+WIDTH = 24
+NOTE = """At line:1 char:1
++ pip install -r all.txt\x20
+ 2> log.txt
++ ~~~~~~~~~~~~~~~~~~~~~~
+~~~~~~~~~~~
+    + CategoryInfo     \x20
+      : NotSpecified:  \x20
+  (ERROR: one:String)  \x20
+[], RemoteException
+    + FullyQualifiedErr\x20
+   orId : NativeCommand\x20
+  Error
+\x20
+"""
+
+
+def _as_powershell_prints(line: str) -> str:
+    pieces = []
+    while len(line) > WIDTH:
+        at = line.rfind(" ", 0, WIDTH) + 1 or WIDTH
+        pieces.append(line[:at])
+        line = line[at:]
+    return "\n".join([*pieces, line]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "names"),
+    [
+        (
+            "ERROR: Could not build wheels for quickhull_of_many_points, which is required to install q",
+            ["install-failed"],
+        ),
+        ("WARNING: Ignoring invalid distribution ~uick (C:\\Users\\me and you\\venv\\Lib\\site-packages)", []),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_error_that_powershell_wraps_is_read_in_one_piece(error: str, names: list[str], encoding: str) -> None:
+    lines = _as_powershell_prints(error)
+    notice = _as_powershell_prints("[notice] To update, run: python.exe -m pip install --upgrade pip")
+    log = f"pip : \n{NOTE}{lines}Collecting q\n{notice}".replace("\n", "\r\n").encode(encoding)
+
+    seen = read_logs([("log0", io.BytesIO(log))], SCANNER)
+    examination = with_end(examined(seen, KNOWN), seen, KNOWN)
+
+    assert [finding.known.id for finding in examination.findings] == names
+    assert examination.has_end
+    assert [(finding.place, finding.detail) for finding in examination.findings] == [
+        (f"log0:{NOTE.count(chr(10)) + 2}", error.removeprefix("ERROR: ")) for _ in names
+    ]
+
+
 BUILDS = {
     "pip": (
         "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"

@@ -27,6 +27,9 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0
 NULS = bytes(16)
 """The NUL bytes that replace a longer sequence. A file that was truncated while it was written may contain millions."""
 _NULS = re.compile(rb"\0{16,}")
+_WRAPPED_NOTE = re.compile(rb"(?m)^ {4}\+ CategoryInfo [^\r\n]* (?=\r?\n)")
+"""Matches PowerShell's note on an error, cut and padded to the width of its console, at which it wraps all errors."""
+_PADDING = re.compile(rb" {2,}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +87,29 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:
     first, parts = _peeked(iter(functools.partial(stream.read, BLOCK_BYTES), b""))
-    return _as_utf8(_decompressed(parts) if first.startswith(GZIP_MAGIC) else parts)
+    return _unwrapped(_as_utf8(_decompressed(parts) if first.startswith(GZIP_MAGIC) else parts))
+
+
+def _unwrapped(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the parts of a file with each line in one piece that PowerShell wrapped at the width of its console.
+
+    PowerShell breaks a line after a space, or a long word at the width. Blank lines replace the other pieces.
+    """
+    wrapped: re.Pattern[bytes] | None = None
+    for part in parts:
+        if b"+ CategoryInfo " in part and (note := _WRAPPED_NOTE.search(part)):
+            width = len(note[0])
+            wrapped = re.compile(
+                rb"(?m)^(?:(?=[^\r\n]*\S)(?:[^\r\n]{%d}\r?\n(?! )|[^\r\n]{0,%d} \r?\n))+[^\r\n]+\r?\n?"
+                % (width, width - 1)
+            )
+        yield wrapped.sub(_joined, part) if wrapped else part
+
+
+def _joined(match: re.Match[bytes]) -> bytes:
+    line = match[0].replace(b"\r", b"").replace(b"\n", b"")
+    is_note = line.startswith(b"    + ")
+    return (b"    " + _PADDING.sub(b"", line) if is_note else line) + b"\n" * match[0].count(b"\n")
 
 
 def _as_utf8(parts: Iterator[bytes]) -> Iterator[bytes]:

@@ -250,7 +250,7 @@ class Tail:
         """Yield the warnings of the software that runs the training, one per kind."""
         seen: set[str] = set()
         for number, line in zip(*self._numbered_lines(), strict=True):
-            is_warning = self.classifier.has(line, "warns") and not self.classifier.has(line, "usual")
+            is_warning = self.classifier.has(line, "warns") and not self.classifier.has(line, "usual", "aside")
             if is_warning and kind_of(line) not in seen:
                 seen.add(kind_of(line))
                 yield self._quoted(number, line)
