@@ -580,6 +580,8 @@ def _epochs(last: int, more: str = "") -> str:
     return "".join(f"Epoch {number}: train_loss=0.{number}{more}\n" for number in range(1, last + 1))
 
 
+WORK = "Smoothing the signal\n   N = 12  F = 3.1E-2\n"
+ITEM = "Reading /d/a1.edf\nFound 19 channels in it\n" + WORK + "Closing /d/a1.raw [done]\n"
 ENDS = {
     "a reason in the line with which a program ends": ("loading\nNo data found in /x, exiting.\n", 1),
     "no improvement": (STEPS + "The validation loss is not improving.\nExiting.\n", 0),
@@ -685,6 +687,12 @@ ENDS = {
     "an end": (STEPS + "Training finished in 12 s\nbye\n", 0),
     "a saved result": (STEPS + "answers written to answers.jsonl\n", 0),
     "a server that was stopped": ('INFO: "POST /v1 HTTP/1.1" 200 OK\nINFO: Application shutdown complete.\n', 0),
+    "a server that may still run": ('INFO: "POST /v1/completions HTTP/1.1" 200 OK\n', 0),
+    "a file after a saved file": (ITEM * 4 + WORK, 1),
+    "a saved file": (ITEM * 5, 0),
+    "a line that follows each saved file": ((ITEM + "took: a while\n") * 5, 0),
+    "a new line after the saved files": (ITEM * 5 + "all files in /d/out\n", 0),
+    "an epilog after a step of a known total": ("Epoch 3/9 | loss 0.1\nEpilog script 4\n", 1),
 }
 
 
@@ -710,6 +718,33 @@ def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Wr
     answer = cli("doctor", "job.out")
 
     assert (answer.code, answer.stdout) == (0, "no failure found, and no end of the run, in the log (2 lines)\n")
+
+
+TRANSCRIPT = "{0}\nsay this and that\n/d/a{0}.wav\nLikelihood: [{0}1.5]\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "is_end"),
+    [
+        ("Accuracy: 0.71\n", True),
+        ("Accuracy: 0.6\nthe next fold\nAccuracy: 0.71\n", False),
+        ("F1 Score of the parts\n", False),
+        ("Epoch 0: Loss 0.3\nEpoch 1: Loss 0.2\nGPU Epilog Script v1.2\n", True),
+        ("".join(map(TRANSCRIPT.format, range(9))), True),
+        ("".join(map(TRANSCRIPT.format, range(9))) + "9\nsay this and that\n", False),
+        ("".join(f"Processed part {n} of it\n" for n in range(9)), False),
+        ('INFO: "POST /v1/completions HTTP/1.1" 200 OK\n', False),
+    ],
+    ids=["a result", "one of several", "a heading", "an epilog", "items", "a part of an item", "one line", "a server"],
+)
+def test_last_line_of_the_last_item_or_result_is_an_end(cli: Cli, write: Write, log: str, is_end: bool) -> None:
+    write("job.out", "starting with the settings\n" + log)
+    os.utime("job.out", (0, 0))
+
+    answer = cli("doctor", "job.out")
+
+    assert answer.code == 0
+    assert ("no end of the run" in answer.stdout) == (not is_end)
 
 
 WIDTH = 24

@@ -104,7 +104,10 @@ class LineClassifier:
 
     def is_open(self, line: str) -> bool:
         """Return whether a line shows work that has not ended, such as step 5 of 100 or a compilation."""
-        is_partial, is_step = self._is_partial(line), self.has(line, "progress") and not self.has(line, "request")
+        is_partial, is_step = (
+            self._is_partial(line),
+            self.has(line, "progress") and not self.has(line, "request", "uncounted"),
+        )
         if self.has(line, "starts"):
             return True
         ends = ("closes",) if is_partial else ("closes", "done", "end", "between")

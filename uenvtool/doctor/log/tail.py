@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.log.classifier import IGNORED, LONG, MANY, PLAIN, LineClassifier
-from uenvtool.doctor.log.totals import COUNTER, is_total_reached
+from uenvtool.doctor.log.totals import COUNTER, ends_cycle, is_in_next_item, is_total_reached
 from uenvtool.knowledge.secrets import without_secrets
 
 TAIL_BYTES, NEAR_BYTES = 1 << 18, 1 << 12
@@ -213,7 +213,8 @@ class Tail:
         (numbers, lines), classifier = self._numbered_lines(), self.classifier
         printed = [number for number, line in enumerate(lines) if _WORD.search(line)]
         has_closed = any(classifier.has(lines[number], "closes") for number in printed[-MOST_AFTER_END:])
-        printed = [number for number in printed if not classifier.has(lines[number], "aside")]
+        job_has_ended = bool(printed) and classifier.has(lines[printed[-1]], "epilog")
+        printed = [number for number in printed if not classifier.has(lines[number], "aside", "epilog")]
         step = len(printed) - 1
         while step > 0 and classifier.is_between_steps(lines[printed[step]], lines[printed[step] - 1]):
             step -= 1
@@ -223,18 +224,24 @@ class Tail:
             return self._quoted(numbers[printed[step]], lines[printed[step]]), True
         if not printed or (has_closed and not classifier.has(lines[printed[-1]], "starts")):
             return None
+        if classifier.has(lines[printed[-1]], "request"):  # a server that is idle may still run
+            return self._quoted(numbers[printed[-1]], lines[printed[-1]]), False
         if not is_epoch_end:
             del printed[step + 1 :]
         is_open, is_step = classifier.is_open(lines[printed[-1]]), classifier.has(lines[printed[-1]], "progress")
         last, is_reached = printed[-1], self._is_total_reached(lines)
-        ends_epoch = is_reached is False and kind_of(lines[last]) in map(kind_of, lines[:last])
-        for number in reversed(printed[-MOST_AFTER_END:]):
-            ends = ("done", "end", "success") if number in printed[-MOST_BEFORE_END:] else ("done",)
-            if not (ends_epoch or is_open) and classifier.has(lines[number], *ends):
-                return None
-            if classifier.has(lines[number], "progress"):
+        kinds = [kind_of(lines[number]) for number in printed]
+        ends_epoch = is_reached is False and kinds[-1] in kinds[:-1]
+        for at in reversed(range(max(len(printed) - MOST_AFTER_END, 0), len(printed))):
+            line, is_near = lines[printed[at]], at >= len(printed) - MOST_BEFORE_END
+            is_result = is_near and classifier.has(line, "result") and kinds.count(kinds[at]) == 1
+            ends = ("done", "end", "success") if is_near else ("done",)
+            if not (ends_epoch or is_open) and (is_result or classifier.has(line, *ends)):
+                return (self._quoted(numbers[last], lines[last]), True) if is_in_next_item(kinds, at) else None
+            if classifier.has(line, "progress"):
                 break
-        if (is_reached and is_open) or (is_step and not is_open and is_reached is not False):
+        is_complete = job_has_ended or (not is_open and (is_step or ends_cycle(kinds)))
+        if (is_reached and is_open) or (is_complete and is_reached is not False):
             return None
         if not is_open and (ends_epoch or is_step):
             counters = (number for number in reversed(printed) if COUNTER.search(lines[number]))

@@ -1,10 +1,10 @@
-"""Comparison of the last epoch or step in a log with the number of epochs or steps that the log states."""
+"""Comparison of the end of a log with the number of epochs or steps that it states, and with lines that it repeats."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 _UNIT = r"(?P<unit>epoch|step|iter)(?:ation)?"
 COUNTER = re.compile(
@@ -22,6 +22,10 @@ _PLAIN = re.compile(rf"(?i)(?:^|[(,{{\[|.:]\s?[\"']?){_UNIT}s[\"']?\s?[:=]\s?(?P
 _ANNOUNCED = re.compile(rf"(?i)\b(?:train|run)\w*(?: \w+){{0,3}} (?P<total>\d{{1,9}}) {_UNIT}s\b")
 """Matches an announcement, such as `Training for 10 epochs`."""
 _UNITS = ("step", "iter", "epoch")
+MIN_ITEMS, MIN_LINES = 3, 3
+"""The number of earlier items, such as files, and of lines per item from which the form of an item is known."""
+MOST_OFTEN = 0.8
+"""The share of items after which the same line must follow. Two processes may print into one log."""
 
 
 def is_total_reached(lines: Iterable[tuple[str, bool]]) -> bool | None:
@@ -63,3 +67,28 @@ def _is_reached(parts: list[int], totals: set[int]) -> bool | None:
         return True
     is_from_one = 0 < first <= interval
     return False if part + interval * (2 - is_from_one) <= total else None
+
+
+def is_in_next_item(kinds: Sequence[str], end: int) -> bool:
+    """Return whether a log stops in another item after the end of an item, such as "Closing FILE [done]".
+
+    The same line must follow each earlier end, and the lines after this end must be others that the log repeats.
+
+    kinds: the lines of the log without their numbers.
+    """
+    following = {kinds[at + 1] for at in range(end) if kinds[at] == kinds[end]}
+    rest = kinds[end + 1 :]
+    is_repeated = bool(rest) and all(kinds[:end].count(kind) >= MIN_ITEMS for kind in (kinds[end], *rest))
+    return is_repeated and len(following) == 1 and following.isdisjoint(rest)
+
+
+def ends_cycle(kinds: Sequence[str]) -> bool:
+    """Return whether the last line is the end of an item of several lines, after which the log began another before.
+
+    kinds: the lines of the log without their numbers.
+    """
+    earlier = [at for at, kind in enumerate(kinds[:-1]) if kind == kinds[-1]]
+    if len(earlier) < MIN_ITEMS or len(kinds) - 1 - earlier[-1] < MIN_LINES:
+        return False
+    begin, count = Counter(kinds[at + 1] for at in earlier).most_common(1)[0]
+    return count >= MOST_OFTEN * len(earlier) and kinds.index(begin) < earlier[0]
