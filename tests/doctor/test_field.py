@@ -799,6 +799,54 @@ def test_error_that_powershell_wraps_is_read_in_one_piece(error: str, names: lis
     ]
 
 
+CHECKPOINT = """Traceback (most recent call last):
+  File "/home/u/resume.py", line 31, in resume
+    dcp.load(parts, checkpoint_id=path)
+  File "/v/lib/python3.12/site-packages/torch/distributed/checkpoint/utils.py", line 219, in reduce_scatter
+    raise result
+torch.distributed.checkpoint.api.CheckpointException: CheckpointException ranks:dict_keys([0, 1])
+Traceback (most recent call last): (RANK 0)
+  File "/v/lib/python3.12/site-packages/torch/distributed/checkpoint/filesystem.py", line 64, in read
+    self.check(name)
+ValueError: the part x9 has no length
+
+"""
+
+
+def test_exception_of_a_rank_is_shown_for_a_checkpoint_that_does_not_load() -> None:
+    (finding,) = read(CHECKPOINT).findings
+
+    assert finding.detail == "ValueError: the part x9 has no length at resume.py:31 in resume"
+
+
+KEYS = {
+    'Missing key(s) in state_dict: "a.w". \n\tUnexpected key(s) in state_dict: "module.a.w". ': "consume_prefix",
+    'Missing key(s) in state_dict: "module.a.w". \n\tUnexpected key(s) in state_dict: "a.w". ': "before you wrap",
+    'Missing key(s) in state_dict: "a.w". \n\tUnexpected key(s) in state_dict: "b.w". ': "settings",
+    "size mismatch for a.w: copying a param with shape torch.Size([3]) from checkpoint, "
+    "the shape in current model is torch.Size([2]).": "number of classes",
+}
+
+
+@pytest.mark.parametrize("message", KEYS)
+def test_state_dict_that_does_not_fit_is_shown_with_its_keys_or_shapes(cli: Cli, write: Write, message: str) -> None:
+    error = f"RuntimeError: Error(s) in loading state_dict for Net:\n\t{message}"
+    write("job.out", ERROR.replace("ValueError: batch 3 is empty", error))
+
+    answer = cli("doctor", "job.out")
+
+    assert "state-dict-mismatch" in answer.stdout
+    assert ('"module.a.w"' in answer.stdout) == ("module" in message)
+    assert ("torch.Size([2])" in answer.stdout) == ("shape" in message)
+    assert KEYS[message] in answer.stdout
+
+
+def test_layers_that_a_program_skips_are_no_failure() -> None:
+    line = "size mismatch for head.w: copying a param with shape torch.Size([3]) from checkpoint, the shape in current "
+
+    assert found(f"WARNING: skipped {line}model is torch.Size([2]).\n" + STEPS) == []
+
+
 BUILDS = {
     "pip": (
         "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"

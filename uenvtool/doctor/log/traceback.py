@@ -34,8 +34,12 @@ _VALIDATION = re.compile(r"\d validation errors? for \S+$")
 _FIELD = re.compile(r"[\w.]+$")
 _AGAIN = re.compile(
     r"^\w+: Caught \w+ in |^ray\.exceptions\.RayTaskError|^(?:\w+\.)*(?:PapermillExecutionError|CellExecutionError): "
+    r"|: CheckpointException ranks:"
 )
-"""Matches the line before the original of an exception that torch (torch/_utils.py), Ray or papermill raises again."""
+"""Matches the line before the original of an exception that torch, Ray or papermill raises again.
+
+In torch, these are torch/_utils.py and torch/distributed/checkpoint/api.py.
+"""
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LIBRARY = re.compile(
     r"\.pyx$|/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen |^/usr/lib/python"
