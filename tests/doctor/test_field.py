@@ -175,7 +175,7 @@ def test_earlier_runs_that_failed_like_the_last_run_are_counted() -> None:
 
     (note,) = [finding for finding in read("".join(runs)).findings if finding.known.id == "earlier-runs"]
 
-    assert note.detail.startswith("2 of 2, the last other one with out-of-memory-gpu: ")
+    assert note.detail.startswith("2 of 2 (1 like the last run), the last other one with out-of-memory-gpu: ")
 
 
 STOPS = {

@@ -71,8 +71,9 @@ def _earlier_failures(seen: Sightings, known: Known, findings: Sequence[Finding]
     failures = [first for first in firsts if first.known.severity == BROKEN]
     others = [failure for failure in failures if (failure.known.id, kind_of(failure.detail)) not in kinds]
     if others:
-        last, which = others[-1], "one" if others == failures else "other one"
-        detail = f"{len(failures)} of {len(examinations)}, the last {which} with {last.known.id}: {last.detail}"
+        last, alike = others[-1], len(failures) - len(others)
+        number = f"{len(failures)} of {len(examinations)}" + (f" ({alike} like the last run)" if alike else "")
+        detail = f"{number}, the last {'other ' * bool(alike)}one with {last.known.id}: {last.detail}"
         yield Finding(known=known.findings[EARLIER], detail=detail, place=last.place, text=last.text)
 
 
