@@ -847,6 +847,25 @@ def test_layers_that_a_program_skips_are_no_failure() -> None:
     assert found(f"WARNING: skipped {line}model is torch.Size([2]).\n" + STEPS) == []
 
 
+@pytest.mark.parametrize(
+    ("log", "fix", "absent"),
+    [
+        ("<urlopen error [Errno 101] Network is unreachable>", "https_proxy", "paste"),
+        ("huggingface_hub.errors.LocalEntryNotFoundError: no file", "export HF_HUB_OFFLINE=1", "curl"),
+        ("RuntimeError: CUDA unknown error - this may be due to x", "nvidia-uvm", "--gpus-per-node"),
+        ("SignalException: Process 7 got signal: 15", "who or what sent the signal", "Run `sacct"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T01:01:01 ***", "Run `sacct", "who or what"),
+    ],
+)
+def test_fix_depends_on_the_line(cli: Cli, write: Write, log: str, fix: str, absent: str) -> None:
+    write("job.out", log + "\n")
+
+    answer = cli("doctor", "job.out").stdout
+
+    assert fix in answer
+    assert absent not in answer
+
+
 BUILDS = {
     "pip": (
         "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"

@@ -79,7 +79,7 @@ class _Target:
     def needs_only_text(self) -> bool:
         line = self.line
         patterns = (line.match, line.unless, line.near, line.not_near, line.after, line.not_after)
-        return all(pattern is None for pattern in patterns) and not line.fix
+        return all(pattern is None for pattern in patterns) and not (line.fix or line.command)
 
     @property
     def is_final(self) -> bool:

@@ -347,8 +347,8 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
     elif known.severity == BROKEN or known.id == WENT_ON:
         detail = detail or seen.classifier.without_label(first.text)
     advice = first.around.advice(first.order[1]) if first.around and known.severity == BROKEN else ""
-    if first.fix:
-        known = replace(known, fix=first.fix, command=first.command, workaround=None)
+    if first.fix or first.command:
+        known = replace(known, fix=first.fix or known.fix, command=first.command, workaround=None)
     return Finding(
         known=known,
         detail=detail,
