@@ -97,7 +97,7 @@ def _unwrapped(parts: Iterator[bytes]) -> Iterator[bytes]:
     """
     wrapped: re.Pattern[bytes] | None = None
     for part in parts:
-        if b"+ CategoryInfo " in part and (note := _WRAPPED_NOTE.search(part)):
+        if b"\r" in part and b"+ CategoryInfo " in part and (note := _WRAPPED_NOTE.search(part)):
             width = len(note[0])
             wrapped = re.compile(
                 rb"(?m)^(?:(?=[^\r\n]*\S)(?:[^\r\n]{%d}\r?\n(?! )|[^\r\n]{0,%d} \r?\n))+[^\r\n]+\r?\n?"
