@@ -712,6 +712,24 @@ def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Wr
     assert (answer.code, answer.stdout) == (0, "no failure found, and no end of the run, in the log (2 lines)\n")
 
 
+@pytest.mark.parametrize(
+    ("log", "is_named"),
+    [
+        ("+ torchrun fit.py\nModuleNotFoundError: No module named 'weather'\n", "-m torch.distributed.run"),
+        ("uenv started\nModuleNotFoundError: No module named 'weather'\n", "uenvtool venv PATH"),
+        ("ModuleNotFoundError: No module named 'weather'\n", "python3 -m pip install"),
+    ],
+    ids=["torchrun", "an overlay", "neither"],
+)
+def test_advice_for_a_missing_module_fits_the_log(cli: Cli, write: Write, log: str, is_named: str) -> None:
+    write("job.out", log)
+
+    answer = cli("doctor", "job.out").stdout
+
+    assert is_named in answer
+    assert ("overlay" in answer) == ("uenv " in log)
+
+
 BUILDS = {
     "pip": (
         "No CUDA runtime is found, using CUDA_HOME='/usr/local/cuda'\n"
