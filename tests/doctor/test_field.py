@@ -713,6 +713,23 @@ def test_log_with_an_unknown_last_line_is_not_called_healthy(cli: Cli, write: Wr
 
 
 @pytest.mark.parametrize(
+    "end",
+    [
+        "Fused CUDA times:\nMean: 0.02s\nRuns: [0.02, 0.02]\n\nSpeedup\nFused vs eager: 1.42x\n",
+        "== FERTIG mit qwen ==\n",
+        "the latency test completed successfully\n\nNotes:\n" + "- the plugin uses RDMA\n" * 7,
+        "[2026-03-01 10:00:00,1][src.u][INFO] - Closing loggers...\nNo metric! Skipping the value...\n",
+    ],
+    ids=["a factor", "another language", "notes after the end", "a remark after the end"],
+)
+def test_end_of_a_run_is_recognized(cli: Cli, write: Write, end: str) -> None:
+    write("job.out", "reading the model\n" + end)
+    os.utime("job.out", (0, 0))
+
+    assert cli("doctor", "job.out").stdout.startswith("no problems found in the log")
+
+
+@pytest.mark.parametrize(
     ("log", "is_named"),
     [
         ("+ torchrun fit.py\nModuleNotFoundError: No module named 'weather'\n", "-m torch.distributed.run"),
