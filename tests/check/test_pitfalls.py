@@ -140,6 +140,11 @@ PITFALLS = {
     ("workers-without-cores", "cores"): (TWO_GPUS + "#SBATCH -c 17\npython - <<E\nnum_workers = 16\nE\n", []),
     ("failure-hidden", "a tool in a pipe"): (HEAD + "python count.py | tee count.log\n", []),
     ("counts-apart", "one task of several"): (HEAD + "#SBATCH -N 1 -n 1 --ntasks-per-node=4\nsrun python t.py\n", []),
+    ("counts-apart", "one task for two GPUs"): (TWO_GPUS + "#SBATCH -N 1 --ntasks-per-node=2\nsrun python t.py\n", [5]),
+    ("counts-apart", "a launcher in one task"): (
+        TWO_GPUS + "#SBATCH -N 1 --ntasks-per-node=2\nsrun torchrun --nproc-per-node=2 t.py\n",
+        [],
+    ),
     ("counts-apart", "a node without a task"): (HEAD + "#SBATCH -N 2 -n 1 --ntasks-per-node=4\nsrun a t.py\n", [3]),
     ("launcher-in-launcher", "one task of several"): (
         TWO_GPUS + "#SBATCH -N 1 --ntasks-per-node=4\nsrun torchrun --standalone --nproc-per-node=4 t.py\n",

@@ -67,6 +67,20 @@ OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n
 HYDRA = "[2026-03-01 {:02}:00:00,123][src.tasks][INFO] - {}\n"
 HYDRA_TRAINS = HYDRA.format(10, "Instantiating the model") + HYDRA.format(10, "Starting training!")
 ERROR = TRACEBACK.replace("[rank{0}]: ", "").replace("{0}", "3")
+START = "Fitting the weather model on node7\nreading the stations\n"
+FITTED = STEPS + "training finished\n"
+SWEEP = "+ python fit.py --rate 0.{}\nreading the stations of all regions\n"
+HYDRA_RUN = "".join(
+    "[2026-03-01 {0:02}:00:00,123][src.tasks][INFO] - " + text
+    for text in ("Checking tags\n", "Instantiating the data\n", "Starting training!\n", "Starting testing!\n")
+)
+HYDRA_END = "[2026-03-01 {0:02}:30:00,123][src.tasks][INFO] - Closing loggers...\n"
+WELL = "".join((HYDRA_RUN + HYDRA_END).format(hour) for hour in (9, 10))
+BAD = HYDRA_RUN.format(11) + ERROR + HYDRA_END.format(11)
+CONDOR = (
+    "000 ({0}.000.000) 2026-03-01 08:00:00 Job submitted from host: <10.0.0.1:9618>\n...\n"
+    "005 ({0}.000.000) 2026-03-01 08:10:00 Job terminated.\n\t(1) Normal termination (return value {1:d})\n...\n"
+)
 
 
 def found(log: str) -> list[str]:
@@ -146,6 +160,24 @@ RUNS = {
         + "2026-01-12 09:00:02 not reading config of app\nfreeing\n",
         "exception",
     ),
+    "runs of which only one failed": (WELL + BAD + HYDRA_RUN.format(12) + HYDRA_END.format(12), "earlier-runs"),
+    "the last of several runs": (WELL + BAD, "exception"),
+    "commands with other options": (
+        "".join(SWEEP.format(rate) + end for rate, end in ((1, FITTED), (2, ERROR), (3, FITTED))),
+        "earlier-runs",
+    ),
+    "a last run without known texts": (START + ERROR + START + "wind: 4 m/s\n" * 9 + FITTED, "earlier-runs"),
+    "ranks that start one after the other": (
+        "".join(HYDRA_RUN.format(9).replace(":00:00", f":00:{second}") for second in (11, 15, 19)) + ERROR,
+        "exception",
+    ),
+    "ranks that start again": ((HYDRA_RUN.format(9) * 3 + ERROR) + HYDRA_RUN.format(10) * 3 + STEPS, "earlier-runs"),
+    "a date before the first line": (
+        f"Mon Mar  2 10:00:01 CET 2026\n{START}{ERROR}Tue Mar 10 09:12:44 CET 2026\n{START}{FITTED}",
+        "earlier-runs",
+    ),
+    "jobs of HTCondor": (CONDOR.format(7, 3) + CONDOR.format(8, 0), "earlier-runs"),
+    "the last job of HTCondor failed": (CONDOR.format(7, 0) + CONDOR.format(8, 3), "ended"),
     "all runs failed": (JOB.format(101) + OOM + JOB.format(102) + ERROR, "exception earlier-runs"),
     "a known cause, 40 steps and an end": (OOM + STEPS * 5 + CANCELLED.format(102), "cancelled"),
     "a known cause, 60 long steps and an end": (
@@ -168,6 +200,32 @@ def test_earlier_runs_of_several_logs_are_named_in_one_line() -> None:
     (note,) = [finding for finding in read(first, STEPS).findings if finding.known.id == "earlier-runs"]
 
     assert note.detail.startswith("2 of 2, the last one with out-of-memory-gpu: ")
+
+
+@pytest.mark.parametrize(
+    ("log", "counts"),
+    [
+        (WELL + BAD + HYDRA_RUN.format(12) + HYDRA_END.format(12), "1 of 3"),
+        ("".join(SWEEP.format(rate) + end for rate, end in ((1, FITTED), (2, ERROR), (3, FITTED))), "1 of 2"),
+        ("".join(CONDOR.format(job, job % 3 == 1) for job in range(700)), "33 of the last 100"),
+        (CONDOR.format(7, 0) * 2 + CONDOR.format(8, 9) + CONDOR.format(9, 0), "1 of 3"),
+    ],
+    ids=["a logger", "commands", "many jobs", "a job that was submitted again"],
+)
+def test_earlier_runs_that_did_not_fail_are_counted(log: str, counts: str) -> None:
+    (note,) = [finding for finding in read(log).findings if finding.known.id == "earlier-runs"]
+
+    assert note.detail.startswith(f"{counts}, ")
+
+
+def test_failed_job_of_htcondor_gets_no_advice_for_slurm(cli: Cli, write: Write) -> None:
+    write("job.log", CONDOR.format(8, 3))
+
+    answer = cli("doctor", "job.log")
+
+    assert answer.code == 1
+    assert "condor_history" in answer.stdout
+    assert "sacct" not in answer.stdout
 
 
 def test_earlier_runs_that_failed_like_the_last_run_are_counted() -> None:
@@ -864,6 +922,41 @@ def test_fix_depends_on_the_line(cli: Cli, write: Write, log: str, fix: str, abs
 
     assert fix in answer
     assert absent not in answer
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "Fused CUDA times:\nMean: 0.02s\nRuns: [0.02, 0.02]\n\nSpeedup\nFused vs eager: 1.42x\n",
+        "== FERTIG mit qwen ==\n",
+        "the latency test completed successfully\n\nNotes:\n" + "- the plugin uses RDMA\n" * 7,
+        "[2026-03-01 10:00:00,1][src.u][INFO] - Closing loggers...\nNo metric! Skipping the value...\n",
+    ],
+    ids=["a factor", "another language", "notes after the end", "a remark after the end"],
+)
+def test_end_of_a_run_is_recognized(cli: Cli, write: Write, end: str) -> None:
+    write("job.out", "reading the model\n" + end)
+    os.utime("job.out", (0, 0))
+
+    assert cli("doctor", "job.out").stdout.startswith("no problems found in the log")
+
+
+@pytest.mark.parametrize(
+    ("log", "is_named"),
+    [
+        ("+ torchrun fit.py\nModuleNotFoundError: No module named 'weather'\n", "-m torch.distributed.run"),
+        ("uenv started\nModuleNotFoundError: No module named 'weather'\n", "uenvtool venv PATH"),
+        ("ModuleNotFoundError: No module named 'weather'\n", "python3 -m pip install"),
+    ],
+    ids=["torchrun", "an overlay", "neither"],
+)
+def test_advice_for_a_missing_module_fits_the_log(cli: Cli, write: Write, log: str, is_named: str) -> None:
+    write("job.out", log)
+
+    answer = cli("doctor", "job.out").stdout
+
+    assert is_named in answer
+    assert ("overlay" in answer) == ("uenv " in log)
 
 
 BUILDS = {

@@ -366,6 +366,8 @@ def test_log_of_many_short_runs_is_fast_and_numbered_correctly() -> None:
 QUADRATIC = {
     "tracebacks without an unindented line": ("[x] Traceback (most recent call last):\n", 2_000_000),
     "errors that the program caught": ("cxil_map: write error, will be ignored, retrying\n", 2_000_000),
+    "first lines that are repeated": ("reading config of the app\nof fit.py\nline a\nline b\n", 20_000_000),
+    "first lines without a space": ("reading two files " + "x" * 30_000 + ".\n", 2_000_000),
     "runs that each begin with NUL bytes": ("\0" * 9, 2_000_000),
     "one chain of exceptions": (
         "Traceback (most recent call last):\nValueError: x\n\n"

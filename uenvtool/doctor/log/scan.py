@@ -11,14 +11,15 @@ import operator
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import BinaryIO, NamedTuple
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.classifier import ERROR, IGNORED, LineClassifier, moment
-from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sighting, Sightings
+from uenvtool.doctor.log.sightings import MOST_NAMES, MOST_RUNS, FirstLine, Sighting, Sightings
 from uenvtool.doctor.log.tail import NEAR_BYTES, TAIL_BYTES, Tail, shortened
 from uenvtool.doctor.log.traceback import CHAINED, CUT_OFF, HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
@@ -47,13 +48,24 @@ START, ALWAYS, AFTER_FAILURE = "start", "always", "after a failure"
 """The fact for a line at the start of a run. Its values state when the line begins another run."""
 MOST_REPEATED = 2
 """If the first line of a log appears again within this many lines, it does not begin a run."""
-MOST_RUNS = 100
-"""The maximum number of earlier runs whose matches are kept."""
+MIN_TEXT, MIN_SECONDS = 8, 30
+"""The minimum length of the text of the first line, and the minimum number of seconds until the next run."""
+MOST_STARTS, MOST_OTHERS = 4_000, 1_000
+"""The maximum number of lines of a block that are like the first line, and of other lines that contain its text."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
 _TIME = re.compile(rb"(?:(?:\d{1,7}: )?\[?\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?)?")
 """Matches the time at the start of a line, or after the label of `srun --label`, or nothing."""
+_VARYING = re.compile(
+    rb"\[?\b\d{4}-\d\d-\d\d[T_ ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\]?"
+    rb"|\b\d{1,4}[-/]\d\d?[-/]\d{1,4}\b|\b\d\d?:\d\d(?::\d\d)?\b"
+    rb"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [\w :]{3,40}\b\d{4}\b"  # of date(1)
+    rb"|(?:^| )--?[A-Za-z][\w.-]*(?:[ =](?!-)\S+)?|(?<=\w)=\S+|[\w-]{1,60}\.(?:ya?ml|json|toml|cfg|conf|ini)\b"
+    rb"|(?i:\b(?:run|job|attempt|experiment|seed)[ #:_]{0,3}\d+)|\b\d{5,}\b|\b(?=[a-f]{0,40}\d)[\da-f]{8,}\b"
+    rb"|^\d{1,7}: |\r"
+)
+"""Matches what differs between the first lines of two runs: times, dates, options, configurations, IDs, labels."""
 _BLANK = re.compile(rb"\s*")
 _UNINDENTED = re.compile(rb"\n(?!\d{1,7}: [ \t])(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 _Match = tuple[int, int, int]
@@ -127,7 +139,8 @@ class Scanner:
             for block in blocks(stream):
                 before, last = last.last_bytes(TAIL_BYTES + 2 * AHEAD_BYTES), block
                 if not block.offset + block.start:
-                    runs.first_line, head = _first_line_of(block), block.data[:HEAD_BYTES]
+                    runs.first_line, head = _FirstLines.of(block, self.classifier), block.data[:HEAD_BYTES]
+                    runs.began = _seconds(block.data, 0)
                 self._read_block(last, log_name, runs, bounds)
         except (OSError, EOFError) as error:
             unread.append(f"rest of {log_name}: {getattr(error, 'strerror', None) or error}")
@@ -216,10 +229,10 @@ class Scanner:
                     )
                     sighting = (seen.caught if was_caught else seen.findings)[target.name]
                     _add_finding(sighting, groups, (context, target.line), (log_name, block, start, line), seen)
-                    restart = runs.restart_in(block, end) if restart < 0 else restart
+                    restart = runs.restart_in(block, end)
                 _add(target, groups, context, seen)
         else:  # no known text follows
-            if restart < 0 or not _is_logged(block.data, restart):
+            if restart < 0:
                 return None
         return runs.begin(_Place(restart, line + block.data.count(b"\n", counted, restart)), block, log_name)
 
@@ -252,13 +265,18 @@ class Scanner:
 class _Runs:
     """The runs in a log: the matches of the current run, and of the earlier runs if a job or a shell repeats.
 
-    first_line: the first line of the log with several words. It begins another run if it appears again after a failure.
+    first_line: the first lines of the log. They begin another run if they appear again after the run is over.
+    began: the time at which the current run printed them, in seconds, or None.
     """
 
     def __init__(self, seen: Sightings, failures: Collection[str], stops: Collection[str]) -> None:
-        self.seen, self._failures, self._stops, self.first_line = seen, failures, frozenset(stops), b""
+        self.seen, self._failures, self._stops = seen, failures, frozenset(stops)
+        self.first_line = _FirstLines()
+        self.began: float | None = None
         self._is_logged = False
-        self._searched = self._next = (-1, -1)
+        self._searched, self._next = (-1, -1, False), -1
+        self._starts = _Starts()
+        self._judged = 0
         self._earlier: list[Sightings] = []
         self._jobs: dict[str, str] = {}
 
@@ -279,29 +297,45 @@ class _Runs:
         return any(findings[name].level == ERROR for name in findings if name in names)
 
     def restart_in(self, block: Block, at: int) -> int:
-        """Return the offset in a block after `at` where the log's first line appears again after a failure, or -1.
+        """Return the offset in a block after `at` where the log's first line begins another run, or -1.
 
-        The line begins no run if the failed run contains it several times or never, because ranks may have printed it.
+        After a failure, it does if the run contains it once, because ranks may have printed several. Without a failure,
+        the run must be over, so that the runs between two failures are counted.
         """
-        search = (block.offset, self.seen.offset)
-        if not self.first_line or self._searched == search or not self._has_any(self._failures):
+        if not self.first_line.text:
             return -1
-        self._searched = search
-        begin = self.seen.offset - block.offset
-        count = block.data.count(self.first_line, max(begin, 0), at)
-        if count > 1 or (begin >= 0 and not count):
-            return -1
-        if self._next[0] != block.offset or 0 <= self._next[1] < at:
-            self._next = (block.offset, self._find_first_line(block, at))
-        return self._next[1]
+        has_failed = self._has_any(self._failures)
+        search = (block.offset, self.seen.offset, has_failed)
+        if self._searched == search:
+            return self._next
+        if self._searched[0] != block.offset:
+            self._starts = self.first_line.found_in(block)
+        begin, starts = self.seen.offset - block.offset, self._starts.offsets
+        first = bisect.bisect_left(starts, at)
+        inside = first - bisect.bisect_left(starts, begin)
+        later = bisect.bisect_left(starts, max(at, begin + 1))
+        self._searched, self._next = search, -1
+        if has_failed and (inside == 1 or (begin < 0 and not inside)):
+            self._next = starts[later] if later < len(starts) else -1
+        else:
+            self._next = self._after_end(block, max(at, begin + 1))
+        return self._next
 
-    def _find_first_line(self, block: Block, at: int) -> int:
-        """Return the offset of the next line after `at` that is the log's first line with any time, or -1."""
-        while (at := block.data.find(self.first_line, found := at, block.end)) >= 0:
-            begin = block.data.rfind(b"\n", found, at) + 1
-            if begin and _TIME.fullmatch(block.data, begin, at):
-                return begin
-            at += len(self.first_line) - 1
+    def _after_end(self, block: Block, at: int) -> int:
+        """Return the offset after `at` where the log's first lines appear again after the run is over, or -1.
+
+        They appear long after the run began. If they have no time, the run must have shown progress and an end.
+        """
+        timed = self._starts.timed
+        if self.began is not None and timed:
+            index = bisect.bisect_left(timed, self.began + MIN_SECONDS, key=operator.itemgetter(0))
+            return next((offset for _, offset in timed[index : index + MOST_REPEATED] if offset >= at), -1)
+        repeated = self._starts.repeated
+        for offset in repeated[bisect.bisect_left(repeated, at) :][: MOST_RUNS - self._judged]:
+            self._judged += 1
+            tail = Tail.until("", block, offset, 1, self.seen.classifier, NEAR_BYTES).since(self.seen.offset)
+            if tail.shows_run and tail.last_line() is None:
+                return offset
         return -1
 
     def begin(self, place: _Place, block: Block, log_name: str) -> _Place:
@@ -312,13 +346,17 @@ class _Runs:
         self._earlier = [*earlier.earlier, replace(earlier, earlier=[])][-MOST_RUNS:]
         self.seen = Sightings(self.seen.classifier, logs=self.seen.logs, offset=block.offset + place.offset)
         self._is_logged = _is_logged(block.data, place.offset)
+        self.began = _seconds(block.data, place.offset)
         return place
 
     def last(self, tail: Tail) -> Sightings:
-        """Return the matches of the last run. A part without progress or a problem belongs to the run before it."""
-        seen, earlier = self.seen, self._earlier
+        """Return the matches of the last run. A part without progress or a problem belongs to the run before it.
+
+        A part of which the tail contains only the end is long, and so a run.
+        """
+        seen, earlier, is_long = self.seen, self._earlier, tail.offset > self.seen.offset
         seen.tails[seen.logs] = tail.since(seen.offset)
-        if earlier and not (seen.findings or self._has_run(seen.tails[seen.logs], earlier[-1])):
+        if earlier and not (is_long or seen.findings or self._has_run(seen.tails[seen.logs], earlier[-1])):
             seen.tails[seen.logs] = tail.since(earlier[-1].offset)
             earlier[-1].merge(seen)
             *earlier, seen = earlier
@@ -330,20 +368,81 @@ class _Runs:
 
         After Slurm stopped a job, any output shows this. If a logger printed the first line, a second line does.
         """
-        if tail.has_progress_after(-1, 1) or (self._is_logged and b"\n" in tail.data.strip()):
+        if tail.shows_run or (self._is_logged and b"\n" in tail.data.strip()):
             return True
         return not self._stops.isdisjoint(before.findings) and tail.has_output_after(-1)
 
 
-def _first_line_of(block: Block) -> bytes:
-    """Return the first line with several words in a log, or nothing if one of the next lines is the same.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _FirstLines:
+    """The first line with several words in a log, and the line after it, without times, IDs and options.
 
-    The time at the start of the lines is left out.
+    text: the longest part of the first line that is the same in each run.
     """
-    lines = [_TIME.sub(b"", line, count=1) for line in block.data[:AHEAD_BYTES].split(b"\n")[:-1]]
-    number = next((at for at, line in enumerate(lines) if len(line.split()) > 2 and HEADER.encode() not in line), -1)
-    is_repeated = lines[number] in lines[number + 1 : number + 1 + MOST_REPEATED] if lines else True
-    return b"" if is_repeated or number < 0 else lines[number] + b"\n"
+
+    text: bytes = b""
+    first: bytes = b""
+    second: bytes = b""
+
+    @classmethod
+    def of(cls, block: Block, classifier: LineClassifier) -> _FirstLines:
+        """Return the first lines of a log, or nothing if one of the next lines is like the first, or it is progress."""
+        lines = block.data[:AHEAD_BYTES].split(b"\n")[:-1]
+        long = (
+            at for at, line in enumerate(lines) if len(_same_part(line).split()) > 2 and HEADER.encode() not in line
+        )
+        if (number := next(long, -1)) < 0:
+            return cls()
+        first, *others = (_same_part(line) for line in lines[number : number + 1 + MOST_REPEATED])
+        text = max(_VARYING.split(lines[number]), key=len).strip()
+        line = lines[number].decode("utf-8", "replace").expandtabs().rstrip("\r")
+        is_text = line.isprintable() and "\ufffd" not in line  # not binary data
+        if not is_text or classifier.has(line, "progress") or first in others or len(text) < MIN_TEXT:
+            return cls()
+        return cls(text=text, first=first, second=others[0] if others else b"")
+
+    def found_in(self, block: Block) -> _Starts:
+        """Return the places of the first line in a block, or none if too many lines are like it or contain its text."""
+        starts, at, data, others = _Starts(), 0, block.data, 0
+        while (at := data.find(self.text, at, block.end)) >= 0 and others < MOST_OTHERS:
+            begin, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+            at += len(self.text)
+            if len(starts.offsets) >= MOST_STARTS:
+                return _Starts()
+            if end < 0 or end - begin > AROUND or _same_part(data[begin:end]) != self.first:
+                others += 1
+                continue
+            starts.offsets.append(begin)
+            if _same_part(data[end + 1 : end + AROUND].partition(b"\n")[0]) == self.second:
+                starts.repeated.append(begin)
+                if (seconds := _seconds(data, begin)) is not None:
+                    starts.timed.append((seconds, begin))
+        return starts if others < MOST_OTHERS else _Starts()
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """The offsets of the first line of a log in a block.
+
+    repeated: the offsets of those that the second line of the log follows.
+    timed: the same with their times, in seconds.
+    """
+
+    offsets: list[int] = field(default_factory=list)
+    repeated: list[int] = field(default_factory=list)
+    timed: list[tuple[float, int]] = field(default_factory=list)
+
+
+def _same_part(line: bytes) -> bytes:
+    return b" ".join(_VARYING.sub(b" ", line).split())
+
+
+def _seconds(data: bytes, at: int) -> float | None:
+    """Return the time of a line in seconds, or None if it begins without one."""
+    try:
+        return datetime.fromisoformat(moment(_line_at(data, at))[:19]).timestamp() if _is_logged(data, at) else None
+    except ValueError:
+        return None
 
 
 def _is_logged(data: bytes, at: int) -> bool:

@@ -17,6 +17,8 @@ MOST_NAMES = 100_000
 MOST_LINES = 20_000
 """The maximum number of lines that are examined per finding."""
 MOST_DETAILS = 8
+MOST_RUNS = 100
+"""The maximum number of earlier runs of a log whose matches are kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

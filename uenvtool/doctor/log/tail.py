@@ -84,6 +84,13 @@ class Tail:
         counts = itertools.accumulate(map(self.classifier.steps, self._numbered_lines(offset)[1]))
         return any(count >= steps for count in counts)
 
+    @property
+    def shows_run(self) -> bool:
+        """Return whether a program printed progress, or that it ended."""
+        return any(
+            self.classifier.steps(line) or self.classifier.has(line, "closes") for line in self._numbered_lines()[1]
+        )
+
     def has_output_after(self, offset: int) -> bool:
         """Return whether many lines follow the line at an offset, because a shell continues after a failed command."""
         return _before_many_lines(self._numbered_lines(offset)[1]) >= 0

@@ -8,7 +8,7 @@ from typing import Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.classifier import INFORMATION, LONG, PLAIN, WARNING, LineClassifier
-from uenvtool.doctor.log.sightings import Sighting, Sightings
+from uenvtool.doctor.log.sightings import MOST_RUNS, Sighting, Sightings
 from uenvtool.doctor.log.tail import ENOUGH, Tail, decisive_line, is_shown, kind_of, quotes, warnings
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import brief_nodes, brief_ranks, folded
@@ -72,7 +72,8 @@ def _earlier_failures(seen: Sightings, known: Known, findings: Sequence[Finding]
     others = [failure for failure in failures if (failure.known.id, kind_of(failure.detail)) not in kinds]
     if others:
         last, alike = others[-1], len(failures) - len(others)
-        number = f"{len(failures)} of {len(examinations)}" + (f" ({alike} like the last run)" if alike else "")
+        total = f"{'the last ' if len(examinations) >= MOST_RUNS else ''}{len(examinations)}"
+        number = f"{len(failures)} of {total}" + (f" ({alike} like the last run)" if alike else "")
         detail = f"{number}, the last {'other ' * bool(alike)}one with {last.known.id}: {last.detail}"
         yield Finding(known=known.findings[EARLIER], detail=detail, place=last.place, text=last.text)
 
