@@ -274,6 +274,16 @@ PITFALLS = {
     ),
     ("variable-unset", "a comment"): (HEAD + "# sbatch --export=size=1b job.sh\ncd $size; curl -x $http_proxy a\n", []),
     ("variable-unset", "a file that can set the names"): (HEAD + ". settings.sh\ncd $dir\n", []),
+    ("option-without-value", "that sbatch rejects"): (
+        HEAD + "#SBATCH --partition=\n#SBATCH --ntasks-per-node=\n#SBATCH --nodelist=\n#SBATCH --mail-type=\n",
+        [3, 4, 5, 6],
+    ),
+    ("option-without-value", "a blank before any value"): (
+        HEAD + "#SBATCH --job-name= a\n#SBATCH --account=\n#SBATCH --comment=a=b -N 2\n",
+        [3, 4],
+    ),
+    ("option-without-value", "an option that accepts none"): (HEAD + "#SBATCH --requeue=\n", [3]),
+    ("option-without-value", "an option of a plugin"): (HEAD + "#SBATCH --uenv=\n", []),
 }
 
 
@@ -324,6 +334,9 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("idle-gpus", "{}#SBATCH --gpus=4\nvllm serve m\n", "warning"),
         ("arguments-in-quotes", '{}bash -c "python t.py $@"\n', "warning"),
         ("arguments-in-quotes", '{}bash -c "python t.py ${{A[@]}}"\n', "hint"),
+        ("option-without-value", "{}#SBATCH --mail-user=\n", "hint"),
+        ("option-without-value", "{}#SBATCH --output=\n", "error"),
+        ("option-without-value", "{}#SBATCH --job-name= a\n", "error"),
     ],
 )
 def test_severity_depends_on_the_rest_of_the_script(
