@@ -755,6 +755,8 @@ BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
         ("few-cores", ONE + "python t.py\n", "clariden", None),  # a node is the job's
         ("port-fixed", ONE + "export MASTER_PORT=29500\npython t.py\n", "clariden", None),
         ("port-fixed", ONE + "export MASTER_PORT=29500\npython t.py\n", "isambard-ai", "warning"),
+        ("port-fixed", ONE + "#SBATCH -p standard-g\nexport MASTER_PORT=29500\npython t.py\n", "lumi", None),
+        ("port-fixed", ONE + "#SBATCH -p small-g\nexport MASTER_PORT=29500\npython t.py\n", "lumi", "warning"),
         ("required-option", ONE + "python train.py\n", None, None),
         ("required-option", ONE + "python train.py\n", "clariden", "warning"),
         ("tuning-value", NO_RUNTIME.format(MONITOR), "frontier", "warning"),

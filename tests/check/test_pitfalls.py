@@ -284,6 +284,7 @@ PITFALLS = {
     ),
     ("option-without-value", "an option that accepts none"): (HEAD + "#SBATCH --requeue=\n", [3]),
     ("option-without-value", "an option of a plugin"): (HEAD + "#SBATCH --uenv=\n", []),
+    ("port-fixed", "all GPUs of a node"): (HEAD + "#SBATCH --gres=gpu:8\nMASTER_PORT=1234 python t.py\n", []),
 }
 
 
