@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.check.test_forms import of_rule
@@ -284,7 +286,19 @@ PITFALLS = {
     ),
     ("option-without-value", "an option that accepts none"): (HEAD + "#SBATCH --requeue=\n", [3]),
     ("option-without-value", "an option of a plugin"): (HEAD + "#SBATCH --uenv=\n", []),
+    ("variable-never-set", "with another variable as default"): (
+        HEAD + "a=$(hostname)\na=${MASTER_ADDR:-$a}\nb=${MASTER_ADDR}\n",
+        [5],
+    ),
+    ("gpus-hidden", "shared by the tasks"): (
+        HEAD + "#SBATCH -n 4 --gpus-per-task=1\nsrun --gres-flags=allow-task-sharing python t.py\n",
+        [],
+    ),
+    ("gpus-hidden", "without a step"): (HEAD + "#SBATCH -n 4 --gpus-per-task=1\ntorchrun t.py\n", []),
+    ("no-environment", "of a project"): (HEAD + "srun uv run python t.py\n", []),
     ("port-fixed", "all GPUs of a node"): (HEAD + "#SBATCH --gres=gpu:8\nMASTER_PORT=1234 python t.py\n", []),
+    ("environment-as-option", "of pyxis"): (HEAD + "#SBATCH --container-image=a.sqsh\npython t.py\n", []),
+    ("old-name", "next to the new name"): (HEAD + "export TRANSFORMERS_CACHE=/a HF_HUB_CACHE=/a\n", []),
 }
 
 
@@ -356,3 +370,19 @@ def test_output_directory_of_a_script_without_its_files_is_a_hint(
     text = HEAD + "#SBATCH -o logs/%j.out\npython t.py\n"
 
     assert of_rule(cli, write, text, "output-folder") == [(3, severity)]
+
+
+@pytest.mark.parametrize(
+    ("path", "fix"),
+    [
+        ("logs/%x/%x-%j.out", "logs/%x-%j.out"),
+        ("logs/%x/%j/out.txt", "logs/%x-%j-out.txt"),
+        ("%A/%a.out", "%A-%a.out"),
+    ],
+)
+def test_fix_for_a_directory_with_a_pattern_repeats_no_pattern(cli: Cli, write: Write, path: str, fix: str) -> None:
+    file = write("job.sh", HEAD + f"#SBATCH --output={path}\nls\n")
+
+    (row,) = json.loads(cli("check", "--json", "--select", "output-folder", file).stdout)
+
+    assert row["fix"].partition(", ")[0] == f"#SBATCH --output={fix}"

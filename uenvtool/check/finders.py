@@ -803,7 +803,8 @@ def output_folders(context: Context) -> Iterator[Hit]:
         is_elsewhere = path[:1] == "/" and not context.has_directory("/".join(path.split("/")[:2]))
         if not exists and not is_elsewhere and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
-            renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
+            new = "-".join((*(each for each in f"{percent}{rest}".split("/") if each not in name), name))
+            renamed = f"#SBATCH --{part.name}={fixed}{new}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
             is_late = any(word.startswith(f"{path}/") for word in made_late)
             detail = "the mkdir in the script runs too late" if is_late else ""
