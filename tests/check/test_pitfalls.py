@@ -349,6 +349,8 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("idle-gpus", "{}#SBATCH --gpus=4\nvllm serve m\n", "warning"),
         ("arguments-in-quotes", '{}bash -c "python t.py $@"\n', "warning"),
         ("arguments-in-quotes", '{}bash -c "python t.py ${{A[@]}}"\n', "hint"),
+        ("conda-without-hook", "{}set -e\nmodule load cuda/12.1 gcc\nconda activate a\n", "warning"),
+        ("conda-without-hook", "{}set -e\nmodule load cuda/12.1 miniforge3\nconda activate a\n", "hint"),
         ("option-without-value", "{}#SBATCH --mail-user=\n", "hint"),
         ("option-without-value", "{}#SBATCH --output=\n", "error"),
         ("option-without-value", "{}#SBATCH --job-name= a\n", "error"),
