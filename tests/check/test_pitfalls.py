@@ -299,6 +299,45 @@ PITFALLS = {
     ("port-fixed", "all GPUs of a node"): (HEAD + "#SBATCH --gres=gpu:8\nMASTER_PORT=1234 python t.py\n", []),
     ("environment-as-option", "of pyxis"): (HEAD + "#SBATCH --container-image=a.sqsh\npython t.py\n", []),
     ("old-name", "next to the new name"): (HEAD + "export TRANSFORMERS_CACHE=/a HF_HUB_CACHE=/a\n", []),
+    ("srun-cores", "the whole command in a variable"): (HEAD + '#SBATCH -c 4\nS="srun -n 2"\n$S python t.py\n', [5]),
+    ("srun-cores", "a command with cores in a variable"): (HEAD + '#SBATCH -c 4\nS="srun -c 4"\n$S python t.py\n', []),
+    ("srun-cores", "a command with two values"): (
+        HEAD + '#SBATCH -c 4\nif a; then\n  S="srun torchrun"\nelse\n  S=torchrun\nfi\n${S} t.py\n',
+        [5],
+    ),
+    ("srun-cores", "a binding that is only printed"): (
+        HEAD + "#SBATCH -c 4\nsrun --cpu_bind=v --accel-bind=g python t.py\nsrun --cpu-bind=verbose ./t.sh\n",
+        [4, 5],
+    ),
+    ("srun-cores", "a binding"): (
+        HEAD + "#SBATCH -c 4\nsrun --cpu-bind=v,cores python t.py\nsrun --cpu-bind=$B ./t.sh\n",
+        [],
+    ),
+    ("srun-cores", "-c of another program"): (
+        HEAD + "#SBATCH -c 4 --gpus-per-task=1\nP=$(echo $SLURM_JOB_ID | tail -c 4)\nsrun python t.py\n",
+        [5],
+    ),
+    ("failure-hidden", "a launcher in each branch"): (
+        HEAD + 'if a; then\n  L="srun torchrun"\nelse\n  L=torchrun\nfi\n$L t.py | tee log\n',
+        [8],
+    ),
+    ("failure-hidden", "a launcher in one branch"): (
+        HEAD + 'if a; then\n  L="srun torchrun"\nelse\n  L=echo\nfi\n$L t.py | tee log\n',
+        [],
+    ),
+    ("node-rank-for-all", "in a command of another shell"): (
+        HEAD + '#SBATCH -N 1 -n 4\nC="python t.py --rank $SLURM_PROCID"\nsrun bash -c "$C"\n',
+        [4],
+    ),
+    ("node-rank-for-all", "with a backslash or in single quotes"): (
+        HEAD + '#SBATCH -n 4\nC="python t.py --rank \\$SLURM_PROCID"\nsrun bash -c "$C"\n'
+        "D='python t.py --rank $SLURM_PROCID'\nsrun bash -c \"$D\"\n",
+        [],
+    ),
+    ("node-rank-for-all", "of an unknown number of nodes"): (
+        HEAD + 'L="accelerate launch --num_machines $N --machine_rank $SLURM_PROCID"\nsrun bash -c "$L t.py"\n',
+        [3],
+    ),
 }
 
 
