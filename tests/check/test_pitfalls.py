@@ -338,6 +338,46 @@ PITFALLS = {
         HEAD + 'L="accelerate launch --num_machines $N --machine_rank $SLURM_PROCID"\nsrun bash -c "$L t.py"\n',
         [3],
     ),
+    ("output-of-requeue", "truncated"): (HEAD + "#SBATCH --requeue -o %j.out\npython t.py\n", [3]),
+    ("output-of-requeue", "appended"): (HEAD + "#SBATCH --requeue --open-mode=append\npython t.py\n", []),
+    ("cores-of-no-gpu", "no GPUs"): (HEAD + "#SBATCH --cpus-per-gpu=8 --exclusive\nsrun python t.py\n", [3]),
+    ("cores-of-no-gpu", "GPUs"): (HEAD + "#SBATCH --cpus-per-gpu=8 --gres=gpu:2\nsrun python t.py\n", []),
+    ("variable-unset-strict", "a path"): (
+        HEAD + "set -euo pipefail\nsource e/bin/activate\nexport LD_LIBRARY_PATH=/a:$LD_LIBRARY_PATH\n"
+        "export PYTHONPATH=${PYTHONPATH}:/b\n",
+        [5, 6],
+    ),
+    ("variable-unset-strict", "a path that is set"): (
+        HEAD
+        + "set -u\nexport CPATH=${CPATH:-}:/a\nexport LD_LIBRARY_PATH=/a\nexport LD_LIBRARY_PATH=/b:$LD_LIBRARY_PATH\n",
+        [],
+    ),
+    ("variable-unset-strict", "after a module"): (HEAD + "set -u\nml cuda\nexport CPATH=/a:$CPATH\n", []),
+    ("variable-unset-strict", "without set -u"): (HEAD + "set -e\nexport CPATH=/a:$CPATH\n", []),
+    ("unknown-slurm-variable", "a name without SLURM_"): (
+        HEAD + "N=$((SLURM_NNODES * GPUS_PER_NODE))\nM=$(( $NTASKS / 2 ))\n",
+        [3, 4],
+    ),
+    ("unknown-slurm-variable", "a name that the script sets"): (
+        HEAD + "GPUS_PER_NODE=4\nN=$((SLURM_NNODES * GPUS_PER_NODE))\nfor NNODES in 1 2; do echo $((NNODES)); done\n"
+        "read -r NTASKS < a\necho $((NTASKS * ${CPUS_PER_TASK:-1}))\n",
+        [],
+    ),
+    ("unknown-slurm-variable", "a name that a file can set"): (HEAD + ". ./settings.sh\nN=$((NNODES * 4))\n", []),
+    ("threads-of-node", "all CPUs"): (
+        HEAD + "export OMP_NUM_THREADS=$(nproc --all)\nOMP_NUM_THREADS=`lscpu -p`\n",
+        [3, 4],
+    ),
+    ("threads-of-node", "those of the job"): (HEAD + "export OMP_NUM_THREADS=$(nproc)\n", []),
+    ("threads-of-node", "all CPUs of the job's nodes"): (
+        HEAD + "#SBATCH --exclusive\nOMP_NUM_THREADS=$(nproc --all)\n",
+        [],
+    ),
+    ("port-unread", "accelerate"): (HEAD + "MASTER_PORT=$P\naccelerate launch --num_processes 2 t.py $ARGS\n", [4]),
+    ("port-unread", "accelerate with its option"): (
+        HEAD + "MASTER_PORT=$P\naccelerate launch --main_process_port $MASTER_PORT t.py\n",
+        [],
+    ),
 }
 
 
