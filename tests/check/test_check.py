@@ -97,7 +97,7 @@ PROBLEMS = {
     "server-per-task": FOUR + "srun vllm serve M\n",
     "server-per-task, in a shell": FOUR + "srun -c 8 bash -c 'cd x && python -m sglang.launch_server --tp 4'\n",
     "server-per-task, in a container": FOUR + "srun apptainer exec x.sif tensorboard --logdir runs &\nwait $!\n",
-    "server-per-task, of Ray": FOUR + "srun ray start --head\n",
+    "launcher-in-launcher, of Ray": FOUR + "srun ray start --head\n",
     "work-for-one-process": FOUR + "srun pip install -r requirements.txt\n",
     "launcher-in-launcher": FOUR + "srun torchrun --nproc-per-node=4 train.py\n",
     "node-alone": TWO + "srun torchrun --nproc-per-node=4 train.py\n",
