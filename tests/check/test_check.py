@@ -365,7 +365,6 @@ PROBLEMS = {
     + 'L="accelerate launch --rdzv_backend c10d --machine_rank $SLURM_PROCID"\nsrun $L t.py\n',
     "node-rank-for-all, by its name": TWO
     + "NODE_RANK=$SLURM_NODEID\nsrun torchrun --node_rank=$NODE_RANK --master_addr=$M t.py\n",
-    "environment-as-option, pyxis": ONE + "#SBATCH --container-image=x.sqsh\n",
     **{
         f"edf-variant, {image}": EDF.replace("nvcr.io#nvidia/pytorch:25.06-py3", image)
         + f'com.hooks.aws_ofi_nccl.variant = "{variant}"\n'
@@ -499,7 +498,7 @@ HINTS = {
     "option-rejected, of srun", "srun-cores, of an unknown Slurm",
     "idle-gpus, of several processes", "idle-gpus, as far as the script tells",
     "tasks-without-step, of a launcher", "tasks-without-step, in a container", "unread-setting, but by the program",
-    "tasks-without-step, on one node", "several-addresses, by the name", "environment-as-option, pyxis",
+    "tasks-without-step, on one node", "several-addresses, by the name",
 }  # fmt: skip
 """Problems that are only hints, because the file does not show whether they matter on its system."""
 
@@ -755,6 +754,8 @@ BY_HOST = EDF + 'com.hooks.netstack.source = "host"\n'
         ("few-cores", ONE + "python t.py\n", "clariden", None),  # a node is the job's
         ("port-fixed", ONE + "export MASTER_PORT=29500\npython t.py\n", "clariden", None),
         ("port-fixed", ONE + "export MASTER_PORT=29500\npython t.py\n", "isambard-ai", "warning"),
+        ("port-fixed", ONE + "#SBATCH -p standard-g\nexport MASTER_PORT=29500\npython t.py\n", "lumi", None),
+        ("port-fixed", ONE + "#SBATCH -p small-g\nexport MASTER_PORT=29500\npython t.py\n", "lumi", "warning"),
         ("required-option", ONE + "python train.py\n", None, None),
         ("required-option", ONE + "python train.py\n", "clariden", "warning"),
         ("tuning-value", NO_RUNTIME.format(MONITOR), "frontier", "warning"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.check.test_forms import of_rule
@@ -279,6 +281,108 @@ PITFALLS = {
     ),
     ("variable-unset", "a comment"): (HEAD + "# sbatch --export=size=1b job.sh\ncd $size; curl -x $http_proxy a\n", []),
     ("variable-unset", "a file that can set the names"): (HEAD + ". settings.sh\ncd $dir\n", []),
+    ("option-without-value", "that sbatch rejects"): (
+        HEAD + "#SBATCH --partition=\n#SBATCH --ntasks-per-node=\n#SBATCH --nodelist=\n#SBATCH --mail-type=\n",
+        [3, 4, 5, 6],
+    ),
+    ("option-without-value", "a blank before any value"): (
+        HEAD + "#SBATCH --job-name= a\n#SBATCH --account=\n#SBATCH --comment=a=b -N 2\n",
+        [3, 4],
+    ),
+    ("option-without-value", "an option that accepts none"): (HEAD + "#SBATCH --requeue=\n", [3]),
+    ("option-without-value", "an option of a plugin"): (HEAD + "#SBATCH --uenv=\n", []),
+    ("variable-never-set", "with another variable as default"): (
+        HEAD + "a=$(hostname)\na=${MASTER_ADDR:-$a}\nb=${MASTER_ADDR}\n",
+        [5],
+    ),
+    ("gpus-hidden", "shared by the tasks"): (
+        HEAD + "#SBATCH -n 4 --gpus-per-task=1\nsrun --gres-flags=allow-task-sharing python t.py\n",
+        [],
+    ),
+    ("gpus-hidden", "without a step"): (HEAD + "#SBATCH -n 4 --gpus-per-task=1\ntorchrun t.py\n", []),
+    ("no-environment", "of a project"): (HEAD + "srun uv run python t.py\n", []),
+    ("port-fixed", "all GPUs of a node"): (HEAD + "#SBATCH --gres=gpu:8\nMASTER_PORT=1234 python t.py\n", []),
+    ("environment-as-option", "of pyxis"): (HEAD + "#SBATCH --container-image=a.sqsh\npython t.py\n", []),
+    ("old-name", "next to the new name"): (HEAD + "export TRANSFORMERS_CACHE=/a HF_HUB_CACHE=/a\n", []),
+    ("srun-cores", "the whole command in a variable"): (HEAD + '#SBATCH -c 4\nS="srun -n 2"\n$S python t.py\n', [5]),
+    ("srun-cores", "a command with cores in a variable"): (HEAD + '#SBATCH -c 4\nS="srun -c 4"\n$S python t.py\n', []),
+    ("srun-cores", "a command with two values"): (
+        HEAD + '#SBATCH -c 4\nif a; then\n  S="srun torchrun"\nelse\n  S=torchrun\nfi\n${S} t.py\n',
+        [5],
+    ),
+    ("srun-cores", "a binding that is only printed"): (
+        HEAD + "#SBATCH -c 4\nsrun --cpu_bind=v --accel-bind=g python t.py\nsrun --cpu-bind=verbose ./t.sh\n",
+        [4, 5],
+    ),
+    ("srun-cores", "a binding"): (
+        HEAD + "#SBATCH -c 4\nsrun --cpu-bind=v,cores python t.py\nsrun --cpu-bind=$B ./t.sh\n",
+        [],
+    ),
+    ("srun-cores", "-c of another program"): (
+        HEAD + "#SBATCH -c 4 --gpus-per-task=1\nP=$(echo $SLURM_JOB_ID | tail -c 4)\nsrun python t.py\n",
+        [5],
+    ),
+    ("failure-hidden", "a launcher in each branch"): (
+        HEAD + 'if a; then\n  L="srun torchrun"\nelse\n  L=torchrun\nfi\n$L t.py | tee log\n',
+        [8],
+    ),
+    ("failure-hidden", "a launcher in one branch"): (
+        HEAD + 'if a; then\n  L="srun torchrun"\nelse\n  L=echo\nfi\n$L t.py | tee log\n',
+        [],
+    ),
+    ("node-rank-for-all", "in a command of another shell"): (
+        HEAD + '#SBATCH -N 1 -n 4\nC="python t.py --rank $SLURM_PROCID"\nsrun bash -c "$C"\n',
+        [4],
+    ),
+    ("node-rank-for-all", "with a backslash or in single quotes"): (
+        HEAD + '#SBATCH -n 4\nC="python t.py --rank \\$SLURM_PROCID"\nsrun bash -c "$C"\n'
+        "D='python t.py --rank $SLURM_PROCID'\nsrun bash -c \"$D\"\n",
+        [],
+    ),
+    ("node-rank-for-all", "of an unknown number of nodes"): (
+        HEAD + 'L="accelerate launch --num_machines $N --machine_rank $SLURM_PROCID"\nsrun bash -c "$L t.py"\n',
+        [3],
+    ),
+    ("output-of-requeue", "truncated"): (HEAD + "#SBATCH --requeue -o %j.out\npython t.py\n", [3]),
+    ("output-of-requeue", "appended"): (HEAD + "#SBATCH --requeue --open-mode=append\npython t.py\n", []),
+    ("cores-of-no-gpu", "no GPUs"): (HEAD + "#SBATCH --cpus-per-gpu=8 --exclusive\nsrun python t.py\n", [3]),
+    ("cores-of-no-gpu", "GPUs"): (HEAD + "#SBATCH --cpus-per-gpu=8 --gres=gpu:2\nsrun python t.py\n", []),
+    ("variable-unset-strict", "a path"): (
+        HEAD + "set -euo pipefail\nsource e/bin/activate\nexport LD_LIBRARY_PATH=/a:$LD_LIBRARY_PATH\n"
+        "export PYTHONPATH=${PYTHONPATH}:/b\n",
+        [5, 6],
+    ),
+    ("variable-unset-strict", "a path that is set"): (
+        HEAD
+        + "set -u\nexport CPATH=${CPATH:-}:/a\nexport LD_LIBRARY_PATH=/a\nexport LD_LIBRARY_PATH=/b:$LD_LIBRARY_PATH\n",
+        [],
+    ),
+    ("variable-unset-strict", "after a module"): (HEAD + "set -u\nml cuda\nexport CPATH=/a:$CPATH\n", []),
+    ("variable-unset-strict", "without set -u"): (HEAD + "set -e\nexport CPATH=/a:$CPATH\n", []),
+    ("unknown-slurm-variable", "a name without SLURM_"): (
+        HEAD + "N=$((SLURM_NNODES * GPUS_PER_NODE))\nM=$(( $NTASKS / 2 ))\n",
+        [3, 4],
+    ),
+    ("unknown-slurm-variable", "a name that the script sets"): (
+        HEAD + "GPUS_PER_NODE=4\nN=$((SLURM_NNODES * GPUS_PER_NODE))\nfor NNODES in 1 2; do echo $((NNODES)); done\n"
+        "read -r NTASKS < a\necho $((NTASKS * ${CPUS_PER_TASK:-1}))\n",
+        [],
+    ),
+    ("unknown-slurm-variable", "a name that a file can set"): (HEAD + ". ./settings.sh\nN=$((NNODES * 4))\n", []),
+    ("threads-of-node", "all CPUs"): (
+        HEAD + "export OMP_NUM_THREADS=$(nproc --all)\nOMP_NUM_THREADS=`lscpu -p`\n",
+        [3, 4],
+    ),
+    ("threads-of-node", "those of the job"): (HEAD + "export OMP_NUM_THREADS=$(nproc)\n", []),
+    ("threads-of-node", "all CPUs of the job's nodes"): (
+        HEAD + "#SBATCH --exclusive\nOMP_NUM_THREADS=$(nproc --all)\n",
+        [],
+    ),
+    ("port-unread", "accelerate"): (HEAD + "MASTER_PORT=$P\naccelerate launch --num_processes 2 t.py $ARGS\n", [4]),
+    ("port-unread", "accelerate with its option"): (
+        HEAD + "MASTER_PORT=$P\naccelerate launch --main_process_port $MASTER_PORT t.py\n",
+        [],
+    ),
 }
 
 
@@ -329,6 +433,11 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("idle-gpus", "{}#SBATCH --gpus=4\nvllm serve m\n", "warning"),
         ("arguments-in-quotes", '{}bash -c "python t.py $@"\n', "warning"),
         ("arguments-in-quotes", '{}bash -c "python t.py ${{A[@]}}"\n', "hint"),
+        ("conda-without-hook", "{}set -e\nmodule load cuda/12.1 gcc\nconda activate a\n", "warning"),
+        ("conda-without-hook", "{}set -e\nmodule load cuda/12.1 miniforge3\nconda activate a\n", "hint"),
+        ("option-without-value", "{}#SBATCH --mail-user=\n", "hint"),
+        ("option-without-value", "{}#SBATCH --output=\n", "error"),
+        ("option-without-value", "{}#SBATCH --job-name= a\n", "error"),
     ],
 )
 def test_severity_depends_on_the_rest_of_the_script(
@@ -347,3 +456,19 @@ def test_output_directory_of_a_script_without_its_files_is_a_hint(
     text = HEAD + "#SBATCH -o logs/%j.out\npython t.py\n"
 
     assert of_rule(cli, write, text, "output-folder") == [(3, severity)]
+
+
+@pytest.mark.parametrize(
+    ("path", "fix"),
+    [
+        ("logs/%x/%x-%j.out", "logs/%x-%j.out"),
+        ("logs/%x/%j/out.txt", "logs/%x-%j-out.txt"),
+        ("%A/%a.out", "%A-%a.out"),
+    ],
+)
+def test_fix_for_a_directory_with_a_pattern_repeats_no_pattern(cli: Cli, write: Write, path: str, fix: str) -> None:
+    file = write("job.sh", HEAD + f"#SBATCH --output={path}\nls\n")
+
+    (row,) = json.loads(cli("check", "--json", "--select", "output-folder", file).stdout)
+
+    assert row["fix"].partition(", ")[0] == f"#SBATCH --output={fix}"

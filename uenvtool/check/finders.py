@@ -26,12 +26,14 @@ from uenvtool.check.launchers import (
     STARTER,
     STARTERS,
     TORCHRUN,
+    TRAINING,
     has_unknown,
     isolation_reason,
     launchers,
     option_names,
     options_before_program,
     program_name,
+    programs,
     python_target_index,
     spelled,
 )
@@ -434,14 +436,23 @@ def _piped_launch(context: Context) -> Iterator[Hit]:
         return
     training = [launch for launch in context.launches if _is_training(launch, launch.part.step)]
     started = {_outer(launch).offset for launch in training} | {launch.part.offset for launch in training}
-    before: dict[int, int] = {}  # the last command that writes to a pipe, by step
+    before: dict[int, Part] = {}  # the last command that writes to a pipe, by step
+    values = grouped((part.name, part.text) for part in context.parts("variable"))
     for part in context.commands:
-        if part.name == "| tee" and before.get(part.step) in started:
+        source = before.get(part.step) if part.name == "| tee" else None
+        if source and (source.offset in started or _is_launcher(source.name, values)):
             hit = at(part, "the exit code of the pipe is that of tee, which does not fail", "set -o pipefail")
             goes_on = LOOP in part.around and not _STOPS.search(options)  # a failed run does not end the other runs
             yield replace(hit, is_certain=not goes_on)
         if part.piped:
-            before[part.step] = part.offset
+            before[part.step] = part
+
+
+def _is_launcher(word: str, values: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether a word is a variable that contains a launcher in each branch of the script."""
+    texts = values.get(word.strip("${}"), ()) if word[:1] == "$" else ()
+    found = [{(role, name) for role, name, _ in programs(text.split())} for text in texts]
+    return bool(found) and all(any(role == TRAINING and name != PYTHON for role, name in each) for each in found)
 
 
 def never_set(context: Context) -> Iterator[Hit]:
@@ -803,7 +814,8 @@ def output_folders(context: Context) -> Iterator[Hit]:
         is_elsewhere = path[:1] == "/" and not context.has_directory("/".join(path.split("/")[:2]))
         if not exists and not is_elsewhere and path not in comments:
             fixed, percent, rest = path.partition("%")  # a directory with the job ID cannot exist before the job
-            renamed = f"#SBATCH --{part.name}={fixed}{percent}{rest.replace('/', '-')}-{name}" if percent else ""
+            new = "-".join((*(each for each in f"{percent}{rest}".split("/") if each not in name), name))
+            renamed = f"#SBATCH --{part.name}={fixed}{new}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
             is_late = any(word.startswith(f"{path}/") for word in made_late)
             detail = "the mkdir in the script runs too late" if is_late else ""

@@ -312,6 +312,8 @@ def _scheduler(system: str | None, source: CheckedFile) -> Facts:
     versions = {str(spec.versions.lowest) for spec in specs if spec.versions}
     slurm = versions.pop() if len(packages) == len(systems) and len(versions) == 1 else None
     is_exclusive = bool(systems) and all(candidate.scheduler.exclusive for candidate in systems)
+    whole = {name for candidate in systems for name, limit in candidate.jobs.partitions.items() if limit.exclusive}
+    is_exclusive |= any(part.text in whole for part in source.of("directive", "partition"))
     return {"slurm": slurm, "exclusive": "yes" if is_exclusive else None}
 
 

@@ -74,6 +74,7 @@ class Partition:
     """The limits of jobs in a partition or QOS. A limit that is 0, empty or None is not known.
 
     gpus: The value 0 means that the nodes have no GPUs.
+    exclusive: Whether each node runs only one job.
     """
 
     name: Key
@@ -82,6 +83,7 @@ class Partition:
     bins: tuple[Bin, ...] = ()
     node_minutes: int = 0
     gpus: int | None = None
+    exclusive: bool = False
     default: bool = False
     uarch: str = ""
     reason: str = ""
