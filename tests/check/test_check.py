@@ -490,6 +490,7 @@ HINTS = {
     "memory-without-unit, of a job without GPUs", "mamba-without-hook, after a Python module",
     "output-folder", "placeholder, in a list", "failure-hidden, set +x", "failure-hidden, kept and shown alone",
     "failure-hidden, in an if", "failure-hidden, by another job", "output-folder, made by the job itself",
+    "output-folder, made by a job that submits the next",
     "venv-unpacked, conda on many nodes", "edf-variant, /i/mine.sqsh", "conda-without-hook, behind a module",
     "port-fixed, where a job may have the whole node", "options-behind-program, that it may have too",
     "endpoint-of-each-node, a number", "endpoint-of-each-node, of a variable",
@@ -517,6 +518,10 @@ SUBMITTED = "# sbatch --export=ALL,M=n1,head=n1,MASTER_ADDR=n1,MASTER_PORT=$PORT
 """A comment that shows how the variables of the correct scripts are set."""
 GUARDED = '[env]\nNCCL_PROTO = "^LL128"\n'
 QUIET = {
+    "an abbreviated option of torchrun": TWO
+    + "srun torchrun --nnodes 2 --nproc_per 4 --rdzv_backend c10d "
+    + "--rdzv_endpoin $M:$PORT t.py\n",
+    "an unknown program after others": ONE.replace("--gpus", "--mail-type=FAIL --gpus") + "python a.py\nflwr run .\n",
     "conda activate, after a file that the author trusts": ONE + "source ~/.bashrc\nconda activate x\npython t.py\n",
     "the command line of sbatch gives the number of tasks": "#!/bin/bash\n#SBATCH --gpus-per-task=1 --time=9\n"
     + "export CUDA_VISIBLE_DEVICES=3,2,1,0\nsrun python t.py\n",
@@ -713,13 +718,12 @@ def test_correct_scripts_have_no_problems(cli: Cli, write: Write, case: str) -> 
 
 def test_fix_for_an_output_directory_that_does_not_exist(cli: Cli, write: Write, place: Path) -> None:
     numbered = write("jobs/numbered.sh", "#SBATCH -o logs/%j/%x.out\nulimit -c 0\n")
-    fixed = found(cli, numbered)[0]["fix"]
+    options = ("--all", "--select", "output-folder")
+    fixed = found(cli, numbered, options=options)[0]["fix"]
     (place / "logs").mkdir()
     other = write("jobs/job.sh", PROBLEMS["output-folder"])
 
     assert fixed == "#SBATCH --output=logs/%j-%x.out, mkdir -p logs  # in the submit directory, before sbatch"
-    assert rules(found(cli, numbered)) == {"output-folder"}
-    options = ("--all", "--select", "output-folder")
     assert rules(found(cli, other, options=options)) == {"output-folder"}, "whatever the current folder has"
     (place / ".git").mkdir()
     assert found(cli, other, options=options) == [], "jobs of a repository may be submitted above their folder"

@@ -350,8 +350,8 @@ def _last_command(context: Context, step: int, commands: Sequence[Part], launche
             detail = "the last command sets the exit code, even if training failed"
             after = commands[bisect.bisect_left(commands, part.end, key=lambda command: command.offset) : i + 1]
             is_read = _mails_failure(context) or any(_SAYS_DONE.match(command.text) for command in after)
-            # otherwise nobody may read the state of the job
-            yield replace(at(last, detail), is_certain=is_read and LOOP not in part.around)
+            is_certain = is_read and _QUIET.fullmatch(last.name) is not None and LOOP not in part.around
+            yield replace(at(last, detail), is_certain=is_certain)  # otherwise nobody may read the state of the job
 
 
 _SAYS_DONE = re.compile(
@@ -798,12 +798,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # it creates them and submits itself
         return
-    names = [name for launch in context.launches if (name := context.program(launch)[0]) and "/" not in name[:1]]
-    is_at_home = any(map(context.read, names))  # otherwise the script may be a copy
     comments = "\n".join(re.findall(r"^[ \t]*#.*\bmkdir\b(.*)", context.source.text, re.MULTILINE))
-    folders = (context.values.expanded(part.argv) for part in context.commands if part.name == "mkdir")
-    made_late = {f"{word.removeprefix('./')}/" for words in folders for word in words}
-    moves = any(part.name == "cd" and "SLURM_SUBMIT_DIR" not in part.text for part in context.commands)
     seen = set()
     for part in context.source.of("directive", "output", "error"):
         path, _, name = part.text.removeprefix("./").rpartition("/")
@@ -817,11 +812,7 @@ def output_folders(context: Context) -> Iterator[Hit]:
             new = "-".join((*(each for each in f"{percent}{rest}".split("/") if each not in name), name))
             renamed = f"#SBATCH --{part.name}={fixed}{new}" if percent else ""
             made = f"mkdir -p {fixed.rstrip('/')}  # in the submit directory, before sbatch" if fixed else ""
-            is_late = any(word.startswith(f"{path}/") for word in made_late)
-            detail = "the mkdir in the script runs too late" if is_late else ""
-            is_certain = is_at_home or (is_late and not moves) or bool(percent)
-            is_certain &= path[:1] != "/"  # the job may run on another machine
-            yield replace(at(part, detail, ", ".join(filter(None, (renamed, made)))), is_certain=is_certain)
+            yield at(part, fix=", ".join(filter(None, (renamed, made))))
 
 
 _UNKNOWN_PATH = re.compile(rf"[~]|.*[<>{{}}\[\]${OUTER}]|(?i:.*\b(path/to|your|my[_-]))")
