@@ -140,7 +140,15 @@ def option(argv: Sequence[str], *names: str) -> str | None:
     names: the option's names, with `_` for each `-`. mpirun accepts `-np` and `--np`.
     """
     given = options_before_program(tuple(argv))
-    return next((value for name, value in given.items() if name in names), None)
+    return next((value for name, value in given.items() if _is_option(name, names)), None)
+
+
+def _is_option(name: str, names: Sequence[str]) -> bool:
+    return name in names or (len(name) >= _ABBREVIATED and any(option.startswith(name) for option in names))
+
+
+_ABBREVIATED = 6
+"""The minimum length of an abbreviation, which argparse accepts."""
 
 
 @functools.lru_cache(maxsize=64)
