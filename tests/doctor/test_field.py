@@ -785,6 +785,9 @@ TRANSCRIPT = "{0}\nsay this and that\n/d/a{0}.wav\nLikelihood: [{0}1.5]\n"
     ("log", "is_end"),
     [
         ("Accuracy: 0.71\n", True),
+        ("Epoch 1 | loss=2\nEpoch 2 | loss=1\nTEST | loss=0.3 acc=0.8\n", True),
+        ("Run 1/2\n9.1 tokens/sec\nRun 2/2\n9.3 tokens/sec\nGPU 0: 9.2 tokens/sec (avg of 2 runs)\n", True),
+        ("step 1 loss 2\nProfiling complete. Results in: a/\n  tensorboard --logdir a\n", True),
         ("Accuracy: 0.6\nthe next fold\nAccuracy: 0.71\n", False),
         ("F1 Score of the parts\n", False),
         ("Epoch 0: Loss 0.3\nEpoch 1: Loss 0.2\nGPU Epilog Script v1.2\n", True),
@@ -793,7 +796,19 @@ TRANSCRIPT = "{0}\nsay this and that\n/d/a{0}.wav\nLikelihood: [{0}1.5]\n"
         ("".join(f"Processed part {n} of it\n" for n in range(9)), False),
         ('INFO: "POST /v1/completions HTTP/1.1" 200 OK\n', False),
     ],
-    ids=["a result", "one of several", "a heading", "an epilog", "items", "a part of an item", "one line", "a server"],
+    ids=[
+        "a result",
+        "a test",
+        "an average",
+        "a report",
+        "one of several",
+        "a heading",
+        "an epilog",
+        "items",
+        "a part of an item",
+        "one line",
+        "a server",
+    ],
 )
 def test_last_line_of_the_last_item_or_result_is_an_end(cli: Cli, write: Write, log: str, is_end: bool) -> None:
     write("job.out", "starting with the settings\n" + log)

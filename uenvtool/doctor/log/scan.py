@@ -52,6 +52,8 @@ MIN_TEXT, MIN_SECONDS = 8, 30
 """The minimum length of the text of the first line, and the minimum number of seconds until the next run."""
 MOST_STARTS, MOST_OTHERS = 4_000, 1_000
 """The maximum number of lines of a block that are like the first line, and of other lines that contain its text."""
+MOST_UNTIMED = 20
+"""The maximum number of runs in a block that begin without a time. More such lines begin items of one run."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] ")
 """Matches the start of an NCCL line: HOST:PROCESS:THREAD [GPU]."""
@@ -324,13 +326,14 @@ class _Runs:
     def _after_end(self, block: Block, at: int) -> int:
         """Return the offset after `at` where the log's first lines appear again after the run is over, or -1.
 
-        They appear long after the run began. If they have no time, the run must have shown progress and an end.
+        They appear long after the run began. If they have no time, the run must have shown progress and an end. They
+        must not appear so often that they are the first lines of items.
         """
         timed = self._starts.timed
         if self.began is not None and timed:
             index = bisect.bisect_left(timed, self.began + MIN_SECONDS, key=operator.itemgetter(0))
             return next((offset for _, offset in timed[index : index + MOST_REPEATED] if offset >= at), -1)
-        repeated = self._starts.repeated
+        repeated = self._starts.repeated if len(self._starts.repeated) <= MOST_UNTIMED else []
         for offset in repeated[bisect.bisect_left(repeated, at) :][: MOST_RUNS - self._judged]:
             self._judged += 1
             tail = Tail.until("", block, offset, 1, self.seen.classifier, NEAR_BYTES).since(self.seen.offset)

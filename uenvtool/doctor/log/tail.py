@@ -243,7 +243,7 @@ class Tail:
             line, is_near = lines[printed[at]], at >= len(printed) - MOST_BEFORE_END
             is_result = is_near and classifier.has(line, "result") and kinds.count(kinds[at]) == 1
             ends = ("done", "end", "success") if is_near else ("done",)
-            if not (ends_epoch or is_open) and (is_result or classifier.has(line, *ends)):
+            if is_result or (not (ends_epoch or is_open) and classifier.has(line, *ends)):
                 return (self._quoted(numbers[last], lines[last]), True) if is_in_next_item(kinds, at) else None
             if classifier.has(line, "progress"):
                 break
