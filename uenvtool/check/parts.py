@@ -126,6 +126,14 @@ def at(part: Part, detail: str = "", fix: str = "") -> Hit:
     return Hit(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
+def fork(part: Part, other: Part) -> int:
+    """Return the nesting depth of the block that has the two parts in different branches, or 0 without such a block."""
+    for depth, (block, its_block) in enumerate(zip(part.path, other.path, strict=False), 1):
+        if block != its_block:
+            return depth if block[:2] == its_block[:2] else 0
+    return 0
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CheckedFile:
     """A parsed batch script or EDF.
