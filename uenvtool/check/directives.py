@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +15,6 @@ from uenvtool.check.sbatch import options, rejection, unknown_to_srun
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.core.errors import did_you_mean
 from uenvtool.core.words import counted, grouped
-from uenvtool.knowledge.jobs import minutes, time_text
 from uenvtool.knowledge.limits import GPUS, NODES, PARTITION, QOS, TIME, excesses
 
 
@@ -45,28 +42,6 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     lines = [(start, text.find("\n", start) + 1 or len(text)) for start in starts]
     moved = "".join(text[start:end].rstrip("\n") + "\n" for start, end in lines)
     return ((above, above, moved), *((start, end, "") for start, end in lines))
-
-
-def other_time(context: Context) -> Iterator[Hit]:
-    """Yield a time limit that differs from the duration in the comment on its line."""
-    for part in context.source.of("directive", "time"):
-        comment = _COMMENT.match(context.source.text, part.end)
-        found = _DURATION.findall(comment[1]) if comment else []
-        if comment and found and _ONLY_TIME.fullmatch(_DURATION.sub("", comment[1])):
-            stated = math.ceil(sum(float(number) * _MINUTES[unit[0].lower()] for number, unit in found))
-            with contextlib.suppress(ValueError):
-                limit = minutes(part.text)
-                if abs(limit - stated) > 0.1 * max(limit, stated):
-                    yield at(part, f"{part.text} is {time_text(limit)}, the comment says {time_text(stated)}")
-
-
-_COMMENT = re.compile(r"[ \t]+#+(.*)")
-_DURATION = re.compile(
-    r"(?i)(?<!\d)(\d{1,5}(?:\.\d{1,5})?)\s*(days?|d|天|hours?|hrs?|h|小时|minutes?|mins?|m|分钟|seconds?|secs?|s|秒)(?![a-z])"
-)
-_MINUTES = {"d": 1440, "天": 1440, "h": 60, "小": 60, "m": 1, "分": 1, "s": 1 / 60, "秒": 1 / 60}
-_ONLY_TIME = re.compile(r"(?i)(\W|_|wall|clock|run|time|limit|set|to|of|and|the|for|total|requested|运行时间)*")
-"""Words in a comment that states only the time limit. A comment with other words can state the partition's limit."""
 
 
 def array_indices(context: Context) -> Iterator[Hit]:

@@ -297,7 +297,7 @@ _SEARCHES: Sequence[Finder] = (
     directives.repeated_options, directives.rejected_options, slots, directives.array_indices,
     directives.dos_line_ends, directives.output_folders, world_size, directives.required_options, directives.limits,
     directives.views, issued_tokens, variables.never_set, variables.not_exported, variables.large_ports,
-    variables.unset_variables, directives.other_time,
+    variables.unset_variables,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, Finder] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
