@@ -331,7 +331,7 @@ PROBLEMS = {
     "unread-setting, a misspelt value": ONE + "export FI_MR_CACHE_MONITOR=userfaultd\npython train.py\n",
     "few-cores, of each GPU": ONE + "#SBATCH --cpus-per-gpu=1\npython train.py\n",
     "srun-cores, of an unknown Slurm": ONE + "#SBATCH -c 8\nsrun python train.py\n",
-    "option-rejected, of srun": ONE + "srun --async python train.py\n",
+    "option-rejected, of srun": ONE + "srun --background python train.py\n",
     "threads-not-set": FOUR + "#SBATCH --exclusive\nsrun python train.py\n",
     "index-outside-list": ONE + "#SBATCH --array=1-3\nlr=(0.1 0.2 0.3)\npython t.py ${lr[$SLURM_ARRAY_TASK_ID]}\n",
     "address-not-exported": FOUR + "MASTER_ADDR=$(hostname)\necho $MASTER_ADDR\nsrun python train.py\n",

@@ -214,6 +214,15 @@ PITFALLS = {
     ),
     ("gpus-not-asked", "whole nodes"): (HEAD + "#SBATCH -N 2 --exclusive\nsrun torchrun t.py\n", []),
     ("gpus-not-asked", "nodes of one user"): (HEAD + "#SBATCH -N 2 --exclusive=user\nsrun torchrun t.py\n", [4]),
+    ("option-rejected", "options of Slurm 25.05 and newer"): (
+        HEAD + "#SBATCH --consolidate-segments --spread-segments --external --resources=a --requeue=expedite\n",
+        [],
+    ),
+    ("option-rejected", "an option with and without a value"): (
+        HEAD + "#SBATCH --oom-kill-step\n#SBATCH --oom-kill-step=1\n#SBATCH --exclusive=ALLOCATION\n",
+        [],
+    ),
+    ("option-rejected", "a signal"): (HEAD + "#SBATCH --signal=B:PIPE@60\n#SBATCH --signal=B:PIPES@60\n", [4]),
     ("option-rejected", "the old name of --cpu-bind"): (HEAD + "srun --cpu_bind=cores python t.py\n", []),
     ("startup-file-strict", "before set -e"): (HEAD + "source ~/.bashrc\nset -eu\nsource ~/.profile\n", [5]),
     ("threads-not-set", "one core for each task"): (
@@ -429,6 +438,7 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("conda-without-hook", "{}set -e\nmodule load cuda/12.1 miniforge3\nconda activate a\n", "hint"),
         ("option-without-value", "{}#SBATCH --mail-user=\n", "hint"),
         ("option-without-value", "{}#SBATCH --output=\n", "error"),
+        ("option-without-value", "{}#SBATCH --requeue=\n", "hint"),
         ("option-without-value", "{}#SBATCH --job-name= a\n", "error"),
     ],
 )
