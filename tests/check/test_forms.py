@@ -154,6 +154,23 @@ def test_cores_of_srun_matter_with_an_old_slurm_and_are_a_hint_with_an_unknown_o
     assert rows == ([(3, severity)] if severity else [])
 
 
+@pytest.mark.parametrize(
+    ("version", "rule", "lines", "severities"),
+    [
+        ("25.05.1", "output-pattern", "#SBATCH --output=%S.out", ["warning"]),
+        ("25.11.0", "output-pattern", "#SBATCH --output=%S.out", []),
+    ],
+)
+def test_rule_depends_on_the_version_of_slurm(
+    cli: Cli, write: Write, version: str, rule: str, lines: str, severities: list[str]
+) -> None:
+    write("systems/mine.yaml", OLD_SLURM.replace("VERSION", version))
+
+    rows = of_rule(cli, write, f"#!/bin/bash\n{lines}\nhostname\n", rule, "--system", "mine")
+
+    assert [severity for _, severity in rows] == severities
+
+
 STEP = "srun -c 8 python t.py\n"
 NO_ADVICE = {
     "somebody's conda on two nodes": f'eval "$(conda shell.bash hook)"\nconda activate x\n{STEP}',

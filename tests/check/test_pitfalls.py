@@ -214,6 +214,8 @@ PITFALLS = {
     ),
     ("gpus-not-asked", "whole nodes"): (HEAD + "#SBATCH -N 2 --exclusive\nsrun torchrun t.py\n", []),
     ("gpus-not-asked", "nodes of one user"): (HEAD + "#SBATCH -N 2 --exclusive=user\nsrun torchrun t.py\n", [4]),
+    ("output-pattern", "of another program"): (HEAD + "#SBATCH -o %j-%q.out\n#SBATCH -e %j-%r.err\n", [3, 4]),
+    ("output-overwritten", "the SLUID"): (HEAD + "#SBATCH -o %S.out\nls\n", []),
     ("option-rejected", "options of Slurm 25.05 and newer"): (
         HEAD + "#SBATCH --consolidate-segments --spread-segments --external --resources=a --requeue=expedite\n",
         [],
@@ -439,6 +441,8 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("option-without-value", "{}#SBATCH --mail-user=\n", "hint"),
         ("option-without-value", "{}#SBATCH --output=\n", "error"),
         ("option-without-value", "{}#SBATCH --requeue=\n", "hint"),
+        ("output-pattern", "{}#SBATCH --output=%q.out\n", "warning"),
+        ("output-pattern", "{}#SBATCH --output=%x-%r.out\n", "hint"),
         ("option-without-value", "{}#SBATCH --job-name= a\n", "error"),
     ],
 )
