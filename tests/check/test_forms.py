@@ -159,6 +159,11 @@ def test_cores_of_srun_matter_with_an_old_slurm_and_are_a_hint_with_an_unknown_o
     [
         ("25.05.1", "output-pattern", "#SBATCH --output=%S.out", ["warning"]),
         ("25.11.0", "output-pattern", "#SBATCH --output=%S.out", []),
+        ("25.11.0", "options-in-conflict", "#SBATCH --gpus-per-node=2 --gres=gpu:2", []),
+        ("26.05.1", "options-in-conflict", "#SBATCH --gpus-per-node=2 --gres=gpu:2", ["error"]),
+        ("26.05.1", "options-in-conflict", "#SBATCH --gpus-per-node=2 --gres=nvme:1", []),
+        ("22.05.8", "options-in-conflict", "#SBATCH --exclusive --oversubscribe", []),
+        ("24-05-4", "options-in-conflict", "#SBATCH --exclusive --oversubscribe", ["error"]),
         ("23.02.7", "unknown-slurm-variable", "#SBATCH --gpus-per-task=2\nN=$SLURM_GPUS_PER_TASK", []),
         ("24-05-4", "unknown-slurm-variable", "#SBATCH --gpus-per-task=2\nN=$SLURM_GPUS_PER_TASK", ["warning"]),
         ("24-05-4", "unknown-slurm-variable", "#SBATCH --tres-per-task=cpu=2\nN=$SLURM_CPUS_PER_TASK", []),

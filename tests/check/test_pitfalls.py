@@ -441,6 +441,8 @@ def test_pitfall_is_found_only_in_its_form(cli: Cli, write: Write, rule: str, ca
         ("option-without-value", "{}#SBATCH --mail-user=\n", "hint"),
         ("option-without-value", "{}#SBATCH --output=\n", "error"),
         ("option-without-value", "{}#SBATCH --requeue=\n", "hint"),
+        ("option-repeated", "{}#SBATCH --mail-type=END\n#SBATCH --mail-type=FAIL\n", "hint"),
+        ("options-in-conflict", "{}#SBATCH --gpus-per-node=2 --gres=gpu:2\n", "hint"),
         ("output-pattern", "{}#SBATCH --output=%q.out\n", "warning"),
         ("output-pattern", "{}#SBATCH --output=%x-%r.out\n", "hint"),
         ("option-without-value", "{}#SBATCH --job-name= a\n", "error"),

@@ -108,8 +108,11 @@ def repeated_options(context: Context) -> Iterator[Hit]:
     given: dict[str, str] = {}
     for part in context.source.of("directive"):
         before = given.setdefault(part.name, part.text)
-        if part.text != before and part.name != "mail-type":  # sbatch adds the events
-            yield at(part, f"--{part.name}={part.text} replaces {before}")
+        if part.text != before:
+            adds = part.name == "mail-type"  # before Slurm 25.05, sbatch adds the events
+            detail = f"--{part.name}={part.text} replaces {before}{' since Slurm 25.05' if adds else ''}"
+            fix = f"#SBATCH --mail-type={before},{part.text}" if adds else ""
+            yield replace(at(part, detail, fix), is_certain=not adds)
             given[part.name] = part.text
 
 
