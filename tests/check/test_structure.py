@@ -437,6 +437,8 @@ OWN_GPU = {
     "srun --gpu-bind=per_task:1 python t.py": "--gpu-bind=per_task:1",
     "srun --gpu-bind=verbose,map_gpu:0,1,2,3 python t.py": "--gpu-bind=map_gpu:0,1,2,3",
     "srun --gpu-bind=mask_gpu:0x1,0x2,0x4,0x8 python t.py": "--gpu-bind=mask_gpu:0x1,0x2,0x4,0x8",
+    "srun --tres-bind=gres/nic:closest+gres/gpu:verbose,map:0,1,2,3 python t.py": "--tres-bind=gres/gpu:map:0,1,2,3",
+    "srun --gpus-per-task=1 --tres-bind=gres/gpu:none python t.py": "",
     "srun --tres-per-task=cpu:8,gres/gpu:1 python t.py": "--tres-per-task",
     "srun --ntasks-per-gpu=1 python t.py": "--ntasks-per-gpu",
     "srun bash -c 'export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID; python t.py'": "CUDA_VISIBLE_DEVICES",

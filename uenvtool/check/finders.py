@@ -220,9 +220,11 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
 def _one_gpu_option(shape: Shape) -> str:
     """Return the option of srun because of which each task of a step sees one GPU, or an empty string."""
     requested = shape.requested
-    binding = requested.get("gpu-bind", "").removeprefix("verbose,").removeprefix("v,")
+    found = _GPUS_OF_TRES.search(requested.get("tres-bind", ""))  # since Slurm 23.11, the other name of --gpu-bind
+    option, binding = ("--tres-bind=gres/gpu:", found[1]) if found else ("--gpu-bind=", requested.get("gpu-bind", ""))
     if binding:  # it replaces the binding that --gpus-per-task implies
-        return f"--gpu-bind={binding}" if _BINDS_ONE_GPU.fullmatch(binding) else ""
+        binding = binding.removeprefix("verbose,").removeprefix("v,")
+        return f"{option}{binding}" if _BINDS_ONE_GPU.fullmatch(binding) else ""
     if "ntasks-per-gpu" in requested:
         return "--ntasks-per-gpu"
     if shape.gpus_per_task == 1:
@@ -231,8 +233,9 @@ def _one_gpu_option(shape: Shape) -> str:
 
 
 _BINDS_ONE_GPU = re.compile(
-    r"single:\d+|per_task:1|map_gpu:\w+(\*\d+)?(,\w+(\*\d+)?)+|mask_gpu:0x[1248]0*(,0x[1248]0*)+"
+    r"single:\d+|per_task:1|map(_gpu)?:\w+(\*\d+)?(,\w+(\*\d+)?)+|mask(_gpu)?:0x[1248]0*(,0x[1248]0*)+"
 )
+_GPUS_OF_TRES = re.compile(r"\bgres/gpu:([^+]+)")
 _OWN_GPU = re.compile(r"^\$\{?(SLURM_LOCALID|LOCAL_RANK)\}?$")
 
 
