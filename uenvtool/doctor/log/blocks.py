@@ -87,23 +87,28 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:
     first, parts = _peeked(iter(functools.partial(stream.read, BLOCK_BYTES), b""))
-    return _unwrapped(_as_utf8(_decompressed(parts) if first.startswith(GZIP_MAGIC) else parts))
+    # a generator would keep the part while its block is read
+    return map(_Wrapping().undone, _as_utf8(_decompressed(parts) if first.startswith(GZIP_MAGIC) else parts))
 
 
-def _unwrapped(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the parts of a file with each line in one piece that PowerShell wrapped at the width of its console.
+@dataclass(slots=True)
+class _Wrapping:
+    """The lines that PowerShell wrapped at the width of its console, from its first note on an error.
 
-    PowerShell breaks a line after a space, or a long word at the width. Blank lines replace the other pieces.
+    PowerShell breaks a line after a space, or a long word at the width.
     """
-    wrapped: re.Pattern[bytes] | None = None
-    for part in parts:
+
+    lines: re.Pattern[bytes] | None = None
+
+    def undone(self, part: bytes) -> bytes:
+        """Return a part of a log with each wrapped line in one piece. Blank lines replace the other pieces."""
         if b"\r" in part and b"+ CategoryInfo " in part and (note := _WRAPPED_NOTE.search(part)):
             width = len(note[0])
-            wrapped = re.compile(
+            self.lines = re.compile(
                 rb"(?m)^(?:(?=[^\r\n]*\S)(?:[^\r\n]{%d}\r?\n(?! )|[^\r\n]{0,%d} \r?\n))+[^\r\n]+\r?\n?"
                 % (width, width - 1)
             )
-        yield wrapped.sub(_joined, part) if wrapped else part
+        return self.lines.sub(_joined, part) if self.lines else part
 
 
 def _joined(match: re.Match[bytes]) -> bytes:
@@ -124,7 +129,7 @@ def _as_utf8(parts: Iterator[bytes]) -> Iterator[bytes]:
 def _peeked(parts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     """Return the first part, and all parts."""
     first = next(parts, b"")
-    return first, itertools.chain([first], parts)
+    return first, itertools.chain(iter([first]), parts)  # this iterator releases the part after its use
 
 
 def _decompressed(parts: Iterable[bytes]) -> Iterator[bytes]:
