@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from uenvtool.check.context import Context
-from uenvtool.check.launchers import (
-    SRUN,
-)
+from uenvtool.check.launchers import SRUN
 from uenvtool.check.parts import OUTER, Hit, Part, at
 from uenvtool.check.sbatch import options, rejection, unknown_to_srun
 from uenvtool.check.script import BYTE_ORDER_MARK

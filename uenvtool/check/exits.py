@@ -9,13 +9,7 @@ from dataclasses import replace
 
 from uenvtool.check.context import Context
 from uenvtool.check.launch import Launch
-from uenvtool.check.launchers import (
-    PYTHON,
-    SRUN,
-    STARTERS,
-    TRAINING,
-    programs,
-)
+from uenvtool.check.launchers import PYTHON, SRUN, STARTERS, TRAINING, programs
 from uenvtool.check.parts import BATCH, Hit, Part, Path, at, fork
 from uenvtool.check.script import function_name
 from uenvtool.check.shell import AND, FUNCTION, LOOP

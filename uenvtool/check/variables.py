@@ -8,11 +8,7 @@ from dataclasses import replace
 
 from uenvtool.check.context import Context
 from uenvtool.check.launch import Launch
-from uenvtool.check.launchers import (
-    PYTHON,
-    option_names,
-    options_before_program,
-)
+from uenvtool.check.launchers import PYTHON, option_names, options_before_program
 from uenvtool.check.parts import OUTER, STEP, Hit, Part, at
 from uenvtool.core.words import grouped
 

@@ -104,12 +104,10 @@ class LineClassifier:
 
     def is_open(self, line: str) -> bool:
         """Return whether a line shows work that has not ended, such as step 5 of 100 or a compilation."""
-        is_partial, is_step = (
-            self._is_partial(line),
-            self.has(line, "progress") and not self.has(line, "request", "uncounted"),
-        )
         if self.has(line, "starts"):
             return True
+        is_partial = self._is_partial(line)
+        is_step = self.has(line, "progress") and not self.has(line, "request", "uncounted")
         ends = ("closes",) if is_partial else ("closes", "done", "end", "between")
         if self.shows_failure(line) or self.has(line, *ends):
             return False

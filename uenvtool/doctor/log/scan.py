@@ -427,8 +427,8 @@ class _FirstLines:
 class _Starts:
     """The offsets of the first line of a log in a block.
 
-    repeated: the offsets of those that the second line of the log follows.
-    timed: the same with their times, in seconds.
+    repeated: the offsets of the first lines before a copy of the log's second line.
+    timed: the times in seconds and the offsets of these lines, if they begin with a time.
     """
 
     offsets: list[int] = field(default_factory=list)
